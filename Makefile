@@ -28,14 +28,14 @@ CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locke
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo test check hunt miri cross fuzz bench bench-full lint format wheel clean java
+.PHONY: help demo test check hunt miri cross fuzz bench bench-full lint format docs wheel release-check clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  make %-12s%s\n' "$$name" "$$text"; done
+		printf '  make %-14s%s\n' "$$name" "$$text"; done
 
 demo: java $(QUICK)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
 	@$(BIN)/python examples/flights.py
@@ -44,7 +44,7 @@ test: java $(QUICK) $(STAMPS)/spark.jsa  ## all tests of the Rust core, the Pyth
 	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest $(PARALLEL)
 
-check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and the quick tests, after each edit; no Spark
+check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and quick tests, after each edit: no Spark, no random examples
 	$(WITH_RUST) cargo fmt --all --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
@@ -54,7 +54,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and the qui
 	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip kernels::simd \
 		--skip all_are_the_definition
 	@$(MAKE) --no-print-directory $(ANY)
-	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow' --ignore tests/spark
+	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow and not hypothesis' --ignore tests/spark
 
 hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the property tests HUNTS (5) times over new examples
 	cd tests && ../$(BIN)/python -m support.simulation --seconds $(SIMULATION_SECONDS)
@@ -62,9 +62,9 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the propert
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
 
-miri: $(STAMPS)/miri  ## the kernels interpreted by Miri, which finds undefined behaviour: some minutes
+miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes
 	@# Interpreted, a case of a property test takes seconds.
-	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib kernels::
+	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -- kernels:: memory::
 
 cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
 	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu
@@ -111,12 +111,35 @@ format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and app
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(STAMPS)/docs  ## the documentation as a site, in site; a broken link is an error
+	$(BIN)/zensical build --clean --strict
+	@if grep -rlE '(src|<link[^>]* href)="?(https?:)?//' --include '*.html' site; then \
+		echo "error: these pages load something from elsewhere" >&2; exit 1; fi
+
 wheel: $(STAMPS)/toolchain $(STAMPS)/python  ## a wheel for every Python from 3.10 on, in dist
 	@rm -rf dist
 	$(WITH_RUST) $(WITH_VENV) maturin build --release --locked --out dist
 
+# What the release workflow does for one system: the wheel is compiled from the source distribution alone.
+release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for glibc 2.28 and a source distribution, in dist, checked and tried
+	@rm -rf dist target/sdist && mkdir -p target/sdist
+	$(WITH_RUST) $(WITH_VENV) maturin sdist --out dist
+	tar -xzf dist/*.tar.gz --strip-components 1 -C target/sdist
+	cd target/sdist && $(WITH_RUST) $(WITH_VENV) CARGO_TARGET_DIR="$(CURDIR)/target/zig" \
+		maturin build --release --locked --zig --compatibility manylinux_2_28 --out "$(CURDIR)/dist"
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/abi3audit --strict --report dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
+	for python in $(PYTHONS); do \
+		"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || continue; \
+		.ci/smoke "$$python" dist/*.whl oldest && .ci/smoke "$$python" dist/*.whl || exit 1; \
+	done
+	for spark in 4.0 4.1 4.2 4.3; do \
+		.ci/smoke $(BIN)/python dist/*.whl "pyspark[connect]==$$spark.*" "pandas>=2.2,<3" || exit 1; \
+	done
+
 clean:  ## remove everything that make has made, the environment included
-	rm -rf $(VENV) target dist python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) target dist site .cache python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log flights.png
 	find python tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
@@ -154,6 +177,14 @@ $(STAMPS)/spark.jsa: tests/support/spark_classes.py | $(STAMPS)/python
 
 $(STAMPS)/bench: $(STAMPS)/python
 	$(PIP) --group bench
+	@touch $@
+
+$(STAMPS)/release-tools: $(STAMPS)/python
+	$(PIP) --group release
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/python
+	$(PIP) --group docs
 	@touch $@
 
 $(STAMPS)/miri: $(STAMPS)/toolchain
@@ -199,8 +230,7 @@ $(QUICK): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
 	$(DEVELOP) $(PROFILE)
 	@touch $@ $(ANY)
 
-# Compiled in a tenth of the time, and slow.
-$(ANY): PROFILE = --profile dev
+$(ANY): PROFILE = --profile edit
 $(ANY): $(STAMPS)/toolchain $(STAMPS)/python $(RUST)
 	@rm -f $(RELEASE) $(QUICK)
 	$(DEVELOP) $(PROFILE)

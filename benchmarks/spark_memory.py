@@ -9,9 +9,9 @@ hot key
 many keys
     ``--rows`` rows over 10^6 keys, 10 minutes by 1 minute, in 4 partitions.
 rows of 1 MiB, rows of 2 kB
-    4,000 and 10^6 rows over 1,024 keys with a text so long, 10 minutes tumbling, the last text, the greatest
-    and a list of all, in 4 partitions. Texts repeat 64 characters, so that little is shuffled; what workers
-    hold is not compressed.
+    4,000 and 10^6 rows over 1,024 keys with a string so long, 10 minutes tumbling, the last string, the
+    greatest and a list of all, in 4 partitions. Strings repeat 64 characters, so that little is shuffled;
+    what workers hold is not compressed.
 
     In all of these Spark limits the address space of each worker (``spark.executor.pyspark.memory``) to
     ``--limit`` MiB beyond what Python has once it has imported pyspark and pyarrow, what allocators reserve

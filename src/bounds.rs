@@ -3,7 +3,7 @@
 //! Arrays of this process are built by functions that check this. Arrow's C data interface imports arrays without a look
 //! at their contents, and an offset that points elsewhere then reads memory of someone else. These checks take one pass
 //! over offsets, views or codes, without a branch per value, and never look at the values that these point to: whether
-//! text is UTF-8, for instance, is not checked.
+//! strings are UTF-8, for instance, is not checked.
 
 use arrow_array::types::{ByteArrayType, ByteViewType, RunEndIndexType};
 use arrow_array::{
@@ -114,7 +114,7 @@ fn bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> Option<String> {
 
 fn views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> Option<String> {
     let lens: Vec<u64> = array.data_buffers().iter().map(|buffer| buffer.len() as u64).collect();
-    // In a view, four bytes each: length, prefix, buffer, offset; or the length and up to 12 bytes of text.
+    // In a view, four bytes each: length, prefix, buffer, offset; or the length and up to 12 bytes of the string.
     let parts = |view: u128| (view as u32, (view >> 64) as u32, (view >> 96) as u32);
     let fits = |view: u128| {
         let (len, buffer, from) = parts(view);

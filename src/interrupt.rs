@@ -17,11 +17,12 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::memory::unwind;
 use crate::{Error, Result};
 
 /// Asks whoever is in charge: an error if work should end, and otherwise whether to ask again.
@@ -140,7 +141,7 @@ pub fn tick() {
     let ended = WATCH.with(|watch| if watch.depth.get() > 0 { watch.check() } else { Ok(()) });
     if let Err(error) = ended {
         // Without the hook, which would print it.
-        resume_unwind(Box::new(Ended(error)));
+        unwind(Box::new(Ended(error)));
     }
 }
 
@@ -213,6 +214,66 @@ pub fn copied<T: Copy>(values: &[T]) -> Vec<T> {
     copied
 }
 
+/// Makes room for more values in a list; looks while a long one is moved.
+///
+/// # Errors
+/// Those of [`check`].
+#[inline]
+pub fn make_room<T: Copy>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    if list.capacity() - list.len() < more { moved(list, more, check) } else { Ok(()) }
+}
+
+/// Adds a value to a list; looks by [`tick`] while a long one is moved.
+#[inline]
+pub fn push<T: Copy>(list: &mut Vec<T>, value: T) {
+    if list.len() == list.capacity() {
+        moved_by_ticks(list, 1);
+    }
+    list.push(value);
+}
+
+/// Lengthens a list to `len` values, the new ones all the same; looks by [`tick`] while a long one is moved.
+#[inline]
+pub fn lengthen<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
+    if len > list.capacity() {
+        moved_by_ticks(list, len - list.len());
+    }
+    list.resize(len.max(list.len()), value);
+}
+
+/// Adds values to a list; looks by [`tick`].
+pub fn extend<T: Copy>(list: &mut Vec<T>, values: &[T]) {
+    if list.capacity() - list.len() < values.len() {
+        moved_by_ticks(list, values.len());
+    }
+    for some in stretches(values.len()) {
+        list.extend_from_slice(&values[some]);
+    }
+}
+
+fn moved_by_ticks<T: Copy>(list: &mut Vec<T>, more: usize) {
+    let ticked = moved(list, more, || {
+        tick();
+        Ok(())
+    });
+    debug_assert_eq!(ticked, Ok(()), "a tick fails by unwinding");
+}
+
+#[inline(never)]
+fn moved<T: Copy>(list: &mut Vec<T>, more: usize, look: impl Fn() -> Result<()>) -> Result<()> {
+    if list.len() <= STEPS {
+        list.reserve(more);
+        return Ok(());
+    }
+    let mut longer = Vec::with_capacity((2 * list.len()).max(list.len() + more));
+    for some in list.chunks(STEPS) {
+        look()?;
+        longer.extend_from_slice(some);
+    }
+    *list = longer;
+    Ok(())
+}
+
 /// Does work that [`tick`] may end.
 ///
 /// # Errors
@@ -230,7 +291,7 @@ pub fn within<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     drop(less);
     done.unwrap_or_else(|panic: Box<dyn Any + Send>| match panic.downcast::<Ended>() {
         Ok(ended) => Err(ended.0),
-        Err(panic) => resume_unwind(panic),
+        Err(panic) => unwind(panic),
     })
 }
 

@@ -27,6 +27,7 @@
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]
+#![feature(allocator_api)]
 
 pub mod aggregate;
 pub mod algebra;

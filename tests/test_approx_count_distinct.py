@@ -156,6 +156,7 @@ def test_sketches_of_windows_are_merged_elsewhere() -> None:
     assert merged.estimate() == apaches(values_of("many").tolist(), 12).get_estimate()
 
 
+@pytest.mark.slow
 def test_more_than_a_column_holds_comes_in_several_batches() -> None:
     """Sketches of 2^18 registers: as many as a batch has rows would be more than a column of bytes holds."""
     table = pa.table({"t": np.arange(300_000) // 300, "v": np.arange(300_000)})

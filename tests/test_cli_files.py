@@ -211,9 +211,9 @@ class TestFilters:
         [
             ("nn > 1", "--filter: there is no column 'nn'; columns are 'ts', 'zoned', 'day',"),
             ("days > 1", "did you mean 'day'?"),
-            ("n like 1", "filter: 'n like 1' is not a comparison; filters are"),
-            ("n > soon", "filter: 'soon' is compared with 'n', a column of int8"),
-            ("ts > soon", "filter: 'soon' is compared with 'ts', a column of timestamp"),
+            ("n like 1", "--filter: 'n like 1' is not a comparison; filters are"),
+            ("n > soon", "--filter: 'soon' is compared with 'n', a column of int8"),
+            ("ts > soon", "--filter: 'soon' is compared with 'ts', a column of timestamp"),
         ],
     )
     def test_what_is_no_filter_is_refused(

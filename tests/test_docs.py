@@ -1,28 +1,96 @@
-"""The documents' examples run: Python as it stands, the command line over a file with their columns."""
+"""The documents' examples run, print what they say, and say what is so; the site has all pages and names.
+
+Those of Spark are run by tests/spark/test_spark_docs.py.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from support.documents import DOCUMENTS, ROOT, blocks, names
+from support import drawings
+from support.documents import (
+    DOCUMENTS,
+    PAGES,
+    ROOT,
+    answer,
+    blocks,
+    examples,
+    lines,
+    makes_session,
+    pairs,
+    title,
+)
+from support.plain import assert_near
 from windowkit import cli
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_python_examples_run(document: Path) -> None:
-    # Blocks on Spark name a DataFrame `df` that the reader has: tests/spark runs them.
-    examples = [block for block in blocks(document, "python") if "df" not in names(block)]
-    namespace: dict[str, object] = {}
-    for example in examples:
-        exec(compile(example, str(document), "exec"), namespace)
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if not makes_session(each)], ids=title)
+def test_python_examples_run(
+    document: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Where its blocks may write.
+    monkeypatch.chdir(tmp_path)
+    namespace_of(document, capsys)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/cli.md"])
+def namespace_of(document: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Run a page's examples, and return the names that they leave behind."""
+    namespace: dict[str, Any] = {}
+    for code, output in (each[:2] for each in examples(document) if not each.needs_spark):
+        capsys.readouterr()
+        exec(compile(code, str(document), "exec"), namespace)
+        if output is not None:
+            assert lines(capsys.readouterr().out) == lines(output)
+    return namespace
+
+
+@pytest.mark.parametrize("name", ["from-pandas", "from-polars"])
+def test_what_others_write_gives_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = ROOT / "docs" / "how-to" / f"{name}.md"
+    namespace = namespace_of(document, capsys)
+    found = pairs(document)
+    assert len(found) > 8
+    for theirs, ours in found:
+        expected, got = (values(answer(cell, namespace)) for cell in (theirs, ours))
+        assert len(got) > 1
+        assert len(got) == len(expected), (theirs, ours, expected, got)
+        for one, other in zip(expected, got, strict=True):
+            assert_near(one, other)
+
+
+def values(result: Any) -> list[Any]:
+    """Return the values of an array, or of the last column of a frame, ascending, without missing ones."""
+    if isinstance(result, pd.DataFrame):
+        result = result.iloc[:, -1]
+    if isinstance(result, pd.Series):
+        return sorted(result.dropna().tolist())
+    column = result.to_series(-1).to_arrow() if isinstance(result, pl.DataFrame) else result
+    return sorted(value for value in column.to_pylist() if value is not None)
+
+
+def test_what_flink_has_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    document = ROOT / "docs" / "how-to" / "from-flink.md"
+    namespace = namespace_of(document, capsys)
+    found = pairs(document)
+    assert len(found) > 15
+    for _, ours in found:
+        answer(ours, namespace)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/reference/cli.md"])
 def test_command_line_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ts = pa.array([0, 90, 600], pa.timestamp("s", "UTC"))
     table = pa.table({"device": ["a", "a", "b"], "ts": ts, "v": [20.5, None, 19.0]})
@@ -38,3 +106,28 @@ def test_command_line_examples_run(document: str, tmp_path: Path, monkeypatch: p
     for command in commands:
         assert cli.main(shlex.split(command)[1:]) == 0
         assert pyarrow.parquet.read_metadata("windows.parquet").num_rows > 0
+
+
+@pytest.mark.parametrize("name", drawings.pictures())
+def test_drawings_are_of_this_windowkit(name: str) -> None:
+    assert (drawings.FOLDER / f"{name}.svg").read_text() == drawings.pictures()[name]
+
+
+def test_the_site_has_every_page() -> None:
+    """`make docs` fails if a link is broken, but not if a menu lacks a page, or has one too many."""
+    listed = re.findall(r'"([^"]+\.md)"', (ROOT / "zensical.toml").read_text())
+    assert sorted(listed) == [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
+
+
+@pytest.mark.parametrize(
+    "package", ["windowkit", "windowkit.kernels", "windowkit.partition", "windowkit.spark"]
+)
+def test_the_site_has_every_public_name(package: str) -> None:
+    pages = (ROOT / "docs" / "reference" / "api").glob("*.md")
+    described = {
+        name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)
+    }
+    for name in import_module(package).__all__:
+        value = getattr(import_module(package), name)
+        home = getattr(value, "__module__", package)
+        assert {f"{package}.{name}", f"{home}.{name}"} & described, f"{package}.{name} is on no page"

@@ -310,8 +310,12 @@ FORM = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).to_di
 @pytest.mark.parametrize(
     ("form", "error", "message"),
     [
-        ("rows", wk.InvalidType, "emit: 'rows' is a str; in a form it has early, refinement, perhaps"),
-        ({"early": None}, wk.InvalidValue, "emit: it lacks 'refinement'; in a form"),
+        ("rows", wk.InvalidType, "emit: 'rows' is a str; in a form it is a mapping; required keys are"),
+        (
+            {"early": None},
+            wk.InvalidValue,
+            "emit: the key 'refinement' is missing; required keys are 'early', 'refin",
+        ),
         ({"early": None, "refinement": "x"}, wk.InvalidValue, "refinement: 'x' is unknown"),
         ({"early": 5, "refinement": "retracting"}, wk.InvalidType, "early: 5 is an int; in a form"),
         (

@@ -117,7 +117,7 @@ class TestLengths:
     @pytest.mark.parametrize("size", [1.5, None, True, b"1 second", ["1 second"]])
     def test_a_length_is_a_string_a_timedelta_or_an_int(self, size: Any) -> None:
         with refused(wk.InvalidType, f"size: {size!r} is a ", "; a length is a string like '10 minutes'"):
-            wk.tumbling(size)
+            wk.sliding(size, 5)
 
     @pytest.mark.parametrize("text", ["", "soon", "10", "10 min", "1.5 minutes"])
     def test_a_string_is_a_duration(self, text: str) -> None:
@@ -486,8 +486,23 @@ class TestRun:
     )
     def test_data_has_an_arrow_interface(self, data: Any) -> None:
         article = "an" if type(data) in (int, object) else "a"
-        with refused(wk.InvalidType, f"data: {article} ", f"{type(data).__name__} has no Arrow interface; "):
+        what = ("data: None",) if data is None else (f"data: {article} ", type(data).__name__)
+        with refused(wk.InvalidType, *what, " has no Arrow interface; "):
             query().run(data)
+
+    def test_operators_name_their_arguments_and_offer_no_spark(self) -> None:
+        for argument, take in (
+            ("batch", lambda given: query().operator().push(given)),
+            ("schema", lambda given: query().operator(schema=given)),
+        ):
+            for given, what in ((5, "an int"), (None, "None")):
+                if (argument, given) == ("schema", None):
+                    continue
+                with pytest.raises(wk.InvalidType) as error:
+                    take(given)
+                said = str(error.value)
+                assert said.startswith(f"{argument}: {what} has no Arrow interface; {argument} is ")
+                assert "Spark" not in said
 
     @pytest.mark.parametrize(
         "data",
@@ -506,7 +521,7 @@ class TestRun:
             (pl.LazyFrame({"ts": [1]}), "call .collect() on it first"),
             (pa.dataset.dataset(TABLE), "use dataset.scanner(columns=query.inputs).to_reader()"),
             (pa.dataset.dataset(TABLE).scanner(), "use scanner.to_reader()"),
-            ({"ts": [1]}, "make it a table with pyarrow.table(data)"),
+            ({"ts": [1]}, "make it a table with pyarrow.table(...)"),
         ],
         ids=lambda each: type(each).__name__,
     )
@@ -539,9 +554,12 @@ class TestRun:
                 wk.InvalidType, "data: a Spark DataFrame has no batches or schema in this process; use"
             ):
                 ask(frame)
-        for give in (query().operator().push, lambda frame: query().operator(schema=frame)):
+        for argument, give in (
+            ("batch", query().operator().push),
+            ("schema", lambda frame: query().operator(schema=frame)),
+        ):
             with refused(
-                wk.InvalidType, "data: a Spark DataFrame is given to an operator; operators take Arrow"
+                wk.InvalidType, f"{argument}: a Spark DataFrame is given to an operator; operators take Arrow"
             ):
                 give(frame)
 

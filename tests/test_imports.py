@@ -23,8 +23,12 @@ LANGUAGE += ("user", "windows", "written")
 ROOMS = ("shipping", "jobs", "partition", "routes", "streams", "parquet")
 """Of `windowkit.spark`, each above those before it."""
 
-NAMES_ONLY = {("windowkit.query", "windowkit.stream")}
-"""`Query.operator` names the type that it returns; nothing is imported."""
+NAMES_ONLY = {
+    ("windowkit.query", "windowkit.stream"),
+    ("windowkit.join", "windowkit.join_stream"),
+    ("windowkit.distinct", "windowkit.distinct_stream"),
+}
+"""``operator`` names the type that it returns; nothing is imported."""
 
 
 def name_of(path: Path) -> str:

@@ -205,6 +205,7 @@ def test_without_keys_or_without_times_no_key_can_be_ahead() -> None:
         timed.advance(5, key="a")
 
 
+@pytest.mark.slow
 def test_marks_and_keys_are_dropped() -> None:
     """However many keys are ahead for a while, nothing remains of them."""
     op, held = counting(wk.tumbling(10)), []

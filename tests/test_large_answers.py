@@ -34,6 +34,7 @@ def test_large_answers_and_keys_come_in_small_batches(aggregate):
     assert windows == WINDOWS
 
 
+@pytest.mark.slow
 def test_answers_that_grow_at_once_come_too():
     # Ten thousand windows of a letter, and then ten thousand of many, in the order of time.
     table = pa.table({"t": [5, 300_005], "v": ["a", "b" * 500_000]})

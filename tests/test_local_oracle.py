@@ -108,6 +108,7 @@ def test_every_row_in_hundreds_of_windows_equals_the_oracle(threads: int) -> Non
     assert_equal(evaluate(query, table), rows_of(query, query.run(table, threads=threads)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [["k"], ["word", "k"], []], ids=str)
 def test_enough_rows_for_many_threads_equal_sql(by: list[str]) -> None:
     # A thread takes on some ten thousand rows at least, too many for the oracle of this file.

@@ -117,6 +117,33 @@ def test_decimal_means_are_rounded_half_up() -> None:
         assert query.run(table)["avg(v)"].to_pylist() == [Decimal(text)]
 
 
+FLOATS = pa.array([0.0, -0.0, float("nan"), -float("nan")])
+PLACES = pa.array(range(4), pa.int32())
+CODES = pa.DictionaryArray.from_arrays(PLACES, FLOATS)
+SINGLE = pa.ListViewArray.from_arrays(PLACES, pa.array([1] * 4, pa.int32()), FLOATS)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        FLOATS,
+        CODES,
+        SINGLE,
+        pa.UnionArray.from_sparse(pa.array([0] * 4, pa.int8()), [FLOATS]),
+        pa.UnionArray.from_dense(pa.array([0] * 4, pa.int8()), PLACES, [FLOATS]),
+        pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 5), pa.int32()), FLOATS),
+        pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), CODES),
+        pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), SINGLE),
+        pa.StructArray.from_arrays([CODES], ["x"]),
+    ],
+    ids=lambda keys: str(keys.type),
+)
+def test_there_is_one_zero_and_one_nan_in_keys_of_every_type(keys: pa.Array) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    for part, counts in ((keys, [2, 2]), (keys.slice(1), [1, 2])):
+        assert query.run(pa.table({"k": part, "t": PLACES[: len(part)]}))["n"].to_pylist() == counts
+
+
 def test_keys_at_the_far_ends_of_a_type_are_apart() -> None:
     for kind, ends in [(pa.int64(), [-(2**63), 2**63 - 1]), (pa.uint64(), [2**63, 2**63 - 1, 0, 2**64 - 1])]:
         batches = [pa.record_batch({"k": pa.array([end], kind), "t": [0]}) for end in ends]

@@ -68,6 +68,7 @@ def test_all_windows_of_a_key_take_little() -> None:
     assert taken < 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize(
     "windows",

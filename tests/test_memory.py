@@ -33,6 +33,7 @@ WINDOWS = 'wk.query(by=[], time="t", windows=wk.tumbling(10), aggs={})'
 FRAMES = 'wk.rolling(by=[], time="t", aggs={}.over(10))'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("query", "answers"),
@@ -100,6 +101,7 @@ SWEEP = """
 """
 
 
+@pytest.mark.slow
 def test_snapshots_without_memory_are_an_error_that_says_so() -> None:
     """Never a panic, nor a sound snapshot that is called damaged."""
     failed, succeeded = map(int, program(SWEEP, MIMALLOC_ARENA_RESERVE="1MiB").split())

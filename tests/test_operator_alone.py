@@ -289,3 +289,24 @@ def test_together_queries_answer_as_each_does_alone(
         assert sorted(map(str, own_late)) == sorted(
             str(("q1", *row[1:])) for row in all_late if row[0] == f"q{at}"
         )
+
+
+def test_a_session_that_is_open_again_when_queries_part_is_an_update() -> None:
+    """The second row is late for one of the windows only; from then on each has slices of its own."""
+    windows = [wk.session(1).alias("short"), wk.session(8).alias("long")]
+    emitted = {}
+    for own in (windows, windows[1:]):
+        query = wk.query(by=[], time="t", windows=own, aggs=wk.count().alias("c"))
+        op = query.operator(order="out-of-order", allowed_lateness=20)
+        op.push(pa.table({"t": [13]}))
+        op.advance(22)
+        op.push(pa.table({"t": [14]}))
+        op.push(pa.table({"t": [0]}))
+        rows = op.close().to_pylist()
+        emitted[len(own)] = [
+            (row["session_window"]["start"], row["session_window"]["end"], row["c"], row["update"])
+            for row in rows
+            if row.get("window_name", "long") == "long"
+        ]
+    assert emitted[2] == emitted[1]
+    assert (13, 22, 2, True) in emitted[1]

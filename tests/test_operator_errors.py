@@ -55,7 +55,6 @@ def test_a_watermark_never_goes_back() -> None:
         ("soon", "watermark: 'soon' is a str; the time column is an integer"),
         (1.5, "watermark: 1.5 is a float"),
         (True, "watermark: True is a bool"),
-        (None, "watermark: None is a NoneType"),
         (datetime.datetime(2026, 1, 1), "is a datetime"),
         (pa.scalar("x"), "watermark: <pyarrow.StringScalar: 'x'> is not a time of type int64"),
     ],
@@ -63,6 +62,19 @@ def test_a_watermark_never_goes_back() -> None:
 def test_watermarks_of_other_types_are_refused(watermark: object, says: str) -> None:
     op = QUERY.operator(schema=SCHEMA)
     unchanged(op, lambda: op.advance(watermark), wk.InvalidType, says)
+
+
+def test_a_watermark_is_given_unless_it_follows_the_rows_or_the_clock() -> None:
+    says = "watermark: none is given; a watermark may be left out if it follows the rows, with progress="
+    for order in ("in-order", "out-of-order"):
+        op = QUERY.operator(order=order, schema=SCHEMA)
+        unchanged(op, op.advance, wk.InvalidValue, says)
+    query = wk.query(by="k", time="t", windows=wk.punctuation("v"), aggs=wk.count())
+    marked = query.operator(schema=SCHEMA.set(2, pa.field("v", pa.bool_())))
+    says = "time: none is given; the time of a punctuation may be left out only for queries over"
+    unchanged(marked, marked.punctuate, wk.InvalidValue, says)
+    follows = QUERY.operator(order="out-of-order", progress=wk.delay(5), schema=SCHEMA)
+    assert follows.advance().num_rows == 0
 
 
 def test_watermarks_of_integers_out_of_range_or_null_are_refused() -> None:
@@ -279,7 +291,7 @@ def test_a_stream_that_breaks_off_changes_nothing() -> None:
 
     reader = pa.RecordBatchReader.from_batches(SCHEMA, batches())
     unchanged(op, lambda: op.push(reader), RefusalError, "the source is gone")
-    with pytest.raises(wk.InvalidType, match="data: a dict has no Arrow interface"):
+    with pytest.raises(wk.InvalidType, match="batch: a dict has no Arrow interface"):
         op.push({"k": ["a"]})
 
 
@@ -391,7 +403,7 @@ UTC = datetime.timezone.utc
         ),
         (pa.timestamp("us", "UTC"), datetime.date(2026, 1, 1), "has no zone"),
         (pa.timestamp("us", "UTC"), pa.scalar(0, pa.timestamp("us")), "has no zone"),
-        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00", "add Z or an offset such as +01:00 to a text"),
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00", "add Z or an offset such as +01:00 to a string"),
         (
             pa.timestamp("us"),
             datetime.datetime(2026, 1, 1, tzinfo=UTC),

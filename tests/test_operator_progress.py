@@ -171,8 +171,8 @@ def test_one_broken_clock_does_not_end_the_stream() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        ({}, wk.InvalidValue, "delay: exactly one of time, rows and share is allowed; given are none"),
-        ({"time": 5, "rows": 3}, wk.InvalidValue, "given are time=5, rows=3"),
+        ({}, wk.InvalidValue, "delay: nothing is given; give exactly one of time, rows and share"),
+        ({"time": 5, "rows": 3}, wk.InvalidValue, "delay: time=5, rows=3 is given; give exactly one"),
         ({"time": -5}, wk.InvalidValue, "delay: -5 is below zero"),
         ({"time": "soon"}, wk.InvalidValue, "delay: 'soon'"),
         ({"rows": -1}, wk.InvalidValue, "rows: -1 is given"),

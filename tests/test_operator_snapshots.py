@@ -345,6 +345,7 @@ def test_forged_bytes_are_refused_or_run(name: str, data: st.DataObject) -> None
     runs(sealed(whole, bytes(forged)), dict(op.queries))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["determined by rows", "of one's own", "both"])
 def test_each_byte_that_is_another_is_refused_or_runs(name: str) -> None:
     op = forged_operator(name)

@@ -17,6 +17,7 @@ REFUSED = [
     SPACES,
     f"- {SPACES}minutes",
     f"10{SPACES}rows{SPACES}x",
+    f"1 second{SPACES}x",
     "," * LONG,
     "`" * LONG,
     "'" * LONG,

@@ -143,6 +143,7 @@ def test_many_rows_equal_duckdb(over: dict[str, Any], sql: str) -> None:
         assert [repr(value) for value in mine] == [repr(value) for value in theirs], function
 
 
+@pytest.mark.slow
 def test_several_frames_and_many_rows_are_independent_of_threads_and_batches() -> None:
     aggs = [
         function.over(**over).alias(f"{at} {number}")

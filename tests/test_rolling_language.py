@@ -315,7 +315,7 @@ class TestRefusals:
             (
                 {"version": 1, "by": [], "time": "t", "rolling": [{}]},
                 wk.InvalidValue,
-                "rolling: it lacks 'agg'",
+                "rolling: the key 'agg' is missing",
             ),
         ],
     )

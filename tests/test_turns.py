@@ -125,6 +125,7 @@ def test_rows_of_a_window_are_those_whose_call_returned(agg: str, algorithm: str
     assert int(program(HEAD + WINDOW, 1, agg, algorithm)) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "cardinality"),
     [

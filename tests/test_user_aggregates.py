@@ -142,6 +142,7 @@ class TestResults:
         ]:
             assert answered(table, aggregate, batch, threads) == expected(table, of), str(aggregate)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("threads", [1, 2])
     @pytest.mark.parametrize("aggregate", [CONCAT, CUT, SQUARES], ids=lambda function: function.name)
     def test_many_rows_out_of_order(self, aggregate: wk.UserFunction, threads: int) -> None:

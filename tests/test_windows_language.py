@@ -24,7 +24,7 @@ from windowkit.moments import Moment, place
         (lambda: wk.tumbling(rows=2**32), wk.InvalidValue, "rows: 4294967296 is out of range"),
         (lambda: wk.rows(1.5), wk.InvalidType, "rows: 1.5 is a float"),  # type: ignore[arg-type]
         (lambda: wk.tumbling(rows="1 hour"), wk.InvalidType, "rows: '1 hour' is a duration"),  # type: ignore[arg-type]
-        (lambda: wk.tumbling(), wk.InvalidType, "size: None is a NoneType"),
+        (lambda: wk.tumbling(), wk.InvalidType, "size: None is given, and no rows; give a size"),
         (lambda: wk.tumbling("1 hour", rows=5), wk.InvalidValue, "'1 hour' is given together with rows=5"),
         (
             lambda: wk.tumbling("5 rows", start_time="1 row"),
@@ -89,6 +89,17 @@ from windowkit.moments import Moment, place
         (lambda: wk.band("yesterday", "today"), wk.InvalidValue, "start: 'yesterday' is not a place"),
         (lambda: wk.band("2024-02-30", "2024-03-01"), wk.InvalidValue, "start: '2024-02-30' is not a time"),
         (lambda: wk.band("2024-1-1", "2024-03-01"), wk.InvalidValue, "start: '2024-1-1' is not a place"),
+        (
+            lambda: wk.landmark(5, start=2**63),
+            wk.InvalidValue,
+            f"start: {2**63} is out of range; .* is an int64",
+        ),
+        (lambda: wk.band(True, 3), wk.InvalidType, "start: True is not a place"),
+        (
+            lambda: wk.band("200000 days", "3 days"),
+            wk.InvalidValue,
+            r"start: '200000 days' is out of range; a duration is below 2\*\*63 nanoseconds",
+        ),
         (lambda: wk.band(1.5, 3), wk.InvalidType, "start: 1.5 is not a place"),  # type: ignore[arg-type]
         (
             lambda: wk.band("0001-01-01 00:00+01:00", "2024-01-01Z"),
@@ -160,7 +171,7 @@ NAIVE = pa.timestamp("s")
         (wk.band("2024-01-01Z", "2024-01-02Z"), pa.date32(), wk.InvalidType, "allowed are dates"),
         (wk.band("2024-01-01", "2024-01-02 01:00"), pa.date32(), wk.InvalidValue, "the end of .* is finer"),
         (wk.band("2024-01-01", "2024-01-01 00:00:00.5"), NAIVE, wk.InvalidValue, "the end of .* is finer"),
-        (wk.band(0, 2**62), pa.int64(), wk.InvalidValue, "the end of .* is too long"),
+        (wk.band(0, 2**62), pa.int64(), wk.InvalidValue, "the end of .* is too far from 0"),
         (wk.landmark("1 hour", start="2024-01-01"), ZONED, wk.InvalidType, "allowed are times with a zone"),
         (
             wk.punctuation("v"),

@@ -157,6 +157,7 @@ class Endless(Fixed):
         return itertools.cycle(super().windows(since, until))
 
 
+@pytest.mark.slow
 def test_a_calendar_without_an_end_is_an_error() -> None:
     windows = wk.custom(Endless([(0, 5), (2, 9)])).alias("mine")
     query = wk.query(by=[], time="t", windows=windows, aggs=wk.count(), max_windows=10)

@@ -67,9 +67,14 @@ def test_what_another_program_writes_runs() -> None:
     [
         ({"version": 2}, wk.InvalidValue, "form: it is of version 2; this windowkit reads version 1"),
         ({"version": True}, wk.InvalidValue, "form: it is of version True"),
-        ({"where": "x"}, wk.InvalidValue, "form: it has 'where'"),
-        ({"by": "k"}, wk.InvalidType, "by: 'k' is a str; in a form it is a list of texts"),
-        ({"windows": [3]}, wk.InvalidType, "windows: 3 is an int; in a form it is a text"),
+        (
+            {"where": "x"},
+            wk.InvalidValue,
+            "form: the key 'where' is unknown; required keys are 'version', 'by', ",
+        ),
+        ({"window": []}, wk.InvalidValue, r"optional keys are 'emit', .*; did you mean 'windows'\?"),
+        ({"by": "k"}, wk.InvalidType, "by: 'k' is a str; in a form it is a list of strings"),
+        ({"windows": [3]}, wk.InvalidType, "windows: 3 is an int; in a form it is a string"),
         ({"windows": []}, wk.InvalidValue, "windows: "),
         ({"windows": ["tumbling(0)"]}, wk.InvalidValue, "0"),
         ({"aggs": ["total(v)"]}, wk.InvalidValue, "total"),
@@ -84,9 +89,13 @@ def test_other_forms_are_refused(changed: dict[str, Any], error: type[Exception]
 
 def test_a_form_is_whole() -> None:
     for name in FORM:
-        with pytest.raises(wk.InvalidValue, match="version None" if name == "version" else f"lacks '{name}'"):
+        with pytest.raises(
+            wk.InvalidValue, match="version None" if name == "version" else f"key '{name}' is missing"
+        ):
             wk.Query.from_dict({key: value for key, value in FORM.items() if key != name})
-    with pytest.raises(wk.InvalidType, match=r"form: \[\] is a list; in a form it has version"):
+    with pytest.raises(
+        wk.InvalidType, match=r"form: \[\] is a list; in a form it is a mapping; required keys are"
+    ):
         wk.Query.from_dict([])  # type: ignore[arg-type]
 
 

@@ -26,6 +26,8 @@ from importlib import import_module as _import_module
 # Engines register when they are imported.
 from windowkit import explain as _explain  # noqa: F401
 from windowkit import local as _local  # noqa: F401
+from windowkit import local_distinct as _local_distinct  # noqa: F401
+from windowkit import local_join as _local_join  # noqa: F401
 from windowkit import local_rolling as _local_rolling  # noqa: F401
 from windowkit import spark_engine as _spark_engine  # noqa: F401
 from windowkit import wids as _wids  # noqa: F401
@@ -66,6 +68,8 @@ from windowkit.aggregates import (
     variance,
 )
 from windowkit.aggregation import Framed
+from windowkit.distinct import Distinct, distinct
+from windowkit.distinct_stream import DistinctOperator
 from windowkit.durations import Duration, Length, Rows, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import (
@@ -79,6 +83,8 @@ from windowkit.errors import (
 from windowkit.frames import Frame
 from windowkit.hints import hint as _hint
 from windowkit.hyperloglog import HyperLogLog
+from windowkit.join import Join, join
+from windowkit.join_stream import JoinOperator
 from windowkit.processing import PROCESSING_TIME
 from windowkit.progress import Delay, delay
 from windowkit.query import Query, query
@@ -132,6 +138,8 @@ __all__ = [
     "ContextFree",
     "Custom",
     "Delay",
+    "Distinct",
+    "DistinctOperator",
     "Duration",
     "Emission",
     "Frame",
@@ -141,6 +149,8 @@ __all__ = [
     "InternalError",
     "InvalidType",
     "InvalidValue",
+    "Join",
+    "JoinOperator",
     "Landmark",
     "Length",
     "Operator",
@@ -175,6 +185,7 @@ __all__ = [
     "count_distinct",
     "custom",
     "delay",
+    "distinct",
     "emit",
     "every",
     "first",
@@ -182,6 +193,7 @@ __all__ = [
     "geometric_mean",
     "global_window",
     "hll_sketch",
+    "join",
     "landmark",
     "last",
     "m4",

@@ -438,6 +438,12 @@ class Framed:
         ------
         InvalidType, InvalidValue
             `name` is not a string, or is empty.
+
+        Examples
+        --------
+        >>> from windowkit import sum
+        >>> sum("v").over("1 hour").alias("recent").name
+        'recent'
         """
         return replace(self, label=checked_name("alias", name))
 
@@ -450,6 +456,12 @@ class Framed:
         ------
         InvalidType, InvalidValue
             `column` is not a name, or the aggregate has a filter already.
+
+        Examples
+        --------
+        >>> from windowkit import sum
+        >>> sum("v").over("1 hour").where("valid").aggregate == sum("v").where("valid")
+        True
         """
         return replace(self, aggregate=self.aggregate.where(column))
 
@@ -556,7 +568,7 @@ def parse(text: str) -> Aggregate:
     refused = InvalidValue(f"aggregate: {text!r} is not an aggregate; {AGGREGATE_FORMS}")
     form = FORMS.get(call.function)
     if form is None:
-        raise InvalidValue(f"{refused}{checks.suggested(here(call.function), FORMS)}")
+        raise InvalidValue(f"{refused}{checks.suggested(here(call.function), FORMS, call.function)}")
     # A column that is named `*` or `1` stands in backticks; bare they count rows, as in SQL.
     if call.function == "count" and list(call.arguments) in ([], ["*"], ["1"]):
         aggregate = Aggregate("count_all", (), "count(1)")

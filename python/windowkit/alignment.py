@@ -12,7 +12,7 @@ from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 
 __all__ = ["aligned"]
 
-TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
+STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
 BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 Align = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -22,7 +22,7 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
     """Return what makes batches of the schema `given` batches of the schema `own`; None if they are already.
 
     Columns are found by name, in any order; others than those of `own` are left out. A column is cast if
-    that loses no information: among texts and among bytes of any layout, to and from dictionaries, from a
+    that loses no information: among strings and among binary of any layout, to and from dictionaries, from a
     column of nulls, among integers, floats, decimals, units of time and of durations, between times of
     several zones, and lists of these. Whether a value is lost is checked value by value.
 
@@ -83,7 +83,7 @@ def casts(given: pa.DataType, own: pa.DataType) -> bool:
     if pa.types.is_dictionary(given) or pa.types.is_dictionary(own):
         return casts(plain(given), plain(own))
     families = (
-        lambda kind: kind in TEXTS,
+        lambda kind: kind in STRINGS,
         lambda kind: kind in BYTES,
         pa.types.is_date,
         pa.types.is_time,

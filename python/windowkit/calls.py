@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -23,9 +23,41 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
 
-__all__ = ["Calls", "State", "has_clock", "released"]
+__all__ = ["Calls", "Core", "Known", "State", "has_clock", "released"]
 
 T = TypeVar("T")
+
+
+class Core(Protocol):
+    """What makes the calls of an operator: each attempts a step, which the next one commits."""
+
+    def begin(self) -> None:
+        """Begin a call."""
+
+    def roll_back(self) -> None:
+        """Roll back what the call before attempted."""
+
+
+class Known(Protocol):
+    """What an operator knows of itself; a call replaces it as a whole."""
+
+    @property
+    def core(self) -> Core | None:
+        """What makes calls, if that is there yet, or still."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the streams have ended."""
+
+    @property
+    def released(self) -> bool:
+        """Whether the block of its `with` has ended."""
+
+    def rolled_back(self: S) -> S:
+        """Roll back what the call before attempted, and return what is known then."""
+
+
+S = TypeVar("S", bound=Known)
 
 
 @dataclass(frozen=True)
@@ -50,6 +82,18 @@ class State:
         """Whether an emission policy depends on the clock."""
         return any(map(has_clock, self.queries.values()))
 
+    def rolled_back(self) -> State:
+        """Roll back what the call before attempted."""
+        core = self.core
+        if core is None:
+            return self
+        core.roll_back()
+        # Queries come and go at once: a call that was interrupted then is ahead of the state.
+        names = core.names()
+        for name in set(names) - set(self.queries):
+            core.remove(name)
+        return self.only(set(names))
+
     def only(self, names: set[str]) -> State:
         """Return the state with these queries."""
         left = {name: query for name, query in self.queries.items() if name in names}
@@ -69,12 +113,12 @@ def has_clock(query: Query) -> bool:
     return query.emit is not None and query.emit.has_clock
 
 
-class Calls:
+class Calls(Generic[S]):
     """Make the calls of an operator."""
 
-    live: Final[weakref.WeakSet[Calls]] = weakref.WeakSet()
+    live: Final[weakref.WeakSet[Calls[Any]]] = weakref.WeakSet()
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: S) -> None:
         self.state = state
         self._queue = threading.Lock()
         # The thread of the call that is under way.
@@ -84,7 +128,7 @@ class Calls:
         self._lost = False
         Calls.live.add(self)
 
-    def make(self, call: str, work: Callable[[State], tuple[State, T]], *, closed: bool = False) -> T:
+    def make(self, call: str, work: Callable[[S], tuple[S, T]], *, closed: bool = False) -> T:
         """Return the result of `work`, which gets the state and returns the one that follows.
 
         Parameters
@@ -147,16 +191,8 @@ class Calls:
         if core is None:
             return
         if not self._delivered:
-            self._roll_back(core)
+            self.state = self.state.rolled_back()
         core.begin()
-
-    def _roll_back(self, core: _native.Operator) -> None:
-        core.roll_back()
-        # Queries come and go at once: a call that was interrupted then is ahead of the state.
-        names = core.names()
-        for name in set(names) - set(self.state.queries):
-            core.remove(name)
-        self.state = self.state.only(set(names))
 
 
 def forked() -> None:

@@ -35,20 +35,23 @@ def wrong_type(argument: str, value: object, allowed: str) -> InvalidType:
     return InvalidType(f"{argument}: {value!r:.60} is {a_type(value)}; {allowed}")
 
 
-def suggested(name: str, names: Iterable[str]) -> str:
+def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:
     """Return what a message adds that does not know `name`: the name that is probably meant, if there is one.
+
+    That is never what was given: `name`, unless `given` says otherwise.
 
     Examples
     --------
     >>> suggested("devise", ["ts", "device"])
     "; did you mean 'device'?"
-    >>> suggested("V", ["ts", "v"]), suggested("k", ["ts", "v"])
-    ("; did you mean 'v'?", '')
+    >>> suggested("V", ["ts", "v"]), suggested("k", ["ts", "v"]), suggested("v", ["v"])
+    ("; did you mean 'v'?", '', '')
     """
     known = list(names)
     alike = [other for other in known if other.casefold() == name.casefold()]
     close = alike or difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    is_other = bool(close) and close[0] != (name if given is None else given)
+    return f"; did you mean {close[0]!r}?" if is_other else ""
 
 
 def integer(

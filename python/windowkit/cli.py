@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -45,6 +45,8 @@ from windowkit.windows.text import FORMS as WINDOW_NAMES
 
 __all__ = ["ArgumentsError", "JobError", "main"]
 
+Read = TypeVar("Read")
+
 REFUSED: Final = 2
 FAILED: Final = 1
 INTERRUPTED: Final = 130
@@ -59,6 +61,25 @@ INPUTS: Final = {
     "csv": pyarrow.dataset.CsvFileFormat(),
     "arrow": pyarrow.dataset.IpcFileFormat(),
 }
+OPTIONS: Final = {
+    "by": "--by",
+    "time": "--time",
+    **dict.fromkeys(("window", "windows"), "--window"),
+    **dict.fromkeys(("aggregate", "aggs"), "--agg"),
+    "where": "--agg: where",
+    "filter": "--filter",
+    "route": "--route",
+    "threads": "--threads",
+    "max_windows": "--max-windows",
+    "window_columns": "--window-columns",
+}
+"""What the command line calls the arguments that errors name."""
+INSTEAD: Final = {
+    "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
+    "see .alias()": "as by 'as name'",
+    "with .alias()": "by 'as name'",
+}
+"""What errors advise in Python, and what the command line has in its place."""
 # Rows in a row group of Parquet output, at most: what readers skip and share out by.
 ROW_GROUP_ROWS: Final = 2**20
 
@@ -91,15 +112,41 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def complain(error: object, status: int) -> int:
-    print(f"windowkit: error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"windowkit: error: {' '.join(as_typed(str(error)).split())}", file=sys.stderr)
     return status
+
+
+def as_typed(message: str) -> str:
+    """Return an error of the language with the option of the command line for the argument that it names.
+
+    Examples
+    --------
+    >>> as_typed("aggs: sum is not defined for column 'device'")
+    "--agg: sum is not defined for column 'device'"
+    >>> as_typed("windows: window 'w' occurs twice; windows must have different names, see .alias()")
+    "--window: window 'w' occurs twice; windows must have different names, as by 'as name'"
+    """
+    argument, colon, said = message.partition(": ")
+    typed = f"{OPTIONS.get(argument, argument)}{colon}{said}"
+    for advice, here in INSTEAD.items():
+        typed = typed.replace(advice, here)
+    return typed
+
+
+def read(option: str, parse: Callable[[str], Read], given: str) -> Read:
+    """Return what `parse` makes of an option; errors begin with the option."""
+    try:
+        return parse(given)
+    except WindowKitError as error:
+        said = as_typed(str(error))
+        raise ArgumentsError(said if said.startswith(f"{option}: ") else f"{option}: {said}") from None
 
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(complain(f"{message}; see {self.prog} --help", REFUSED))
+        sys.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help", REFUSED))
 
 
 def parser() -> Parser:
@@ -223,9 +270,16 @@ def summary(function: object) -> str:
     return (function.__doc__ or "-").splitlines()[0].replace("`", "")
 
 
-def most_windows(text: str) -> int | None:
-    """Return the number that a text says, or None for any number."""
-    return None if text == "any" else int(text)
+def most_windows(given: str) -> int | None:
+    """Return the number that is given, or None for any number."""
+    if given == "any":
+        return None
+    try:
+        return int(given)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{given!r} is not a number; it is an int of at least 1, or 'any'"
+        ) from None
 
 
 def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
@@ -233,8 +287,8 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
     made = query(
         by=[unquoted("by", name.strip()) for listed in arguments.by for name in split(listed, ",")],
         time=arguments.time,
-        windows=[windows.parse(text) for text in arguments.window],
-        aggs=[aggregates.parse(text) for text in arguments.agg],
+        windows=[read("--window", windows.parse, each) for each in arguments.window],
+        aggs=[read("--agg", aggregates.parse, each) for each in arguments.agg],
         max_windows=arguments.max_windows,
         window_columns=arguments.window_columns,
     )
@@ -299,8 +353,8 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
 def chosen_of(filters: Sequence[str], schema: pa.Schema) -> pyarrow.dataset.Expression | None:
     """Return comparisons, all of which must hold, as an expression; None if there are none."""
     made = []
-    for text in filters:
-        name, operator, value = parse(text)
+    for each in filters:
+        name, operator, value = parse(each)
         if name not in schema.names:
             raise ArgumentsError(
                 f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, schema.names))}"
@@ -312,7 +366,7 @@ def chosen_of(filters: Sequence[str], schema: pa.Schema) -> pyarrow.dataset.Expr
 
 
 def compared_as(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is compared with text: times may be finer there than the column's."""
+    """Return the type in which a column is compared with strings: for times perhaps a finer one."""
     if pa.types.is_dictionary(kind):
         return compared_as(kind.value_type)
     if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
@@ -323,14 +377,14 @@ def compared_as(kind: pa.DataType) -> pa.DataType:
 
 
 def inputs(data: pyarrow.dataset.Dataset, made: Query) -> pa.Schema:
-    """Return the columns there are, with a time column of text as the times that it says."""
+    """Return the columns there are, with a time column of strings as the times that these state."""
     at = data.schema.get_field_index(made.time)
     if at < 0 or not (
         pa.types.is_string(kind := data.schema.field(at).type) or pa.types.is_large_string(kind)
     ):
         return data.schema
-    texts = (each for batch in data.to_batches(columns=[made.time]) for each in batch.column(0).drop_null())
-    first = next(texts, None)
+    strings = (each for batch in data.to_batches(columns=[made.time]) for each in batch.column(0).drop_null())
+    first = next(strings, None)
     # Which of both they are, the first one says; another is an error.
     found = None if first is None else MOMENT.match(first.as_py())
     if found is None:

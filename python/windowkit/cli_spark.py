@@ -52,7 +52,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         raise ArgumentsError(
             f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
         )
-    chosen = [parse(text) for text in arguments.filter]
+    chosen = [parse(each) for each in arguments.filter]
     master = arguments.master or "local[*]"
     # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
     here = master.startswith("local")
@@ -148,7 +148,7 @@ def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) ->
 
 
 def literal(name: str, text: str, kind: DataType) -> Column:
-    """Return what a text says, as the type of its column, or as any number if that is one of whole ones."""
+    """Return a string as a value of the type of its column, or as any number if that is one of integers."""
     if not isinstance(kind, IntegralType | DecimalType):
         return functions.lit(text).cast(kind)
     if not NUMBER.fullmatch(text):
@@ -170,7 +170,7 @@ def spark_errors(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        # Our own errors come out of a worker within the text of Spark's.
+        # Our own errors come out of a worker within the message of Spark's.
         ours = re.search(r"(?:windowkit\.errors\.\w+: |RuntimeError: (?=windowkit: ))(.*)", str(error))
         first, *_ = str(error).splitlines() or [type(error).__name__]
         raise kind(ours[1] if ours else first) from None

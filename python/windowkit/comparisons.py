@@ -59,21 +59,21 @@ FAMILIES: Final[dict[str, tuple[Tests, tuple[type, ...], str]]] = {
     "number": (
         (pa.types.is_integer, pa.types.is_decimal, pa.types.is_floating),
         (int, float, Decimal, str),
-        "numbers, or with numeric text",
+        "numbers, or with numeric strings",
     ),
     "date": (
         (pa.types.is_date32,),
         (pa.Scalar, str),
-        "dates and times without zone, or with text of either",
+        "dates and times without zone, or with strings of either",
     ),
     "time": (
         (pa.types.is_timestamp,),
         (pa.Scalar, str),
-        "dates, times with a zone if and only if the column has one, or with text of either",
+        "dates, times with a zone if and only if the column has one, or with strings of either",
     ),
-    "truth": ((pa.types.is_boolean,), (bool, str), "True and False, or with text of either"),
-    "text": ((pa.types.is_string,), (str,), "strings"),
-    "bytes": ((pa.types.is_binary,), (str, bytes), "bytes, or with text"),
+    "truth": ((pa.types.is_boolean,), (bool, str), "True and False, or with strings of either"),
+    "string": ((pa.types.is_string,), (str,), "strings"),
+    "bytes": ((pa.types.is_binary,), (str, bytes), "bytes, or with strings"),
 }
 """Types that are compared alike, the values they are compared with, and these in words."""
 
@@ -128,12 +128,12 @@ def compared(
     operator : str
         One of `OPERATORS`.
     given : object
-        A value, or several of ``in`` and ``not in``. Text is read as the type of the column, or as any number
-        if that is one of numbers.
+        A value, or several of ``in`` and ``not in``. A string is read as the type of the column, or as any
+        number if the column is numeric.
     kind : pyarrow.DataType
         Of the column, as Spark has it.
     zone : str or None
-        The session's, in which dates, and times given as text without a zone, are instants.
+        The session's, in which dates, and times given as strings without a zone, are instants.
     groups : bool, default False
         Whether to return a condition for statistics of row groups, which holds where the comparison does:
         they know nothing of NaN, so that nothing is said of fractions if NaN is among those that match.
@@ -294,7 +294,7 @@ def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[
 
 
 def number_of(column: str, value: Value, kind: pa.DataType) -> int | float | Decimal:
-    """Return a number, also of a text."""
+    """Return a number, also of a string."""
     if isinstance(value, str):
         return Decimal(value) if NUMBER.fullmatch(value) else read(column, value, kind).as_py()
     assert isinstance(value, int | float | Decimal)
@@ -325,7 +325,7 @@ def float_of(column: str, value: Value, kind: pa.DataType) -> float:
 
 
 def read(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
-    """Return a value, or what a text says, as one of a type."""
+    """Return a value, or what a string states, as one of a type."""
     try:
         return pa.scalar(value).cast(kind)
     except pa.ArrowException as error:
@@ -333,7 +333,7 @@ def read(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
 
 
 def time_of(column: str, value: Any, kind: pa.DataType, zone: str | None) -> pa.Scalar:
-    """Return a date or time, or one that a text says, in the type in which Spark compares it."""
+    """Return a date or time, or one that a string states, in the type in which Spark compares it."""
     has_zone = getattr(kind, "tz", None) is not None
     if isinstance(value, str):
         try:

@@ -66,7 +66,7 @@ ABBREVIATIONS: Final = {
     **dict.fromkeys(("us", "µs", "μs", "micro", "micros", "usec", "usecs", "U"), "microsecond"),
     **dict.fromkeys(("ns", "nano", "nanos", "nsec", "nsecs", "N"), "nanosecond"),
 }
-WRITTEN_ELSEWHERE: Final = re.compile(r"\s*([+-]?)\s*(\d{1,19})(\.\d{0,9})?\s*([a-zA-Zµμ]+)")
+WRITTEN_ELSEWHERE: Final = re.compile(r"\s*(?:([+-])\s*)?([0-9]{1,19})(\.[0-9]{0,9})?\s*([a-zA-Zµμ]+)")
 PAIR: Final = re.compile(
     r"(?P<sign>[+-]?) ?(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)? (?P<unit>[a-z]+)(?: |$)", re.ASCII
 )
@@ -86,7 +86,7 @@ class Duration:
     nanoseconds : int
         The length; negative only where a ``start_time`` is.
     text : str, optional
-        What the user wrote, kept for messages. The canonical text where absent.
+        What the user wrote, kept for messages; by default the canonical text form.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Duration:
             object.__setattr__(self, "text", str(self))
 
     def __str__(self) -> str:
-        """Return the canonical text, a Spark interval: days to nanoseconds, largest unit first."""
+        """Return the canonical text form, a Spark interval: days to nanoseconds, largest unit first."""
         sign = "-" if self.nanoseconds < 0 else ""
         rest = abs(self.nanoseconds)
         parts = []
@@ -120,7 +120,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Rows(Trigger):
-    """A number of rows, as a length or a trigger; made by `rows`, or of a text like ``"100 rows"``."""
+    """A number of rows, as a length or a trigger; made by `rows`, or from a string such as ``"100 rows"``."""
 
     count: int
 
@@ -173,7 +173,7 @@ Period: TypeAlias = Duration | int | Rows | Months
 
 
 def plain(measure: Measure) -> str | int:
-    """Return a length as JSON can hold it and users can give it: an int, or else its text."""
+    """Return a length as JSON can hold it and users can give it: an int, or else its text form."""
     return measure if isinstance(measure, int) else str(measure)
 
 
@@ -323,7 +323,7 @@ length is of months, quarters and years, or of units from week to nanosecond
 
 
 def _months(argument: str, text: str) -> Months | None:
-    """Return the number of months that a text states, or None if it is something else."""
+    """Return the number of months that a string states, or None if it is something else."""
     rest = single_spaced(text).lower().removeprefix("interval ")
     pairs, at = [], 0
     while at < len(rest):
@@ -375,7 +375,7 @@ def _from_timedelta64(argument: str, value: np.timedelta64) -> Duration:
 
 
 def single_spaced(text: str) -> str:
-    """Return the text with single spaces, so that patterns take linear time."""
+    """Return the string with single spaces, so that patterns take linear time."""
     return SPACES.sub(" ", text.strip())
 
 
@@ -433,6 +433,7 @@ def meant(text: str) -> str:
             return ""
         at = pair.end()
         sign, whole, fraction, given = pair.groups()
+        sign = sign or ""
         # "M" is a month to pandas.
         unit = ABBREVIATIONS.get(given) or ABBREVIATIONS.get(given.lower() if len(given) > 1 else "")
         if unit is None:
@@ -449,4 +450,5 @@ def meant(text: str) -> str:
                 continue
             whole += fraction
         parts.append(f"{sign}{whole} {unit}{'' if whole == '1' else 's'}")
-    return f"; did you mean {' '.join(parts)!r}?" if parts and at == len(text) else ""
+    written = " ".join(parts)
+    return f"; did you mean {written!r}?" if written not in ("", text) and at == len(text) else ""

@@ -29,7 +29,7 @@ __all__ = [
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a directory says of no value."""
 KINDS: Final = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("us"))
-"""What directories say, in the order in which it is tried; all else is text."""
+"""What directories say, in the order in which it is tried; all else is a string."""
 SINK_LOG: Final = "_spark_metadata"
 URI: Final = re.compile(r"[A-Za-z][\w+.-]*:/", re.ASCII)
 MOST_BYTES: Final = 128 << 20
@@ -135,7 +135,7 @@ def found(
 ) -> Source:
     """Find files, and those in directories at any depth, but for hidden ones.
 
-    Directories named ``name=value`` add columns: of integers, decimals, fractions, dates, times, or text.
+    Directories named ``name=value`` add columns: of integers, decimals, floats, dates, times, or strings.
     Only with `deep` there may be others.
 
     Raises

@@ -26,6 +26,8 @@ CALLED: Final = {
     **dict.fromkeys(("trigger", "triggers"), "wk.emit(wk.rows(100) | wk.every('1 minute'))"),
     **dict.fromkeys(("col", "column"), "the name of the column as a str"),
     "filter": 'wk.sum("v").where("valid")',
+    **dict.fromkeys(("interval_join", "join_where", "band_join", "merge"), "wk.join"),
+    **dict.fromkeys(("dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"), "wk.distinct"),
     # Functions.
     **dict.fromkeys(("std", "stdev"), "wk.stddev"),
     "std_pop": "wk.stddev_pop",
@@ -43,7 +45,7 @@ CALLED: Final = {
     "first_value": "wk.first",
     "last_value": "wk.last",
     **dict.fromkeys(("implode", "array_agg", "list", "list_agg"), "wk.collect_list"),
-    **dict.fromkeys(("set", "unique", "distinct"), "wk.collect_set"),
+    **dict.fromkeys(("set", "unique"), "wk.collect_set"),
     **dict.fromkeys(("value_counts", "topk", "top", "heavy_hitters"), "wk.top_k or wk.frequent"),
     **dict.fromkeys(("gmean", "prod", "product"), "wk.geometric_mean, or wk.aggregate for one of your own"),
     **dict.fromkeys(("udaf", "udf", "agg", "apply", "reduce"), "wk.aggregate"),

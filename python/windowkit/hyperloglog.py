@@ -141,7 +141,7 @@ class HyperLogLog:
             A pyarrow Array or ChunkedArray, a Polars Series, or anything else with an Arrow interface; or
             what `pyarrow.array` takes. Dictionaries are decoded, chunks read one after the other.
         validate : bool, default False
-            Look at every value before, and refuse malformed data: text that is not UTF-8, wrong counts of
+            Look at every value before, and refuse malformed data: strings that are not UTF-8, wrong counts of
             nulls. For columns from a file or another process; lengths, offsets, views and codes of
             dictionaries are always checked.
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import class_name, is_a, is_spark
+from windowkit._columns import class_name, is_a, is_spark, kind
 from windowkit.aggregation import Aggregate, UserFunction
 from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer, suggested
@@ -31,17 +31,24 @@ Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
 """Function, columns, name, filter, parameters and a user's own function, as the native core takes them."""
 OTHERWISE: Final = "without a Spark DataFrame; only Spark has routes and partitions"
 """What errors say of options that are for Spark."""
-ACCEPTED: Final = (
-    "data is anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
-    "like a pyarrow Table or RecordBatchReader, a Polars, pandas or DuckDB table, or a Spark DataFrame"
+TABLE: Final = (
+    "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
+    "like a pyarrow Table or RecordBatchReader, or a Polars, pandas or DuckDB table"
 )
+WITHOUT_SPARK: Final = {
+    "batch": TABLE,
+    "schema": f"a pyarrow.Schema, or {TABLE}",
+    "left": TABLE,
+    "right": TABLE,
+}
+"""What the arguments of operators and joins are, which take no Spark DataFrames."""
 INSTEAD: Final = {
     ("polars", "LazyFrame"): "call .collect() on it first",
     ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
     ("pyarrow", "Scanner"): "use scanner.to_reader()",
     ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
     ("pyspark", "DataFrame"): "call .to_spark() on it first",
-    ("builtins", "dict"): "make it a table with pyarrow.table(data)",
+    ("builtins", "dict"): "make it a table with pyarrow.table(...)",
     ("builtins", "list"): "make it a table with pyarrow.Table.from_batches or pyarrow.Table.from_pylist",
 }
 
@@ -133,13 +140,18 @@ def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
     ]
 
 
-def schema_of(data: Any) -> pa.Schema:
-    """Return the schema that `data` is or has."""
+def schema_of(data: Any, argument: str = "data") -> pa.Schema:
+    """Return the schema that `data` is or has; errors call it `argument`."""
     if isinstance(data, pa.Schema):
         return data
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
         return pa.schema(data)
-    return reader_of(data).schema
+    return reader_of(data, argument).schema
+
+
+def accepted(argument: str) -> str:
+    """Return what errors say that an argument is."""
+    return f"{argument} is {WITHOUT_SPARK.get(argument, f'{TABLE}, or a Spark DataFrame')}"
 
 
 def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
@@ -157,16 +169,16 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
         return data.to_reader()
     if is_spark(data):
         raise InvalidType(
-            "data: a Spark DataFrame has no batches or schema in this process; use query.run(data), or "
-            "query.run(data).schema"
+            f"{argument}: a Spark DataFrame has no batches or schema in this process; use "
+            f"query.run({argument}), or query.run({argument}).schema"
         )
-    for kind in type(data).__mro__:
-        instead = INSTEAD.get((kind.__module__.split(".")[0], kind.__name__))
+    for base in type(data).__mro__:
+        instead = INSTEAD.get((base.__module__.split(".")[0], base.__name__))
         if instead is not None:
             why = "has no Arrow interface"
             if hasattr(data, "__arrow_c_stream__"):
                 why = "would be collected into this process"
-            raise InvalidType(f"{argument}: {class_name(kind)} {why}; {instead}")
+            raise InvalidType(f"{argument}: {class_name(base)} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
@@ -186,9 +198,9 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
         raise InvalidType(
-            f"{argument}: {a_type(data)} is a column, not a table ({error}); {ACCEPTED}"
+            f"{argument}: {a_type(data)} is a column, not a table ({error}); {accepted(argument)}"
         ) from None
-    raise InvalidType(f"{argument}: {a_type(data)} has no Arrow interface; {ACCEPTED}")
+    raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {accepted(argument)}")
 
 
 def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -297,7 +309,7 @@ class Source:
         elif columns is not None:
             data = narrowed(data, columns)
         self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
-            data if is_arrow else reader_of(data, argument if schema is None else "data")
+            data if is_arrow else reader_of(data, argument)
         )
         self._schema: pa.Schema = self._data.schema
         self._align = None if schema is None else aligned(argument, self._schema, schema)

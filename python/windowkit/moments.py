@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windowkit._columns import is_a
-from windowkit.durations import Duration, Measure, Rows, length
+from windowkit.checks import integer
+from windowkit.durations import LARGEST, Duration, Measure, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ TEXT: Final = re.compile(
 )
 NAMES: Final = {"integer": "ints", "duration": "timedeltas", "date": "dates"}
 ALLOWED: Final = (
-    "a place on the time column is a datetime, a date, a duration, an int, or a text like '2024-01-31' or "
+    "a place on the time column is a datetime, a date, a duration, an int, or a string like '2024-01-31' or "
     "'2024-01-31 12:00:00.5', with a zone as in '2024-01-31 12:00:00Z' or '...+01:00' if the column has one"
 )
+RANGE: Final = "a place on a column of integers is an int64, greater than -2**63 and less than 2**63"
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,14 @@ def _read(argument: str, value: PlaceLike) -> Place:
 
 
 def _length(argument: str, value: Any) -> Place:
+    is_number = hasattr(value, "__index__") and not is_a(value, "numpy", "timedelta64")
+    if is_number and not isinstance(value, bool):
+        return integer(argument, value, RANGE, -LARGEST, LARGEST)
     try:
         read = length(argument, value)
     except (InvalidType, InvalidValue) as error:
+        if " is out of range; " in str(error):
+            raise
         raise type(error)(f"{argument}: {value!r} is not a place on a time column; {ALLOWED}") from None
     if isinstance(read, Rows):
         raise InvalidType(f"{argument}: {read} is a number of rows; {ALLOWED}")

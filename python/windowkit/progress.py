@@ -100,8 +100,8 @@ def delay(
     named = {"time": time, "rows": rows, "share": share}
     chosen = [name for name, value in named.items() if value is not None]
     if len(chosen) != 1:
-        what = ", ".join(f"{name}={named[name]!r}" for name in chosen) or "none"
-        raise InvalidValue(f"delay: exactly one of time, rows and share is allowed; given are {what}")
+        given = ", ".join(f"{name}={named[name]!r}" for name in chosen) or "nothing"
+        raise InvalidValue(f"delay: {given} is given; give exactly one of time, rows and share")
     if time is not None:
         of_measure("delay", time)
     if rows is not None:

@@ -271,6 +271,13 @@ class Query:
         ------
         InvalidType, InvalidValue
             It is of another version, lacks a key, has others, or a value is not what `query` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> form = {"version": 1, "by": ["k"], "time": "ts", "max_windows": None}
+        >>> print(wk.Query.from_dict({**form, "windows": ["tumbling(1 day)"], "aggs": ["sum(v)"]}))
+        by k over ts: tumbling(1 day); sum(v)
         """
         return query(**written.read(form))
 
@@ -394,8 +401,8 @@ class Query:
         route : str, optional
             Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
         validate : bool, optional
-            Look at every value, and refuse malformed data: text that is not UTF-8, wrong counts of nulls. By
-            default only where bytes may come from elsewhere: of a reader, such as those of datasets, of
+            Look at every value, and refuse malformed data: strings that are not UTF-8, wrong counts of nulls.
+            By default only where bytes may come from elsewhere: of a reader, such as those of datasets, of
             streams of Arrow IPC and of Flight. Lengths, offsets, views and codes of dictionaries are always
             checked; see "What is trusted" in the document "Semantics". Not for Spark.
         rows_per_slice : float, optional

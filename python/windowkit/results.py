@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from windowkit.query import Query
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FORMS", "edges", "flat", "flat_schema", "form_of", "formed", "widened"]
+__all__ = ["FORMS", "edges", "flat", "flat_schema", "form_of", "formed", "joined", "plainly", "widened"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
@@ -172,12 +172,66 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
 
     def column(at: int, name: str, values: pa.ChunkedArray) -> Any:
         if at in extents:
-            start, end = (pd.Index(moments(edge).to_pandas()) for edge in values.flatten())
-            return pd.arrays.IntervalArray.from_arrays(start, end, closed="left")
+            return intervals(values)
         return pandas_array(values, given.get(name if at < len(query.by) else of.get(name, "")), on_arrow)
 
     columns = zip(table.column_names, table.columns, strict=True)
     return pd.DataFrame({name: column(at, name, values) for at, (name, values) in enumerate(columns)})
+
+
+def intervals(windows: pa.ChunkedArray) -> Any:
+    """Return windows as intervals of pandas."""
+    import pandas as pd
+
+    start, end = (pd.Index(moments(edge).to_pandas()) for edge in windows.flatten())
+    return pd.arrays.IntervalArray.from_arrays(start, end, closed="left")
+
+
+def plainly(table: pa.Table, form: str) -> Any:
+    """Return a table in a form, with the types that its library gives to those of Arrow."""
+    if form == "pyarrow":
+        return table
+    return polars_frame(table) if form == "polars" else table.to_pandas()
+
+
+def joined(
+    table: pa.Table, form: str, origins: Sequence[tuple[bool, str] | None], left: Any, right: Any
+) -> Any:
+    """Return the result of a join in a form.
+
+    Columns keep the types that they have in `left` and `right`, of which `origins` says where each comes from
+    (whether from the left side, and by which name; None for windows), if these are tables of that library.
+    """
+    if form == "pyarrow":
+        return table
+    of = [None if origin is None else (left if origin[0] else right, origin[1]) for origin in origins]
+    if form == "polars":
+        import polars as pl
+
+        frame = polars_frame(table)
+        kinds = {
+            name: origin[0].schema[origin[1]]
+            for name, origin in zip(table.column_names, of, strict=True)
+            if origin is not None and is_a(origin[0], "polars", "DataFrame")
+        }
+        return frame.with_columns(
+            pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind
+        )
+    import pandas as pd
+
+    frames = [data for data in (left, right) if is_a(data, "pandas", "DataFrame")]
+    on_arrow = any(isinstance(kind, pd.ArrowDtype) for data in frames for kind in data.dtypes)
+
+    def column(values: pa.ChunkedArray, origin: tuple[Any, str] | None) -> Any:
+        if origin is None:
+            return intervals(values)
+        own = origin[0].dtypes.get(origin[1]) if is_a(origin[0], "pandas", "DataFrame") else None
+        # Plain columns of pandas have no room for nulls, where rows have no partner.
+        fits = hasattr(own, "__from_arrow__") or isinstance(own, pd.CategoricalDtype) or not values.null_count
+        return pandas_array(values, own if fits else None, on_arrow)
+
+    columns = zip(table.column_names, table.columns, of, strict=True)
+    return pd.DataFrame({name: column(values, origin) for name, values, origin in columns})
 
 
 def moments(times: pa.ChunkedArray) -> pa.ChunkedArray:

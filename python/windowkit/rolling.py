@@ -271,6 +271,13 @@ class Rolling:
         ------
         InvalidType, InvalidValue
             It is of another version, lacks a key, has others, or a value is not what `rolling` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> rolling = wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("9 rows"))
+        >>> wk.Rolling.from_dict(rolling.to_dict()).aggs[0].name
+        'sum(v) OVER (9 rows)'
         """
         return rolling(**written.read_rolling(form))
 

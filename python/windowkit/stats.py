@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Stats"]
+__all__ = ["DistinctStats", "JoinStats", "Stats"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,55 @@ class Stats:
     late_dropped: int
     late_bytes: int
     keys_ahead: int
+
+
+@dataclass(frozen=True)
+class JoinStats:
+    """What the operator of a join holds, and what it has done since it was created.
+
+    Parameters
+    ----------
+    keys, left_kept, right_kept, bytes : int
+        The current state: keys that it knows, the rows of each side that are stored (by windows, once for
+        each window), and the memory of these. Keys without rows are forgotten from time to time.
+    left_rows, right_rows, left_late, right_late, left_dropped, right_dropped : int
+        Rows pushed, rows of these that were late, and late rows that were dropped because ``late_limit`` of
+        them were held.
+    results : int
+        Rows of results.
+    """
+
+    keys: int
+    left_kept: int
+    right_kept: int
+    bytes: int
+    left_rows: int
+    right_rows: int
+    left_late: int
+    right_late: int
+    left_dropped: int
+    right_dropped: int
+    results: int
+
+
+@dataclass(frozen=True)
+class DistinctStats:
+    """What the operator of a stream without duplicates holds, and what it has done since it was created.
+
+    Parameters
+    ----------
+    keys, rows_kept, bytes : int
+        The current state: keys that it knows, rows that are held, and the memory of these. Keys without rows
+        are forgotten from time to time.
+    rows, late, late_dropped, results : int
+        Rows pushed, rows of these that were late, late rows that were dropped because ``late_limit`` of them
+        were held, and rows of results.
+    """
+
+    keys: int
+    rows_kept: int
+    bytes: int
+    rows: int
+    late: int
+    late_dropped: int
+    results: int

@@ -32,6 +32,13 @@ T = TypeVar("T")
 
 ORDERS: Final = ("in-order", "out-of-order")
 STORES: Final = ("auto", "lazy", "eager")
+PROCESSING: Final = "windowkit.PROCESSING_TIME, whose time is that of the clock"
+MAY_BE_LEFT_OUT: Final = {
+    "watermark": "a watermark may be left out if it follows the rows, with progress=windowkit.delay(...), or "
+    f"for queries over {PROCESSING}",
+    "time": f"the time of a punctuation may be left out only for queries over {PROCESSING}",
+}
+"""Arguments that are times, and when they are not needed."""
 
 
 class Operator:
@@ -118,8 +125,8 @@ class Operator:
             )
         self._calls = Calls(self._entered(State(MappingProxyType({})), query, name, None)[0])
         if schema is not None:
-            refuse_spark(schema)
-            given = schema_of(schema)
+            refuse_spark("schema", schema)
+            given = schema_of(schema, "schema")
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
 
@@ -164,7 +171,16 @@ class Operator:
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The queries by name, in the order they were added."""
+        """The queries by name, in the order in which they were added.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(name="counts")
+        >>> op.queries["counts"] == query
+        True
+        """
         # A call, as one that was interrupted may have removed a query.
         return self._calls.make("queries", lambda state: (state, state.queries), closed=True)
 
@@ -176,6 +192,13 @@ class Operator:
         ------
         InvalidValue
             The schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> query.operator(schema=pa.schema({"t": pa.int64()})).schema.names
+        ['window', 'n', 'update']
         """
 
         def schema(core: _native.Operator, _: pa.Schema) -> pa.Schema:
@@ -188,6 +211,14 @@ class Operator:
         """How far the stream is complete: a scalar of the time column's type, or None.
 
         In order it is the time of the latest row. It is None before any row or watermark, and after `close`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows, op.watermark.as_py()
+        (0, 5)
         """
         return self._reached("watermark", lambda core: core.watermark)
 
@@ -197,6 +228,16 @@ class Operator:
 
         If an emission policy holds results back (``at_most``, ``later``), it is the watermark before the call
         that made the first of them. Hand on this one to whoever reads the results.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(emit=wk.emit(later=100))
+        >>> op.push(pa.table({"t": [5]})).num_rows, op.push(pa.table({"t": [25]})).num_rows
+        (0, 0)
+        >>> op.watermark.as_py(), op.watermark_out.as_py()
+        (25, 5)
         """
         return self._reached("watermark_out", lambda core: core.watermark_out)
 
@@ -213,7 +254,16 @@ class Operator:
 
     @property
     def late(self) -> int:
-        """The number of rows that came too late or without a time, once for each query; see `take_late`."""
+        """The number of rows that came too late or without a time, once for each query; see `take_late`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, None]})).num_rows, op.late
+        (0, 1)
+        """
         return self.stats().late
 
     def push(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
@@ -225,7 +275,7 @@ class Operator:
             Rows, as for `windowkit.Query.run`. The schema of the first one that is taken, with all its
             columns, is that of the stream, unless `schema` was given. Later ones have these columns, in any
             order: they are found by name, and others are ignored. A type may be another one if the cast loses
-            no information: texts and bytes of any layout, dictionaries, columns of nulls, other units of
+            no information: strings and binary of any layout, dictionaries, columns of nulls, other units of
             time, integers and floats of other widths if their values fit, and times of another zone.
         validate : bool, optional
             Look at every value, and refuse malformed data, as `windowkit.Query.run` does.
@@ -252,10 +302,20 @@ class Operator:
         moves. A row is too late for a query, and goes to `take_late`, if every window of the query that it
         would open by itself has expired: ended at or before the watermark less the allowed lateness. Other
         queries of the operator do not matter.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows
+        0
+        >>> op.push(pa.table({"t": [8, 12]})).to_pylist()
+        [{'window': {'start': 0, 'end': 10}, 'n': 3, 'update': False}]
         """
 
         def push(state: State) -> tuple[State, pa.Table]:
-            refuse_spark(batch)
+            refuse_spark("batch", batch)
             stamps, known = self._stamps, state.schema
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)
@@ -329,6 +389,8 @@ class Operator:
     def _moment(self, core: _native.Operator, schema: pa.Schema, argument: str, given: Any) -> int:
         """Return a time as the core takes it: over processing time that of the clock, and no other."""
         if self._stamps is None:
+            if given is None:
+                raise InvalidValue(f"{argument}: none is given; {MAY_BE_LEFT_OUT[argument]}")
             return in_time(argument, given, self._time_type(schema))
         if given is not None:
             raise InvalidValue(
@@ -404,6 +466,16 @@ class Operator:
         ------
         InvalidValue
             No watermark follows the rows of this operator, or the schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order", progress=wk.delay(5, source="shard"))
+        >>> op.push(pa.table({"t": [3, 8], "shard": ["a", "b"]})).num_rows
+        0
+        >>> op.progress().select(["source", "latest", "watermark"]).to_pylist()
+        [{'source': 'a', 'latest': 3, 'watermark': -2}, {'source': 'b', 'latest': 8, 'watermark': 3}]
         """
 
         def progress(core: _native.Operator, _: pa.Schema) -> pa.Table:
@@ -414,7 +486,18 @@ class Operator:
         return self._ask("progress", progress, closed=True)
 
     def close(self) -> pa.Table:
-        """End the stream, and return all windows that are left."""
+        """End the stream, and return all windows that are left.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows
+        0
+        >>> op.close().to_pylist()
+        [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        """
 
         def close(state: State) -> tuple[State, pa.Table]:
             rest = pa.table({}) if state.core is None else self._emitted(state.core, state.core.close)
@@ -563,6 +646,16 @@ class Operator:
             once for each. They are held until this call; `Stats.late_bytes` is the memory they take. Once
             ``late_limit`` of `windowkit.Query.operator` are held, further rows are dropped until the next
             call, and counted by `Stats.late` and `Stats.late_dropped`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order", schema=pa.schema({"t": pa.int64()}))
+        >>> op.advance(20).num_rows, op.push(pa.table({"t": [4, 25]})).num_rows
+        (0, 0)
+        >>> op.take_late().to_pylist()
+        [{'t': 4, 'late_reason': 'too late'}]
         """
         if not self._is_bound("take_late"):
             return pa.table({})
@@ -603,6 +696,18 @@ class Operator:
         -----
         It reads the rows whose times are after all rows and watermarks so far, and has the windows that begin
         there: of earlier windows it has not seen all rows.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1]})).num_rows
+        0
+        >>> op.add(wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count().alias("n")), name="fine")
+        'fine'
+        >>> op.push(pa.table({"t": [6, 10]})).select(["query_name", "window", "n"]).to_pylist()[0]
+        {'query_name': 'q1', 'window': {'start': 0, 'end': 10}, 'n': 2}
         """
         lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
         return self._calls.make(
@@ -621,6 +726,17 @@ class Operator:
         ------
         InvalidValue
             There is no such query, or it is the only one.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.add(wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count().alias("n")))
+        'q2'
+        >>> op.remove("q1")
+        >>> list(op.queries)
+        ['q2']
         """
 
         def remove(state: State) -> tuple[State, None]:
@@ -640,7 +756,18 @@ class Operator:
         self._calls.make("remove", remove)
 
     def stats(self) -> Stats:
-        """Return what the operator holds and has done."""
+        """Return what the operator holds and has done.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5, 12]})).num_rows
+        1
+        >>> op.stats().slices, op.stats().windows
+        (1, 1)
+        """
         if not self._is_bound("stats"):
             return Stats(*[0] * len(fields(Stats)))
         return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
@@ -650,6 +777,16 @@ class Operator:
 
         There are no more than the windows' edges require: every start and end is an edge of a window (Traub
         et al. 2019, §5.2).
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows
+        0
+        >>> op.slices().to_pylist()
+        [{'t_start': 0, 't_end': 10, 't_first': 1, 't_last': 5}]
         """
         batch = self._ask("slices", lambda core, _: pa.record_batch(core.slices()), closed=True)
         return pa.Table.from_batches([batch])
@@ -735,6 +872,16 @@ class Operator:
         InvalidType, InvalidValue
             The bytes are not a snapshot, are truncated or damaged, are of a version that this windowkit does
             not read (it reads its own and some older ones), or are of other queries.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows
+        0
+        >>> Operator.restore(op.snapshot(), query).close().to_pylist()
+        [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
@@ -891,11 +1038,11 @@ class Operator:
         return pa.int64() if pa.types.is_integer(kind) else kind
 
 
-def refuse_spark(data: Any) -> None:
+def refuse_spark(argument: str, data: Any) -> None:
     if is_spark(data):
         raise InvalidType(
-            "data: a Spark DataFrame is given to an operator; operators take Arrow data, and query.run takes "
-            "streams of Spark"
+            f"{argument}: a Spark DataFrame is given to an operator; operators take Arrow data, and "
+            "query.run takes streams of Spark"
         )
 
 

@@ -61,8 +61,8 @@ def allowed_times(kind: pa.DataType) -> str:
         zone = (
             "without a zone or an offset, as the time column has none"
             if kind.tz is None
-            else "with a zone or an offset (add Z or an offset such as +01:00 to a text), as the time column "
-            f"is in {kind.tz}"
+            else "with a zone or an offset (add Z or an offset such as +01:00 to a string), as the time "
+            f"column is in {kind.tz}"
         )
         return f"allowed are times {zone}, as exact as the time column"
     if pa.types.is_date(kind):
@@ -99,7 +99,7 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
     """Return a key as a batch of one row of the key columns."""
     if isinstance(key, Mapping):
         if sorted(key) != sorted(by):
-            raise InvalidValue(f"key: it has {sorted(key)}; the queries are by {sorted(by)}")
+            raise InvalidValue(f"key: it has {sorted(key)}; the columns of a key are {sorted(by)}")
         values = [key[name] for name in by]
     elif len(by) == 1:
         values = [key]
@@ -115,6 +115,7 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
             columns.append(pa.array([value], kind).cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
             raise InvalidType(
-                f"key: {value!r} is not a value of column {field.name!r} of {field.type} ({error})"
+                f"key: {value!r} is not a value of column {field.name!r}, whose type is {field.type} "
+                f"({error})"
             ) from None
     return pa.record_batch(columns, schema=pa.schema(fields))

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from windowkit.aggregation import Aggregate, Framed
 from windowkit.aggregation import parse as aggregate_of
-from windowkit.checks import text, wrong_type
+from windowkit.checks import suggested, text, wrong_type
 from windowkit.durations import plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
@@ -39,7 +39,7 @@ COMBINED: Final[Mapping[str, Callable[[Trigger, Trigger], Trigger]]] = {
     "and": operator.and_,
     "then": Trigger.then,
 }
-TEXT: Final = "in a form it is a text"
+STRING: Final = "in a form it is a string"
 TRIGGERS: Final = (*LEAVES, *COMBINED, "repeat")
 
 Part = TypeVar("Part", Window, Aggregate)
@@ -77,10 +77,10 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
     check_version(form)
     form = mapping("form", form, ("version", *FIELDS), OPTIONAL)
     return {
-        "by": texts(form, "by"),
+        "by": strings(form, "by"),
         "time": PROCESSING_TIME if form["time"] is None else form["time"],
-        "windows": [window_of(each) for each in texts(form, "windows")],
-        "aggs": [aggregate_of(each) for each in texts(form, "aggs")],
+        "windows": [window_of(each) for each in strings(form, "windows")],
+        "aggs": [aggregate_of(each) for each in strings(form, "aggs")],
         "max_windows": form["max_windows"],
         "emit": None if form.get("emit") is None else emission_of(form["emit"]),
         "window_columns": form.get("window_columns", "struct"),
@@ -119,7 +119,7 @@ def form_of(framed: Framed) -> dict[str, Any]:
 def framed_of(form: object) -> Framed:
     """Return the aggregate over a frame that `form_of` wrote."""
     part = mapping("rolling", form, PARTS)
-    aggregate = aggregate_of(text("agg", part["agg"], TEXT))
+    aggregate = aggregate_of(text("agg", part["agg"], STRING))
     over = aggregate.over(
         before=part["before"], after=part["after"], closed=part["closed"], tail=part["tail"]
     )
@@ -145,15 +145,19 @@ def mapping(
     argument: str, form: object, keys: Sequence[str], optional: Sequence[str] = ()
 ) -> Mapping[str, Any]:
     """Return a mapping that has these keys, perhaps some of the optional ones, and no others."""
-    perhaps = f", perhaps {' and '.join(optional)}" if optional else ""
-    allowed = f"in a form it has {', '.join(keys)}{perhaps}, and nothing else"
+    allowed = f"required keys are {', '.join(map(repr, keys))}"
+    if optional:
+        allowed += f"; optional keys are {', '.join(map(repr, optional))}"
     if not isinstance(form, Mapping):
-        raise wrong_type(argument, form, allowed)
-    unknown = [key for key in form if key not in (*keys, *optional)]
-    missing = [key for key in keys if key not in form]
-    if unknown or missing:
-        which = f"has {unknown[0]!r}" if unknown else f"lacks {missing[0]!r}"
-        raise InvalidValue(f"{argument}: it {which}; {allowed}")
+        raise wrong_type(argument, form, f"in a form it is a mapping; {allowed}")
+    known = (*keys, *optional)
+    for key in form:
+        if key not in known:
+            meant = suggested(key, known) if isinstance(key, str) else ""
+            raise InvalidValue(f"{argument}: the key {key!r} is unknown; {allowed}{meant}")
+    for key in keys:
+        if key not in form:
+            raise InvalidValue(f"{argument}: the key {key!r} is missing; {allowed}")
     return form
 
 
@@ -164,9 +168,9 @@ def listed(argument: str, given: object, of: str) -> Sequence[Any]:
     return given
 
 
-def texts(form: Mapping[str, Any], name: str) -> list[str]:
-    """Return a list of texts in a form."""
-    return [text(name, each, TEXT) for each in listed(name, form[name], "texts")]
+def strings(form: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of strings in a form."""
+    return [text(name, each, STRING) for each in listed(name, form[name], "strings")]
 
 
 def emission_of(form: object) -> Emission:

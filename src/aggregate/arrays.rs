@@ -29,7 +29,7 @@ use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
 use super::rows::Rows;
 use super::user::UserAggregate;
-use crate::interrupt::{self, Pace, check};
+use crate::interrupt::{self, Pace, check, copied, stretches, tick, tick_at};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 pub use function::ArrayFunction;
@@ -109,9 +109,14 @@ impl Entries {
         Self { slots, times, states, by_slot }
     }
 
-    /// The slots' states: each one's entry, if it has one.
+    /// The slot's state: its entry, if it has one.
     fn place(&self, slot: usize) -> Option<u32> {
         self.by_slot.entries(slot..slot + 1).next()
+    }
+
+    /// Those of the first `len` slots.
+    fn places(&self, len: usize) -> Vec<Option<u32>> {
+        stretches(len).flat_map(|some| some.map(|slot| self.place(slot))).collect()
     }
 }
 
@@ -125,7 +130,35 @@ fn once<T>(made: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
 }
 
 fn picked(array: &ArrayRef, rows: Vec<u32>) -> Result<ArrayRef> {
-    Ok(take(array, &UInt32Array::from(rows), None)?)
+    tick();
+    let picked = take(array, &UInt32Array::from(rows), None)?;
+    tick();
+    Ok(picked)
+}
+
+/// The arrays, one after the other.
+fn joined(arrays: &[&dyn Array]) -> Result<ArrayRef> {
+    tick();
+    let joined = concat(arrays)?;
+    tick();
+    Ok(joined)
+}
+
+/// All values of several lists, `len` in total.
+fn all<'a, T: Copy + 'a>(lists: impl Iterator<Item = &'a Vec<T>>, len: usize) -> Vec<T> {
+    let mut all = Vec::with_capacity(len);
+    for values in lists {
+        tick();
+        all.extend_from_slice(values);
+    }
+    all
+}
+
+/// The values at these rows.
+fn these<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
+    let mut these = Vec::with_capacity(rows.len());
+    stretches(rows.len()).for_each(|some| these.extend(rows[some].iter().map(|&row| values[row as usize])));
+    these
 }
 
 impl<F: ArrayFunction> ArrayColumn<F> {
@@ -147,7 +180,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     /// All rows as states.
     fn entries(&self) -> Result<&Entries> {
         once(&self.held.entries, || {
-            let mut states: Vec<ArrayRef> = vec![new_empty_array(&self.signature.state)];
+            let mut states: Vec<ArrayRef> = Vec::new();
             // Consecutive rows are lifted in one call.
             let mut chunks = self.held.chunks.as_slice();
             while let Some(first) = chunks.first() {
@@ -163,20 +196,25 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                     Values::States(_) => None,
                 });
                 let raw: Vec<&Vec<ArrayRef>> = raw.collect();
-                let joined = (0..inputs.len()).map(|column| {
+                let whole = (0..inputs.len()).map(|column| {
                     let parts: Vec<&dyn Array> = raw.iter().map(|inputs| inputs[column].as_ref()).collect();
-                    Ok(concat(&parts)?)
+                    joined(&parts)
                 });
-                let joined = joined.collect::<Result<Vec<ArrayRef>>>()?;
-                let lifted = self.function.lift(&joined)?;
-                let rows = joined.first().map_or(0, |column| column.len());
+                let whole = whole.collect::<Result<Vec<ArrayRef>>>()?;
+                let lifted = self.function.lift(&whole)?;
+                let rows = whole.first().map_or(0, |column| column.len());
                 states.push(checked(&*self.function, "lift", lifted, rows, Some(&self.signature.state))?);
                 chunks = &chunks[raw.len()..];
             }
-            let states: Vec<&dyn Array> = states.iter().map(AsRef::as_ref).collect();
-            let slots = self.held.chunks.iter().flat_map(|chunk| chunk.slots.iter().copied()).collect();
-            let times = self.held.chunks.iter().flat_map(|chunk| chunk.times.iter().copied()).collect();
-            Ok(Entries::new(slots, times, concat(&states)?, self.len))
+            let states = match &states[..] {
+                [] => new_empty_array(&self.signature.state),
+                [one] => one.clone(),
+                several => joined(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+            };
+            let (chunks, rows) = (&self.held.chunks, self.held.rows);
+            let slots = all(chunks.iter().map(|chunk| &chunk.slots), rows);
+            let times = all(chunks.iter().map(|chunk| &chunk.times), rows);
+            Ok(Entries::new(slots, times, states, self.len))
         })
     }
 
@@ -193,6 +231,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                 let (mut firsts, mut seconds, mut kept) = (Vec::new(), Vec::new(), Vec::new());
                 let mut row = 0;
                 while row < slots.len() {
+                    tick_at(kept.len());
                     kept.push(row as u32);
                     let paired = row + 1 < slots.len() && slots[row + 1] == slots[row];
                     if paired {
@@ -201,19 +240,20 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                     }
                     row += 1 + usize::from(paired);
                 }
-                let joined = self.combined(&picked(&states, firsts.clone())?, &picked(&states, seconds)?)?;
-                let both = concat(&[states.as_ref(), joined.as_ref()])?;
-                let mut place = kept.clone();
-                let mut at = 0;
+                let pairs = self.combined(&picked(&states, copied(&firsts))?, &picked(&states, seconds)?)?;
+                let both = joined(&[states.as_ref(), pairs.as_ref()])?;
+                let mut place = copied(&kept);
+                let (mut at, mut pace) = (0, Pace::new());
                 for place in &mut place {
+                    pace.check(1)?;
                     if firsts.get(at) == Some(place) {
                         *place = (states.len() + at) as u32;
                         at += 1;
                     }
                 }
                 states = picked(&both, place)?;
-                slots = kept.iter().map(|&row| slots[row as usize]).collect();
-                times = kept.iter().map(|&row| times[row as usize]).collect();
+                slots = these(&slots, &kept);
+                times = these(&times, &kept);
             }
             Ok(Entries::new(slots, times, states, self.len))
         })
@@ -234,8 +274,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             pace.check(1 + rows.len() - from)?;
             self.sort(entries, &mut rows[from..]);
         }
-        let slots = rows.iter().map(|&row| entries.slots[row as usize]).collect();
-        let times = rows.iter().map(|&row| entries.times[row as usize]).collect();
+        let (slots, times) = (these(&entries.slots, &rows), these(&entries.times, &rows));
         Ok((slots, times, picked(&entries.states, rows)?))
     }
 
@@ -343,7 +382,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
             self.sort(entries, &mut rows[first..]);
             of.resize(rows.len(), group as u32);
         }
-        let times = rows.iter().map(|&row| entries.times[row as usize]).collect();
+        let times = these(&entries.times, &rows);
         let grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
         if !self.function.properties().commutative {
             // Future rows may lie between these.
@@ -376,7 +415,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
         let reduced = self.reduced()?;
-        let places: UInt32Array = (0..self.len).map(|slot| reduced.place(slot)).collect();
+        let places = UInt32Array::from(reduced.places(self.len));
         Ok(vec![take(&reduced.states, &places, None)?])
     }
 
@@ -384,7 +423,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         let reduced = self.reduced()?;
         let mut states = reduced.states.clone();
         if let Some(identity) = &self.signature.identity {
-            states = concat(&[states.as_ref(), identity.as_ref()])?;
+            states = joined(&[states.as_ref(), identity.as_ref()])?;
         }
         let results = checked(
             &*self.function,
@@ -394,7 +433,8 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
             Some(&self.signature.output),
         )?;
         let nothing = self.signature.identity.is_some().then_some(reduced.states.len() as u32);
-        let places: UInt32Array = (0..self.len).map(|slot| reduced.place(slot).or(nothing)).collect();
+        let places = reduced.places(self.len).into_iter();
+        let places: UInt32Array = places.map(|place| place.or(nothing)).collect();
         Ok(take(&results, &places, None)?)
     }
 
@@ -419,7 +459,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         let (wholes, parts) = (picked(&states, wholes)?, picked(&lost.states, parts)?);
         let Some(rests) = self.function.invert(&wholes, &parts) else { return Ok(vec![false; slots.len()]) };
         let rests = checked(&*self.function, "invert", rests?, wholes.len(), Some(&self.signature.state))?;
-        let both = concat(&[states.as_ref(), rests.as_ref()])?;
+        let both = joined(&[states.as_ref(), rests.as_ref()])?;
         let live = || (0..own.len()).filter(|&entry| kept[entry].is_some());
         let (slots_left, times) = (live().map(|at| own[at]).collect(), live().map(|at| times[at]).collect());
         let states = picked(&both, kept.iter().copied().flatten().collect())?;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::interrupt::stretches;
+use crate::interrupt::{copied, stretches};
 
 /// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
 /// these themselves.
@@ -19,13 +19,13 @@ impl BySlot {
         for some in stretches(slots.len()) {
             slots[some].iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
         }
-        for slot in 0..len {
+        for slot in stretches(len).flatten() {
             offsets[slot + 1] += offsets[slot];
         }
         if slots.is_sorted() {
             return Self { offsets, order: None };
         }
-        let mut next = offsets.clone();
+        let mut next = copied(&offsets);
         let mut order = vec![0; slots.len()];
         for some in stretches(slots.len()) {
             for entry in some {

@@ -4,6 +4,7 @@ use arrow_buffer::NullBuffer;
 
 use super::rows::{Rows, Run};
 use crate::algebra::Monoid;
+use crate::interrupt::{extend, lengthen};
 
 /// Slots of partial aggregates.
 #[derive(Clone)]
@@ -71,11 +72,11 @@ impl<M: Monoid> Column<M> {
         if nulls.is_some() || rows.sparse {
             self.track_seen();
         }
-        self.states.resize(len, self.monoid.identity());
+        lengthen(&mut self.states, len, self.monoid.identity());
         let (monoid, states) = (&self.monoid, &mut self.states[..]);
         match (nulls, &mut self.seen) {
             (Some(nulls), Some(seen)) => {
-                seen.resize(len, false);
+                lengthen(seen, len, false);
                 for row in nulls.valid_indices() {
                     let slot = slots[row] as usize;
                     monoid.absorb(&mut states[slot], lift(row));
@@ -88,7 +89,7 @@ impl<M: Monoid> Column<M> {
                     monoid.absorb(&mut states[slot], lift(row));
                 }
                 if let Some(seen) = seen {
-                    seen.resize(len, false);
+                    lengthen(seen, len, false);
                     slots.iter().for_each(|&slot| seen[slot as usize] = true);
                 }
             }
@@ -106,14 +107,18 @@ impl<M: Monoid> Column<M> {
                 None => seen.resize(seen.len() + other.states.len(), true),
             }
         }
-        self.states.extend(other.states);
+        // Those of the first call need not be copied.
+        match self.states.is_empty() {
+            true => self.states = other.states,
+            false => extend(&mut self.states, &other.states),
+        }
     }
 
     /// The slot's state, to fold values into that are not null; grows to `len` slots.
     pub(super) fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
-        self.states.resize(len, self.monoid.identity());
+        lengthen(&mut self.states, len, self.monoid.identity());
         if let Some(seen) = &mut self.seen {
-            seen.resize(len, false);
+            lengthen(seen, len, false);
             runs.iter().for_each(|run| seen[run.slot as usize] = true);
         }
         (&self.monoid, &mut self.states)

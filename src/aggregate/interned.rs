@@ -30,7 +30,7 @@ struct Texts {
     ends: Vec<usize>,
     numbers: HashTable<u32>,
     hasher: FixedState,
-    /// The rank of each text, and the text of each rank, once they are needed.
+    /// The rank of each string, and the string of each rank, once they are needed.
     order: OnceLock<(Vec<u32>, Vec<u32>)>,
 }
 
@@ -170,7 +170,7 @@ impl Codes for Interned {
     }
 
     fn numbers(&self, _: &[u64]) -> Result<Vec<f64>> {
-        Err(Error::Internal("texts are no numbers".into()))
+        Err(Error::Internal("strings are no numbers".into()))
     }
 
     fn output(&self) -> &DataType {

@@ -45,12 +45,12 @@ impl Closed {
     }
 
     /// Whether the start is included.
-    fn start(self) -> bool {
+    pub(crate) fn start(self) -> bool {
         matches!(self, Closed::Both | Closed::Left)
     }
 
     /// Whether the end is included.
-    fn end(self) -> bool {
+    pub(crate) fn end(self) -> bool {
         matches!(self, Closed::Both | Closed::Right)
     }
 

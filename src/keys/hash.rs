@@ -8,8 +8,8 @@
 //! | time | O(rows); a dictionary's values are hashed once each |
 //!
 //! Keys that are equal as in SQL's `GROUP BY` have equal hashes: nulls, NaNs, and both zeros, at any depth. Equal
-//! values of integer types of different widths do too, as do floats of different widths, and text whether it is a
-//! string, a large string, a view, a dictionary or run-end encoded.
+//! values of integer types of different widths do too, as do floats of different widths, and strings of any layout:
+//! string, large string, view, dictionary or run-end encoded.
 
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, RunArray, cast::AsArray, types::*};
 use arrow_array::{ArrowPrimitiveType, GenericListViewArray};
@@ -18,7 +18,7 @@ use arrow_schema::{DataType, IntervalUnit};
 use arrow_select::take::take;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::rows::holds_map;
+use super::rows::holds;
 use crate::kernels::simd::Word;
 use crate::kernels::simd::mix::{mix, mix_words};
 use crate::{Error, Result};
@@ -83,27 +83,12 @@ pub fn remix(hash: u64, salt: u64) -> u64 {
 /// # Errors
 /// `InvalidType` for maps and unions, also within other types.
 pub(crate) fn supported(data_type: &DataType) -> Result<()> {
-    if holds_map(data_type) || holds_union(data_type) {
+    if holds(data_type, |kind| matches!(kind, DataType::Map(..) | DataType::Union(..))) {
         return Err(Error::InvalidType(format!(
             "keys: a column of type {data_type} cannot be hashed; allowed are all types but maps and unions"
         )));
     }
     Ok(())
-}
-
-fn holds_union(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Union(..) => true,
-        DataType::Struct(fields) => fields.iter().any(|field| holds_union(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::RunEndEncoded(_, item) => holds_union(item.data_type()),
-        DataType::Dictionary(_, values) => holds_union(values),
-        _ => false,
-    }
 }
 
 /// The hash of two columns, or of a list and its next item: not symmetric, a bijection in each argument.
@@ -300,7 +285,7 @@ mod tests {
         hashes
     }
 
-    /// With this seed the hash of text is XXH3 with seed 0, and of integers SplitMix64's finaliser: both published.
+    /// With this seed the hash of strings is XXH3 with seed 0, and of integers SplitMix64's finaliser: both published.
     #[test]
     fn hashes_stay_what_they_are() {
         let seed = GOLDEN.wrapping_neg();

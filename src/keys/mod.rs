@@ -16,6 +16,7 @@ use crate::dictionary::{plain, widened};
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;
+pub(crate) use rows::normalised;
 
 use crate::interrupt::check;
 use crate::{Error, Result};
@@ -122,9 +123,9 @@ impl KeyIndex {
         let columns: std::result::Result<Vec<ArrayRef>, _> = columns
             .iter()
             .zip(&self.types)
-            .map(|(column, wanted)| match wanted {
-                DataType::Dictionary(_, values) => cast(column, values),
-                _ => Ok(column.clone()),
+            .map(|(column, wanted)| match plain(wanted) {
+                kind if kind == column.data_type() => Ok(column.clone()),
+                kind => cast(column, kind),
             })
             .collect();
         self.assign_plain(&columns?, rows, ids)
@@ -267,6 +268,18 @@ mod tests {
         let values = values.as_any().downcast_ref::<StringArray>().unwrap();
         assert_eq!(values.value(first[1] as usize), "b");
         assert!(values.is_null(first[2] as usize));
+    }
+
+    /// As where two inputs are compared, of which one has a dictionary.
+    #[test]
+    fn an_index_of_plain_values_takes_dictionaries_of_them() {
+        let mut index = KeyIndex::new(vec![DataType::Utf8]).unwrap();
+        let few: DictionaryArray<Int32Type> = vec![Some("a")].into_iter().collect();
+        let many: DictionaryArray<Int32Type> =
+            vec![Some("b"), None, Some("a"), Some("b")].into_iter().collect();
+        assert_eq!(ids(&mut index, vec![Arc::new(few)]), [0]);
+        assert_eq!(ids(&mut index, vec![Arc::new(many)]), [1, 2, 0, 1]);
+        assert_eq!(ids(&mut index, vec![Arc::new(StringArray::from(vec![Some("b"), None]))]), [1, 2]);
     }
 
     #[test]

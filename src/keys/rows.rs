@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
-    cast::AsArray, types::*,
+    cast::AsArray, make_array, types::*,
 };
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef};
@@ -26,11 +26,12 @@ pub(super) struct RowKeys {
 impl RowKeys {
     pub(super) fn new(types: Vec<DataType>) -> Result<Self> {
         let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
-        if !RowConverter::supports_fields(&fields) || types.iter().any(holds_map) {
-            let given: Vec<String> = types.iter().map(ToString::to_string).collect();
+        let is_refused = |(kind, field): &(&DataType, &SortField)| {
+            holds_map(kind) || !RowConverter::supports_fields(std::slice::from_ref(field))
+        };
+        if let Some((kind, _)) = types.iter().zip(&fields).find(is_refused) {
             return Err(Error::InvalidType(format!(
-                "by: columns of types {} cannot be used as keys; allowed are all types but maps and unions",
-                given.join(", ")
+                "by: a column of type {kind} cannot be a key; allowed are all types but maps, also within others"
             )));
         }
         let converter = RowConverter::new(fields)?;
@@ -77,24 +78,30 @@ impl RowKeys {
     }
 }
 
-/// Whether maps are in it: two equal maps may list their entries in another order.
-pub(super) fn holds_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(..) => true,
-        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::RunEndEncoded(_, item) => holds_map(item.data_type()),
-        DataType::Dictionary(_, values) => holds_map(values),
-        _ => false,
-    }
+/// Whether a type, or one within it, is such.
+pub(super) fn holds(data_type: &DataType, is: fn(&DataType) -> bool) -> bool {
+    is(data_type)
+        || match data_type {
+            DataType::Struct(fields) => fields.iter().any(|field| holds(field.data_type(), is)),
+            DataType::Union(fields, _) => fields.iter().any(|(_, field)| holds(field.data_type(), is)),
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::RunEndEncoded(_, item) => holds(item.data_type(), is),
+            DataType::Dictionary(_, values) => holds(values, is),
+            _ => false,
+        }
 }
 
-/// The column with floats as SQL compares them: one NaN, one zero; also within structs and lists.
-fn normalised(column: &ArrayRef) -> ArrayRef {
+/// Whether maps are in it: two equal maps may list their entries in another order.
+pub(super) fn holds_map(data_type: &DataType) -> bool {
+    holds(data_type, |kind| matches!(kind, DataType::Map(..)))
+}
+
+/// The column with floats as SQL compares them: one NaN, one zero; also within other types.
+pub(crate) fn normalised(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float16 => canonical::<Float16Type>(column, |v| v.is_nan(), half_nan(), Default::default()),
         DataType::Float32 => canonical::<Float32Type>(column, |v| v.is_nan(), f32::NAN, 0.0),
@@ -119,6 +126,16 @@ fn normalised(column: &ArrayRef) -> ArrayRef {
             let lists = column.as_fixed_size_list();
             let (values, nulls) = (normalised(lists.values()), lists.nulls().cloned());
             Arc::new(FixedSizeListArray::new(item.clone(), *size, values, nulls))
+        }
+        other if holds(other, DataType::is_floating) => {
+            let data = column.to_data();
+            let children = data.child_data().iter().map(|child| normalised(&make_array(child.clone())));
+            let children = children.map(|child| child.to_data()).collect();
+            match data.into_builder().child_data(children).build() {
+                Ok(data) => make_array(data),
+                // As above.
+                Err(error) => unreachable!("{error}"),
+            }
         }
         _ => column.clone(),
     }

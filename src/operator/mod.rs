@@ -4,12 +4,16 @@
 //! elsewhere) and then emits every window as [`Output`], or its slices by bucket of keys for another task to continue
 //! with. Where a window needs rows in order it keeps them (`ranked`), and otherwise slices only. A stream [`Operator`]
 //! takes rows and watermarks without end, and emits windows as they become final; it stores slices, and rows under them
-//! only for the queries that need them.
+//! only for the queries that need them. [`JoinRows`] and [`JoinStream`] join two tables and two streams, and
+//! [`DistinctStream`] removes duplicates.
 
 mod binding;
 mod bounded;
 mod buckets;
+mod distinct;
 mod gathered;
+mod held;
+mod join;
 mod length;
 mod output;
 mod parts;
@@ -26,6 +30,11 @@ mod window_spec;
 
 pub use bounded::Bounded;
 pub use buckets::split_rows;
+pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
+pub use join::{
+    ConditionSpec, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep, JoinStream,
+    SideSpec, Which,
+};
 pub use length::length;
 pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};

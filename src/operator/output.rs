@@ -6,6 +6,7 @@ mod sizes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
@@ -16,7 +17,7 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 
 use super::gathered::Ordered;
-use super::parts::each;
+use super::parts::{each, leave};
 use super::plan::Plan;
 use super::ranked::{self, RankedLists};
 use super::schema::{extent_fields, rank_fields};
@@ -30,7 +31,7 @@ use crate::{Error, Result};
 use limit::Limit;
 use listed::Cursor;
 pub(super) use listed::Windows;
-pub(super) use sizes::{BATCH_BYTES, Size, bytes, varies};
+pub(super) use sizes::{BATCH_BYTES, Size, bytes, in_parts, varies};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.
 pub const BATCH_ROWS: usize = 65_536;
@@ -157,8 +158,17 @@ impl Output {
         let unread: Vec<&mut Begun> =
             begun.iter_mut().filter(|begun| !begun.is_read && begun.ready.len() < ahead).collect();
         let this = &*self;
+        // Nothing is read after the first block that fails.
+        let failed = AtomicUsize::new(usize::MAX);
         let own = each(unread, threads, |begun| {
-            this.read(begun, ahead);
+            if begun.number < failed.load(Ordering::Relaxed) {
+                this.read(begun, ahead);
+            }
+            match begun.ready.back() {
+                Some(Err(error @ Error::Interrupted(_))) => return Err(error.clone()),
+                Some(Err(_)) => _ = failed.fetch_min(begun.number, Ordering::Relaxed),
+                _ => {}
+            }
             Ok(())
         });
         if own.is_err() {
@@ -192,7 +202,13 @@ impl Output {
     pub fn collect(mut self, threads: usize) -> Result<Vec<RecordBatch>> {
         let mut all = Vec::new();
         while !self.is_done() {
-            all.extend(self.next_round(threads, BLOCKS_PER_ROUND)?);
+            match self.next_round(threads, BLOCKS_PER_ROUND) {
+                Ok(more) => all.extend(more),
+                Err(error) => {
+                    leave(&error, (all, self));
+                    return Err(error);
+                }
+            }
         }
         Ok(all)
     }

@@ -1,6 +1,5 @@
 //! Batches on their way into an operator: shared out to threads, and read by column without rows whose time is null.
 
-use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -11,6 +10,7 @@ use arrow_select::filter::filter;
 use super::plan::Plan;
 use crate::aggregate::TIMELESS;
 use crate::interrupt::{Helpers, check, within};
+use crate::memory::{has_room_for_thread, unwind};
 use crate::{Error, Result};
 
 /// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.
@@ -32,11 +32,12 @@ pub(super) fn share_out<T: Send>(
     thread::scope(|scope| {
         let threads: Vec<_> =
             rest.iter().map(|part| spawned(scope, &helpers, move || helper(part))).collect();
-        let pushed = own(&parts[0]);
+        // An interrupt that unwound out of here would leave the threads to finish first.
+        let pushed = within(|| own(&parts[0]));
         // What no thread could be had for is done here.
         let left = |(thread, part): (Option<_>, &Vec<RecordBatch>)| match thread {
             Some(thread) => Ok(thread),
-            None => Err(helper(part)),
+            None => Err(within(|| helper(part))),
         };
         let others: Vec<_> = threads.into_iter().zip(rest).map(left).collect();
         let pushed = helpers.wait(pushed);
@@ -46,19 +47,31 @@ pub(super) fn share_out<T: Send>(
     })
 }
 
-/// A thread that does this work; `None` where the system has none left.
+/// A thread that does this work; `None` where the system has none left, or no memory for it.
 pub(super) fn spawned<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     helpers: &Helpers,
     work: impl FnOnce() -> Result<T> + Send + 'scope,
 ) -> Option<ScopedJoinHandle<'scope, Result<T>>> {
+    if !has_room_for_thread() {
+        return None;
+    }
     let helper = helpers.add();
     thread::Builder::new().spawn_scoped(scope, move || helper.work(|| within(work))).ok()
 }
 
+/// Frees what an error leaves behind: after an interrupt on another thread, as gigabytes take longer to free than the
+/// call may go on.
+pub(super) fn leave<T: Send + 'static>(error: &Error, rest: T) {
+    if matches!(error, Error::Interrupted(_)) && has_room_for_thread() {
+        // Where no thread can be had, this drops it.
+        let _ = thread::Builder::new().spawn(move || drop(rest));
+    }
+}
+
 /// The result of a thread, or its panic.
 pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    thread.join().unwrap_or_else(|panic| unwind(panic))
 }
 
 /// Batches in contiguous parts of `rows` rows (the last may have fewer).
@@ -99,7 +112,7 @@ pub(super) fn each<T: Send>(
     thread::scope(|scope| {
         // With fewer threads than requested, each takes more items.
         let threads: Vec<_> = (1..threads).filter_map(|_| spawned(scope, &helpers, all)).collect();
-        let own = helpers.wait(all());
+        let own = helpers.wait(within(all));
         threads.into_iter().map(joined).fold(own, Result::and)
     })
 }
@@ -186,4 +199,70 @@ pub(super) fn out_of_bounds(plan: &Plan, t: i64) -> Error {
         plan.measure().column(),
         plan.measure().unit_name()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier};
+    use std::time::{Duration, Instant};
+
+    use arrow_array::Int64Array;
+
+    use super::*;
+    use crate::interrupt::{tick, watching};
+
+    /// Works for a second, unless it is stopped; returns whether it was.
+    fn is_stopped(look: impl Fn() -> Result<()>) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            if look().is_err() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    #[test]
+    fn threads_end_when_a_tick_ends_the_work_beside_them() {
+        let stopped = Mutex::new(Vec::new());
+        let helper = || stopped.lock().unwrap().push(is_stopped(check));
+        let ticks = || {
+            is_stopped(|| {
+                tick();
+                Ok(())
+            });
+        };
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 16 * CHUNK_ROWS]));
+        let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
+        let enough = || Err(Error::InvalidValue("enough".into()));
+        let shared = watching(enough, || {
+            share_out(
+                &[batch],
+                2,
+                |_| {
+                    ticks();
+                    Ok(())
+                },
+                |_| {
+                    helper();
+                    Ok(())
+                },
+            )
+        });
+        assert!(shared.is_err());
+        let (own, both) = (thread::current().id(), Barrier::new(2));
+        let done = watching(enough, || {
+            each(vec![(), ()], 2, |()| {
+                both.wait();
+                match thread::current().id() == own {
+                    true => ticks(),
+                    false => helper(),
+                }
+                Ok(())
+            })
+        });
+        assert!(done.is_err());
+        assert_eq!(stopped.into_inner().unwrap(), [true, true]);
+    }
 }

@@ -23,7 +23,7 @@ use arrow_select::interleave::interleave;
 
 use super::gathered::{Gathered, InOrder, Ordered};
 use super::length::length;
-use super::output::{BATCH_BYTES, BATCH_ROWS, Size, bytes, cut, varies};
+use super::output::{BATCH_BYTES, BATCH_ROWS, Size, bytes, cut, in_parts, varies};
 use super::parts::each;
 use super::plan::{AggregateSpec, Plan};
 use super::window_spec::Length;
@@ -388,22 +388,17 @@ impl Rolling {
         places: &[(u32, u32)],
         batches: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        check()?;
-        let each: Vec<(usize, usize)> =
-            places.iter().map(|&(chunk, at)| (chunk as usize, at as usize)).collect();
-        let placed = columns.iter().map(|chunks| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-            Ok(interleave(&chunks, &each)?)
-        });
-        match placed.collect::<Result<Vec<ArrayRef>>>() {
-            Ok(placed) => batches.push(RecordBatch::try_new(self.results.clone(), placed)?),
-            Err(Error::Overflow(_)) if places.len() > 1 => {
-                let (first, rest) = places.split_at(places.len() / 2);
-                self.put_in(columns, first, batches)?;
-                self.put_in(columns, rest, batches)?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        in_parts(0..places.len(), &mut |rows| {
+            check()?;
+            let each: Vec<(usize, usize)> =
+                places[rows].iter().map(|&(chunk, at)| (chunk as usize, at as usize)).collect();
+            let placed = columns.iter().map(|chunks| {
+                let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+                Ok(interleave(&chunks, &each)?)
+            });
+            let placed = placed.collect::<Result<Vec<ArrayRef>>>()?;
+            batches.push(RecordBatch::try_new(self.results.clone(), placed)?);
+            Ok(())
+        })
     }
 }

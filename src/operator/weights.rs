@@ -51,14 +51,14 @@ impl Weights {
         let kind = input.field(column).data_type();
         if !kind.is_signed_integer() {
             return Err(Error::InvalidType(format!(
-                "weight: column '{name}' is {kind}; allowed are signed integers, which are 1 or -1"
+                "weight: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1"
             )));
         }
         if let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) {
             return Err(Error::InvalidValue(format!(
-                "windows: {window} is determined by rows, and a row of weight -1 would change it; with weight='{name}', \
-                 allowed are windows whose extent no row changes: tumbling and sliding ones by time, bands, landmark \
-                 windows, the global window, and a windowkit.ContextFree"
+                "windows: a row of weight -1 would change where {window} begins or ends; with weight='{name}', allowed \
+                 are tumbling and sliding windows by time, bands, landmark windows, the global window, and those of a \
+                 windowkit.ContextFree"
             )));
         }
         let types = |stored: &Stored| -> Vec<DataType> {
@@ -70,10 +70,9 @@ impl Weights {
                 let is_own = matches!(aggregate.function, Function::User(..));
                 if !stored.partial.column(&types(stored))?.subtracts() || is_own && stored.inputs.len() > 1 {
                     return Err(Error::InvalidValue(format!(
-                        "aggs: {} cannot take back a row of weight -1, as what remains does not follow from its result; \
-                         with weight='{name}', allowed are count, sum, mean, geometric_mean, variances and standard \
-                         deviations, median, quantile, mode, top_k, frequent, count_distinct, and functions of one column \
-                         with an inverse (windowkit.aggregate(..., invert=...))",
+                        "aggs: {} cannot take back a row of weight -1; with weight='{name}', allowed are count, sum, mean, \
+                         geometric_mean, variances, standard deviations, median, quantile, mode, top_k, frequent, count_distinct, \
+                         collect_set, and windowkit.aggregate(..., invert=...) of one column",
                         aggregate.name
                     )));
                 }

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field};
 use super::binding::bind_numbered;
 use super::window_spec::WindowSpec;
 use crate::dictionary::plain;
-use crate::window::{Ids, Measure, Window};
+use crate::window::{Beyond, Ids, Measure, Ranges, Window};
 use crate::{Error, Result};
 
 /// The windows of one type, numbered, over times of one type.
@@ -33,6 +33,11 @@ impl Wids {
                 "times: their type is {times}; times are timestamps, dates, durations or integers"
             ))
         })?;
+        Self::of(spec, measure)
+    }
+
+    /// The same over the times of a column.
+    pub(super) fn of(spec: &WindowSpec, measure: Measure) -> Result<Self> {
         let (window, zero) = bind_numbered(spec, &measure)?;
         Ok(Self { name: spec.name.clone(), window, measure, zero })
     }
@@ -41,19 +46,66 @@ impl Wids {
         self.window.ids().ok_or_else(|| Error::Internal(format!("{} has no ids", self.name)))
     }
 
+    /// What its times are.
+    pub(super) fn measure(&self) -> &Measure {
+        &self.measure
+    }
+
+    /// The first and the last id of the windows of a time; `None` if it is in no window.
+    ///
+    /// # Errors
+    /// As [`Wids::of_times`].
+    pub(super) fn range(&self, time: i64) -> Result<Option<(i64, i64)>> {
+        let ids = self.ids()?;
+        let reach = ids.reach();
+        let is_within = i64::MIN + reach <= time && time <= i64::MAX - reach;
+        let range = if is_within { ids.ids_at(time, self.zero) } else { Err(Beyond) };
+        range.map_err(|_| self.too_far(time))
+    }
+
+    /// The same of a column of times; no range under nulls.
+    ///
+    /// # Errors
+    /// As [`Wids::of_times`].
+    pub(super) fn ranges(&self, times: &[i64], nulls: Option<&NullBuffer>) -> Result<Ranges> {
+        self.ids()?.ids_of_all(times, nulls, self.zero, &|time| self.too_far(time))
+    }
+
+    /// Starts and ends of a column of windows; none under nulls.
+    ///
+    /// # Errors
+    /// As [`Wids::extents`].
+    pub(super) fn edges(&self, ids: &[i64], nulls: Option<&NullBuffer>) -> Result<Ranges> {
+        self.ids()?.extents_of_all(ids, nulls, self.zero, &|id| self.beyond(id))
+    }
+
+    /// Start and end of a window; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Wids::extents`].
+    pub(super) fn extent(&self, id: i64) -> Result<Option<(i64, i64)>> {
+        self.ids()?.extent_of(id, self.zero).map_err(|_| self.beyond(id))
+    }
+
+    fn beyond(&self, id: i64) -> Error {
+        Error::Overflow(format!("ids: the extent of window {id} of {} does not fit 64 bits", self.name))
+    }
+
+    fn too_far(&self, time: i64) -> Error {
+        Error::Overflow(format!(
+            "{}: {time} is too far from 0 for {}: an id or an edge of a window it is in does not fit 64 bits",
+            self.measure.column(),
+            self.name
+        ))
+    }
+
     /// The range of ids of each time: a struct of `first` and `last`, null for a time that is null or in no window.
     ///
     /// # Errors
     /// `Overflow` for a time so far away that an id or an edge of its windows does not fit 64 bits.
     pub fn of_times(&self, times: &ArrayRef) -> Result<ArrayRef> {
-        let beyond = |t: i64| {
-            Error::Overflow(format!(
-                "times: {t} is too far from 0 for {}: an id or an edge of a window it is in does not fit 64 bits",
-                self.name
-            ))
-        };
         let (values, nulls) = (self.measure.read(times)?, times.logical_nulls());
-        let found = self.ids()?.ids_of_all(&values, nulls.as_ref(), self.zero, &beyond)?;
+        let found = self.ranges(&values, nulls.as_ref())?;
         let column = |ids: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(ids)) };
         pairs([("first", column(found.from)), ("last", column(found.to))], found.nulls)
     }
@@ -69,14 +121,11 @@ impl Wids {
                 ids.data_type()
             )));
         }
-        let beyond = |id: i64| {
-            Error::Overflow(format!("ids: the extent of window {id} of {} does not fit 64 bits", self.name))
-        };
         let exact = CastOptions { safe: false, ..CastOptions::default() };
         let ids = cast_with_options(ids, &DataType::Int64, &exact)
             .map_err(|error| Error::InvalidValue(format!("ids: {error}; ids are integers of 64 bits")))?;
         let (values, nulls) = (ids.as_primitive::<Int64Type>().values(), ids.logical_nulls());
-        let found = self.ids()?.extents_of_all(values, nulls.as_ref(), self.zero, &beyond)?;
+        let found = self.edges(values, nulls.as_ref())?;
         let (starts, ends) = (self.measure.array(found.from)?, self.measure.array(found.to)?);
         pairs([("start", starts), ("end", ends)], found.nulls)
     }

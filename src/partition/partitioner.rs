@@ -1,7 +1,7 @@
 //! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -19,7 +19,7 @@ use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
 use crate::interrupt::check;
 use crate::keys::hash_rows;
-use crate::memory::{OutOfMemory, of_panic};
+use crate::memory::{OutOfMemory, of_panic, unwind};
 use crate::state::{Envelope, Reader};
 use crate::{Error, Result};
 
@@ -102,7 +102,7 @@ impl Partitioner {
         let done = catch_unwind(AssertUnwindSafe(|| self.tried(batches, workers)));
         let done = done.unwrap_or_else(|panic| {
             if !panic.is::<OutOfMemory>() {
-                resume_unwind(panic);
+                unwind(panic);
             }
             Err(of_panic(&*panic))
         });

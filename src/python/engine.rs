@@ -1,5 +1,5 @@
 //! `windowkit._native.Engine`: takes in batches one after the other and then computes windows; and `Batches`, the
-//! results as they are computed.
+//! results, of joins too, as they are computed.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{detached, exception, interruptible};
+use super::errors::{Out, PyOut, detached, exception, interruptible};
 use super::given::Given;
 use super::shared::Shared;
 use crate::operator::{Bounded, Output};
@@ -99,14 +99,14 @@ impl PyEngine {
     }
 
     /// Returns the slices of what was pushed, by bucket of keys, and starts over.
-    fn slices(&self, py: Python<'_>, buckets: u32) -> PyResult<Vec<(u32, PyRecordBatch)>> {
+    fn slices(&self, py: Python<'_>, buckets: u32) -> PyOut<Vec<(u32, PyRecordBatch)>> {
         let parts = detached(py, || {
             let mut bounded = self.take()?;
             let parts = bounded.slices(buckets)?;
             self.put(bounded)?;
             Ok(parts)
         })?;
-        Ok(batches(parts))
+        Ok(Out(batches(parts)))
     }
 
     /// All windows of what was pushed.
@@ -120,7 +120,7 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
     parts.into_iter().map(|(bucket, batch)| (bucket, PyRecordBatch::new(batch))).collect()
 }
 
-/// Batches of windows, computed on demand: an iterator, and an Arrow stream.
+/// Batches of results, computed on demand: an iterator, and an Arrow stream.
 #[pyclass(name = "Batches", module = "windowkit._native", frozen)]
 pub(super) struct PyBatches {
     schema: SchemaRef,
@@ -129,29 +129,34 @@ pub(super) struct PyBatches {
 
 /// What is left to be read.
 enum Left {
-    Results(Box<Results>),
+    Results(Results),
     /// Nothing: the stream was handed out.
     Nothing,
-    /// Nothing: computing it failed, or was interrupted, and some of its windows are lost.
+    /// Nothing: computing it failed, or was interrupted, and some of its rows are lost.
     Failed,
 }
 
-/// An [`Output`] read batch by batch, computed by one thread or by several.
+/// Results read batch by batch.
 struct Results {
-    output: Output,
-    threads: usize,
+    schema: SchemaRef,
+    next: Box<Next>,
 }
 
-impl Results {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.output.next_batch(self.threads)
-    }
-}
+/// Computes the next batch, if there is one.
+type Next = dyn FnMut() -> Result<Option<RecordBatch>> + Send;
 
 impl PyBatches {
-    pub(super) fn new(output: Output, threads: usize) -> Self {
+    pub(super) fn new(mut output: Output, threads: usize) -> Self {
         let schema = output.schema().clone();
-        Self { schema, left: Shared::new(Left::Results(Box::new(Results { output, threads }))) }
+        Self::of(schema, move || output.next_batch(threads))
+    }
+
+    pub(super) fn of(
+        schema: SchemaRef,
+        next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
+    ) -> Self {
+        let results = Results { schema: schema.clone(), next: Box::new(next) };
+        Self { schema, left: Shared::new(Left::Results(results)) }
     }
 }
 
@@ -171,7 +176,7 @@ impl PyBatches {
         detached(py, || {
             let mut left = self.left.lock()?;
             let next = match &mut *left {
-                Left::Results(results) => results.next(),
+                Left::Results(results) => (results.next)(),
                 Left::Nothing => Ok(None),
                 Left::Failed => Err(Error::InvalidValue(
                     "batches: computing them failed or was interrupted before; begin again with other batches"
@@ -197,7 +202,7 @@ impl PyBatches {
             let gone = Error::InvalidValue("batches: the stream was handed out before".into());
             return Err(exception(py, &gone));
         };
-        let reader = PyRecordBatchReader::new(Box::new(Reader(*results)));
+        let reader = PyRecordBatchReader::new(Box::new(Reader(results)));
         Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 }
@@ -209,7 +214,7 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        interruptible(|| self.0.next())
+        interruptible(|| (self.0.next)())
             .map_err(|error| ArrowError::ExternalError(Box::new(error)))
             .transpose()
     }
@@ -217,6 +222,6 @@ impl Iterator for Reader {
 
 impl RecordBatchReader for Reader {
     fn schema(&self) -> SchemaRef {
-        self.0.output.schema().clone()
+        self.0.schema.clone()
     }
 }

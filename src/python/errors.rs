@@ -1,14 +1,17 @@
 //! Rust errors as the exceptions of `windowkit.errors`.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
 use crate::error::Cause;
 use crate::interrupt::watching;
-use crate::memory::caught;
+use crate::memory::{caught, of_panic};
 use crate::{Error, Result};
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception, and so does what a signal
@@ -43,6 +46,44 @@ pub(super) fn py_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py
     })
 }
 
+/// A value for Python, which may not have the memory for it: where pyo3 panics, this raises what Python does.
+pub(super) struct Out<T>(pub(super) T);
+
+pub(super) type PyOut<T> = PyResult<Out<T>>;
+
+impl<'py, T: IntoPyObject<'py>> IntoPyObject<'py> for Out<T> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let made = catch_unwind(AssertUnwindSafe(|| self.0.into_bound_py_any(py)));
+        let raised =
+            |panic: Box<dyn Any + Send>| PyErr::take(py).unwrap_or_else(|| exception(py, &of_panic(&*panic)));
+        made.unwrap_or_else(|panic| Err(raised(panic)))
+    }
+}
+
+/// A `MemoryError` with this text, or without one if there is no memory for it.
+fn out_of_memory(py: Python<'_>, text: &str) -> PyErr {
+    let text = py_bytes(py, text.as_bytes())
+        .and_then(|bytes| PyString::from_encoded_object(&bytes, Some(c"utf-8"), None));
+    text.map_or_else(|error| error, |text| PyMemoryError::new_err(text.unbind()))
+}
+
+/// What a user's own function raised, as text.
+pub(super) fn shown(py: Python<'_>, raised: &PyErr) -> String {
+    raised.value(py).repr().map_or_else(|_| "an exception".to_owned(), |text| text.to_string())
+}
+
+/// The error for what a user's own function raised. What is not an `Exception` ends more than the function: it comes from
+/// the user, or the process is to end.
+pub(super) fn of_user(py: Python<'_>, message: String, raised: PyErr) -> Error {
+    let is_failure = raised.is_instance_of::<PyException>(py);
+    let cause = Cause(Arc::new(raised));
+    if is_failure { Error::User { message, cause } } else { Error::Interrupted(cause) }
+}
+
 /// The exception for an error.
 pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
@@ -50,7 +91,7 @@ pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::InvalidType(_) => "InvalidType",
         Error::UnknownColumn(_) => "UnknownColumn",
         Error::Overflow(_) => "Overflow",
-        Error::Memory(text) => return PyMemoryError::new_err(text.clone()),
+        Error::Memory(text) => return out_of_memory(py, text),
         Error::Internal(_) => "InternalError",
         Error::Interrupted(cause) => match cause.0.downcast_ref::<PyErr>() {
             Some(raised) => return raised.clone_ref(py),
@@ -63,8 +104,6 @@ pub(super) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         _ => None,
     };
     match (raise(), cause) {
-        // An interrupt comes from the user, not from the function.
-        (_, Some(cause)) if !cause.is_instance_of::<PyException>(py) => cause,
         (Ok(value), cause) => {
             let raised = PyErr::from_value(value);
             raised.set_cause(py, cause);

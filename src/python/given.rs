@@ -1,7 +1,7 @@
 //! Arrow data from Python: imported, and checked before anything reads it.
 
 use std::iter::from_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
@@ -10,7 +10,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::errors::exception;
 use crate::bounds::{check_array, check_columns};
-use crate::memory::{OutOfMemory, caught};
+use crate::memory::{OutOfMemory, caught, unwind};
 use crate::{Error, Result};
 
 /// An argument that is Arrow data, not checked yet.
@@ -94,7 +94,7 @@ fn read<T>(
 fn imported<T>(argument: &str, import: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(import)).unwrap_or_else(|panic| {
         if panic.is::<OutOfMemory>() {
-            resume_unwind(panic);
+            unwind(panic);
         }
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be imported");

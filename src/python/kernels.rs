@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::errors::{detached, exception};
+use super::errors::{Out, PyOut, detached, exception};
 use super::given::{self, Given};
 use crate::kernels::{
     Algorithm, Closed, Frames, Function, Question, Rolling, Segments, answer, by_time, choose,
@@ -118,13 +118,14 @@ pub(super) fn explain_sliding(
     windows: RollingTuple,
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
-) -> PyResult<(String, &'static str)> {
+) -> PyOut<(String, &'static str)> {
     let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
     detached(py, || {
         let question = read_question(question, Some(windows.0))?;
         let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
         explain(&array, &frames, &question)
     })
+    .map(Out)
 }
 
 /// The same for windows over sorted times.
@@ -137,7 +138,7 @@ pub(super) fn explain_sliding_by(
     windows: TimedTuple,
     question: QuestionTuple,
     segments: Option<Given<AnyArray>>,
-) -> PyResult<(String, &'static str)> {
+) -> PyOut<(String, &'static str)> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
     let segments = read_some(py, "segments", segments)?;
     detached(py, || {
@@ -145,6 +146,7 @@ pub(super) fn explain_sliding_by(
         let timed = Timed::new(&array, &times, &windows, segments.as_ref())?;
         explain(&array, &timed.frames, &question)
     })
+    .map(Out)
 }
 
 fn explain(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<(String, &'static str)> {

@@ -1,8 +1,11 @@
 //! The Python module `windowkit._native`: argument checking, the GIL, Arrow in and out. No algorithm lives here.
 
+mod distinct;
 mod engine;
 mod errors;
 mod given;
+mod join;
+mod join_operator;
 mod kernels;
 mod operator;
 mod partition;
@@ -10,6 +13,7 @@ mod plan;
 mod rolling;
 mod shared;
 mod sketch;
+mod stepped;
 mod stream_window;
 mod user;
 mod wids;
@@ -19,19 +23,25 @@ mod zone;
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 
+use crate::memory::{Reserve, unwind_without};
+
 /// Keeps freed memory for a while: the answers of the next call then need not be requested from the kernel page by
 /// page, which for long columns can cost as much as computing them. pyarrow's own default pool is the same allocator.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Reserve<MiMalloc> = Reserve::before(MiMalloc);
 
 /// The Rust core of windowkit.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    crate::memory::unwind_without();
+    unwind_without();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     shared::register(module)?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<rolling::PyRolling>()?;
+    module.add_class::<distinct::PyDistinct>()?;
+    module.add_class::<distinct::PyDistinctOperator>()?;
+    module.add_class::<join::PyJoin>()?;
+    module.add_class::<join_operator::PyJoinOperator>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
     module.add_class::<operator::PyOperator>()?;

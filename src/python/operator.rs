@@ -1,35 +1,25 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::{RecordBatch, RecordBatchIterator};
-use arrow_schema::SchemaRef;
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{detached, py_bytes};
+use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::plan::PyPlan;
-use super::shared::Shared;
-use crate::memory::{caught, of_panic};
+use super::stepped::{Stepped, table};
+use crate::memory::caught;
 use crate::operator::{By, Contents, Delay, Operator, Options, Plan, Stats, Step, StoreKind, find, length};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
-/// A stream operator; `windowkit.calls` sees to it that functions it calls do not call it.
-///
-/// A panic half-way through a step (nearly always that of a failed allocation) leaves an error in its place, which all
-/// later calls report.
+/// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator {
-    operator: Shared<Result<Operator>>,
-    /// Whether the current call has yet to attempt a step.
-    has_begun: AtomicBool,
-}
+pub(super) struct PyOperator(Stepped<Operator>);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -79,7 +69,7 @@ impl PyOperator {
                 let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
             });
-            Ok(Self::holding(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?))
+            Ok(Self(Stepped::new(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?)))
         })
     }
 
@@ -88,42 +78,43 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self::holding(Operator::restore(snapshot, queries)?)))
+        detached(py, || Ok(Self(Stepped::new(Operator::restore(snapshot, queries)?))))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8]) -> PyResult<(PySchema, Vec<String>, &'static str)> {
+    fn contents(py: Python<'_>, snapshot: &[u8]) -> PyOut<(PySchema, Vec<String>, &'static str)> {
         detached(py, || {
             let Contents { schema, names, options } = Operator::contents(snapshot)?;
             let order = if options.order == Order::InOrder { "in-order" } else { "out-of-order" };
             Ok((PySchema::new(schema), names, order))
         })
+        .map(Out)
     }
 
     /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.with(|stream| caught(|| stream.snapshot())))?;
+        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot())))?;
         py_bytes(py, &bytes)
     }
 
     /// Whether the stream was ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.with(|stream| Ok(stream.is_closed())))
+        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
     }
 
     /// The schema of results.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || self.with(|stream| Ok(PySchema::new(stream.schema().clone()))))
+        detached(py, || self.0.with(|stream| Ok(PySchema::new(stream.schema().clone()))))
     }
 
     /// The schema of rows.
     #[getter]
     fn input_schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || self.with(|stream| Ok(PySchema::new(stream.input().clone()))))
+        detached(py, || self.0.with(|stream| Ok(PySchema::new(stream.input().clone()))))
     }
 
     /// Adds rows. This and the next four leave their step attempted: the next call commits it, unless that is
@@ -156,7 +147,7 @@ impl PyOperator {
 
     /// Keys that are ahead of the stream, and in the last column up to when each is complete.
     fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
+        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
     }
 
     /// Moves the watermark on to that of the sources that are not idle.
@@ -167,7 +158,7 @@ impl PyOperator {
     /// Sets the clock to these microseconds.
     fn set_clock(&self, py: Python<'_>, now: i64) -> PyResult<()> {
         detached(py, || {
-            self.with(|stream| {
+            self.0.with(|stream| {
                 stream.set_clock(now);
                 Ok(())
             })
@@ -177,7 +168,7 @@ impl PyOperator {
     /// Whether the watermark follows rows.
     #[getter]
     fn follows(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.with(|stream| Ok(stream.options().progress.is_some())))
+        detached(py, || self.0.with(|stream| Ok(stream.options().progress.is_some())))
     }
 
     /// Whether the clock matters: sources may be idle, or windows are emitted by it.
@@ -186,12 +177,12 @@ impl PyOperator {
         let has_clock = |stream: &mut Operator| {
             stream.options().progress.is_some_and(|delay| delay.idle.is_some()) || stream.uses_clock()
         };
-        detached(py, || self.with(|stream| Ok(has_clock(stream))))
+        detached(py, || self.0.with(|stream| Ok(has_clock(stream))))
     }
 
     /// What is known of the sources.
     fn progress(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.progress()?))))
+        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.progress()?))))
     }
 
     /// Ends the stream.
@@ -239,7 +230,7 @@ impl PyOperator {
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            self.tried(|stream| {
+            self.0.tried(|stream| {
                 let late = stream.attempt(Step::TakeLate)?;
                 Ok(table(late, stream.late_schema().clone()))
             })
@@ -248,25 +239,25 @@ impl PyOperator {
 
     /// Begins a call; the one before has delivered its result, or was rolled back.
     fn begin(&self) {
-        self.has_begun.store(true, Ordering::Relaxed);
+        self.0.begin();
     }
 
     /// Rolls back what the call attempted that began last, as its result did not reach the caller.
     fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        let is_of_another = self.has_begun.load(Ordering::Relaxed);
-        detached(py, || self.settled(is_of_another, |_| Ok(())))
+        detached(py, || self.0.roll_back())
     }
 
     /// The names of all queries.
-    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || self.with(|stream| Ok(stream.names().map(str::to_owned).collect())))
+    fn names(&self, py: Python<'_>) -> PyOut<Vec<String>> {
+        detached(py, || self.0.with(|stream| Ok(stream.names().map(str::to_owned).collect()))).map(Out)
     }
 
     /// The names of the queries for which rows are stored.
-    fn queries_with_rows(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    fn queries_with_rows(&self, py: Python<'_>) -> PyOut<Vec<String>> {
         detached(py, || {
-            self.with(|stream| Ok(stream.queries_with_rows().into_iter().map(str::to_owned).collect()))
+            self.0.with(|stream| Ok(stream.queries_with_rows().into_iter().map(str::to_owned).collect()))
         })
+        .map(Out)
     }
 
     /// Adds a query.
@@ -280,47 +271,47 @@ impl PyOperator {
         let plan = plan.get().0.clone();
         detached(py, move || {
             let lateness = allowed_lateness.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
-            self.with(|stream| stream.add(name, plan, lateness))
+            self.0.with(|stream| stream.add(name, plan, lateness))
         })
     }
 
     /// Removes a query.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        detached(py, || self.with(|stream| stream.remove(name)))
+        detached(py, || self.0.with(|stream| stream.remove(name)))
     }
 
     /// See [`numbers`].
-    fn stats(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        detached(py, || self.with(|stream| Ok(numbers(stream.stats()))))
+    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+        detached(py, || self.0.with(|stream| Ok(numbers(stream.stats())))).map(Out)
     }
 
     /// All slices.
     fn slices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.with(|stream| Ok(PyRecordBatch::new(stream.slices()?))))
+        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.slices()?))))
     }
 
     /// The watermark in units of the measure.
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.with(|stream| Ok(stream.watermark())))
+        detached(py, || self.0.with(|stream| Ok(stream.watermark())))
     }
 
     /// The same as far as its results were handed out.
     #[getter]
     fn watermark_out(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.with(|stream| Ok(stream.watermark_out())))
+        detached(py, || self.0.with(|stream| Ok(stream.watermark_out())))
     }
 
     /// How slices are stored, and why: in one way, or in several.
-    fn stores(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str)>> {
-        detached(py, || self.with(|stream| Ok(stream.store_forms())))
+    fn stores(&self, py: Python<'_>) -> PyOut<Vec<(&'static str, &'static str)>> {
+        detached(py, || self.0.with(|stream| Ok(stream.store_forms()))).map(Out)
     }
 
     /// The answers of the decision trees.
-    fn strategy(&self, py: Python<'_>) -> PyResult<Vec<Answer>> {
+    fn strategy(&self, py: Python<'_>) -> PyOut<Vec<Answer>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         detached(py, || {
-            self.with(|stream| {
+            self.0.with(|stream| {
                 let strategy = stream.strategy();
                 let (keep, split) = (&strategy.keep_rows, &strategy.split);
                 let mut answers: Vec<Answer> = vec![
@@ -336,58 +327,17 @@ impl PyOperator {
                 Ok(answers)
             })
         })
+        .map(Out)
     }
 }
 
 impl PyOperator {
     /// Attempts a step, and returns the windows that it emits, if there are any.
     fn attempt(&self, step: Step<'_>) -> Result<Option<PyRecordBatchReader>> {
-        self.tried(|stream| {
+        self.0.tried(|stream| {
             let results = stream.attempt(step)?;
             Ok((!results.is_empty()).then(|| table(results, stream.schema().clone())))
         })
-    }
-
-    fn holding(operator: Operator) -> Self {
-        Self { operator: Shared::new(Ok(operator)), has_begun: AtomicBool::new(false) }
-    }
-
-    /// As [`PyOperator::with`], of work that attempts a step.
-    fn tried<T>(&self, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
-        self.with(|stream| {
-            self.has_begun.store(false, Ordering::Relaxed);
-            work(stream)
-        })
-    }
-
-    /// Commits the step that was attempted last, and then does `work`.
-    fn with<T>(&self, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
-        self.settled(true, work)
-    }
-
-    fn settled<T>(&self, commit: bool, work: impl FnOnce(&mut Operator) -> Result<T>) -> Result<T> {
-        let mut held = self.operator.lock()?;
-        let stream = held.as_mut().map_err(|lost| lost.clone())?;
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            stream.settle(commit)?;
-            work(stream)
-        }));
-        done.unwrap_or_else(|panic| {
-            let lost = lost(of_panic(&*panic));
-            *held = Err(lost.clone());
-            Err(lost)
-        })
-    }
-}
-
-/// The error of an operator whose step was left half-way for this reason.
-fn lost(reason: Error) -> Error {
-    let why = |text: String| {
-        format!("{text}, half-way through a step; the operator is lost: restore its last snapshot")
-    };
-    match reason {
-        Error::Memory(text) => Error::Memory(why(text)),
-        other => Error::Internal(why(other.to_string())),
     }
 }
 
@@ -414,8 +364,4 @@ fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
     [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64]].concat()
-}
-
-fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyRecordBatchReader {
-    PyRecordBatchReader::new(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema)))
 }

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
-use super::errors::{detached, exception, py_bytes};
+use super::errors::{Out, PyOut, detached, exception, py_bytes};
 use super::given::{self, Given};
 use super::shared::Shared;
 use crate::keys::{KeyIndex, hash_rows};
@@ -90,7 +90,7 @@ impl PyPartitioner {
     fn parameters(
         &self,
         py: Python<'_>,
-    ) -> PyResult<(u32, &'static str, u32, &'static str, f64, Option<WindowTuple>, u64)> {
+    ) -> PyOut<(u32, &'static str, u32, &'static str, f64, Option<WindowTuple>, u64)> {
         self.read(py, |partitioner| {
             let Parameters { workers, method, candidates, cardinality, bias, window, seed } =
                 partitioner.parameters().clone();
@@ -103,6 +103,7 @@ impl PyPartitioner {
             });
             Ok((workers, method.name(), candidates, cardinality.name(), bias, window, seed))
         })
+        .map(Out)
     }
 
     /// The worker of each row; if `timed`, the last column holds the rows' times. The call has a number, by which it is
@@ -145,20 +146,20 @@ impl PyPartitioner {
         })
     }
 
-    fn loads(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.read(py, |partitioner| Ok(partitioner.loads().to_vec()))
+    fn loads(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+        self.read(py, |partitioner| Ok(partitioner.loads().to_vec())).map(Out)
     }
 
-    fn cardinalities(&self, py: Python<'_>) -> PyResult<Vec<f64>> {
-        self.read(py, Partitioner::cardinalities)
+    fn cardinalities(&self, py: Python<'_>) -> PyOut<Vec<f64>> {
+        self.read(py, Partitioner::cardinalities).map(Out)
     }
 
     fn memory(&self, py: Python<'_>) -> PyResult<usize> {
         self.read(py, |partitioner| Ok(partitioner.bytes()))
     }
 
-    fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |partitioner| Ok(partitioner.explain()))
+    fn explain(&self, py: Python<'_>) -> PyOut<String> {
+        self.read(py, |partitioner| Ok(partitioner.explain())).map(Out)
     }
 
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -219,7 +220,7 @@ fn partition_cost(
     window: Option<WindowTuple>,
     workers: Option<u32>,
     bias: f64,
-) -> PyResult<(u32, Option<PyArray>, Vec<CostTuple>)> {
+) -> PyOut<(u32, Option<PyArray>, Vec<CostTuple>)> {
     let reader = keys.0.into_reader()?;
     detached(py, move || {
         let assignment = assignment.array("assignment")?;
@@ -265,18 +266,20 @@ fn partition_cost(
         };
         Ok((workers, starts.map(PyArray::from_array_ref), costs.into_iter().map(tuple).collect()))
     })
+    .map(Out)
 }
 
 /// Rows, groups, rows of the heaviest key, sum of squares.
 type StatisticsTuple = (u64, u64, u64, f64);
 
 #[pyfunction]
-fn partition_statistics(py: Python<'_>, keys: Given<AnyRecordBatch>) -> PyResult<StatisticsTuple> {
+fn partition_statistics(py: Python<'_>, keys: Given<AnyRecordBatch>) -> PyOut<StatisticsTuple> {
     let reader = keys.0.into_reader()?;
     detached(py, || {
         let Statistics { rows, groups, heaviest, squares } = Statistics::of(&ids(reader)?);
         Ok((rows, groups, heaviest, squares))
     })
+    .map(Out)
 }
 
 /// Method, the rule's method, reason.
@@ -285,12 +288,13 @@ fn partition_choose(
     py: Python<'_>,
     statistics: StatisticsTuple,
     workers: u32,
-) -> PyResult<(&'static str, &'static str, String)> {
+) -> PyOut<(&'static str, &'static str, String)> {
     detached(py, || {
         let (rows, groups, heaviest, squares) = statistics;
         let choice = choose(&Statistics { rows, groups, heaviest, squares }, workers)?;
         Ok((choice.method.name(), choice.rule.name(), choice.reason))
     })
+    .map(Out)
 }
 
 /// Workers of buckets; worker and rows of each share of each heavy key; loads; imbalance; extra aggregation cost.
@@ -303,7 +307,7 @@ fn partition_plan(
     heavy: Vec<(u64, u32)>,
     workers: u32,
     slack: f64,
-) -> PyResult<PlanTuple> {
+) -> PyOut<PlanTuple> {
     detached(py, || {
         let plan = plan(&bucket_loads, &heavy, workers, slack)?;
         let (imbalance, extra) = (plan.imbalance(), plan.extra());
@@ -312,6 +316,7 @@ fn partition_plan(
         };
         Ok((plan.buckets, plan.heavy.into_iter().map(shares).collect(), plan.loads, imbalance, extra))
     })
+    .map(Out)
 }
 
 fn window_length((kind, size, offset): WindowTuple) -> Result<WindowLength> {

@@ -9,7 +9,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::engine::{PyBatches, PyEngine, batches};
-use super::errors::detached;
+use super::errors::{Out, PyOut, detached};
 use super::given::{self, Given};
 use super::user::PyFunction;
 use super::window::{WindowTuple, window};
@@ -33,6 +33,9 @@ pub(super) type AggregateTuple = (String, Vec<String>, String, Option<String>, V
 
 /// Triggers, refinement, rows that a call returns, and for how long they wait.
 type PolicyTuple = (Vec<Term>, String, Option<u64>, Option<(i128, bool)>);
+
+/// Whether an aggregate is associative, commutative and invertible, and its kind.
+type Properties = (bool, bool, bool, &'static str);
 
 #[pymethods]
 impl PyPlan {
@@ -95,9 +98,9 @@ impl PyPlan {
 
     /// The properties of each aggregate: associative, commutative, invertible, and its kind.
     #[getter]
-    fn properties(&self, py: Python<'_>) -> PyResult<Vec<(bool, bool, bool, &'static str)>> {
+    fn properties(&self, py: Python<'_>) -> PyOut<Vec<Properties>> {
         let all = detached(py, || self.0.properties())?;
-        Ok(all.iter().map(|p| (p.associative, p.commutative, p.invertible, p.kind.name())).collect())
+        Ok(Out(all.iter().map(|p| (p.associative, p.commutative, p.invertible, p.kind.name())).collect()))
     }
 
     /// Families of slice edges: period and offset in units of the measure.
@@ -220,8 +223,8 @@ impl PyPlan {
         py: Python<'_>,
         batch: Given<PyRecordBatch>,
         buckets: u32,
-    ) -> PyResult<Vec<(u32, PyRecordBatch)>> {
-        Ok(batches(detached(py, || split_rows(&self.0, &batch.batch("batch")?, buckets))?))
+    ) -> PyOut<Vec<(u32, PyRecordBatch)>> {
+        Ok(Out(batches(detached(py, || split_rows(&self.0, &batch.batch("batch")?, buckets))?)))
     }
 
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
@@ -274,18 +277,19 @@ fn aggregate(
 ) -> PyResult<Output> {
     let columns = plan.columns();
     let mut bounded = detached(py, || Bounded::new(plan))?;
-    pushed(py, &columns, reader, |round| bounded.push(round, threads))?;
+    pushed(py, "data", &columns, reader, |round| bounded.push(round, threads))?;
     detached(py, move || bounded.finish())
 }
 
-/// Passes all batches of a stream on, some at a time; only these columns are read.
+/// Passes all batches of a stream, which errors call `argument`, on, some at a time; only these columns are read.
 pub(super) fn pushed(
     py: Python<'_>,
+    argument: &str,
     columns: &[usize],
     reader: Box<dyn RecordBatchReader + Send>,
     mut push: impl FnMut(&[RecordBatch]) -> Result<()> + Send,
 ) -> PyResult<()> {
-    let mut reader = given::batches("data", Some(columns), reader);
+    let mut reader = given::batches(argument, Some(columns), reader);
     let mut more = true;
     while more {
         more = detached(py, || {

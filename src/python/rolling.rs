@@ -16,7 +16,7 @@ use crate::operator::{FrameSpec, Length, Rolling, RollingRows};
 use crate::{Error, Result};
 
 /// A length: its unit, and how many.
-type LengthTuple = (String, i128);
+pub(super) type LengthTuple = (String, i128);
 /// How far it reaches before and after a row, `None` without a bound; which of its ends it includes; whether it is by
 /// rows; at multiples of which time it begins, if at any.
 type FrameTuple = (Option<LengthTuple>, Option<LengthTuple>, String, bool, Option<LengthTuple>);
@@ -80,10 +80,10 @@ impl PyRolling {
     ) -> PyResult<PyRecordBatchReader> {
         let reader = stream.0.into_reader()?;
         let mut rows = detached(py, || RollingRows::new(self.0.clone()))?;
-        pushed(py, &self.0.plan().columns(), reader, |round| rows.push(round, threads))?;
+        pushed(py, "data", &self.0.plan().columns(), reader, |round| rows.push(round, threads))?;
         if let (Some(labels), Some(plan)) = (labels, self.0.labels()) {
             let reader = labels.0.into_reader()?;
-            pushed(py, &plan.columns(), reader, |round| rows.push_labels(round, threads))?;
+            pushed(py, "labels", &plan.columns(), reader, |round| rows.push_labels(round, threads))?;
         }
         let batches = detached(py, move || rows.finish(threads))?;
         let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), self.0.results().clone());
@@ -98,7 +98,7 @@ fn frame((before, after, closed, by_rows, tail): FrameTuple) -> Result<FrameSpec
     Ok(FrameSpec { unit, before, after, tail, closed: Closed::parse(&closed)? })
 }
 
-fn length((unit, count): LengthTuple) -> Result<Length> {
+pub(super) fn length((unit, count): LengthTuple) -> Result<Length> {
     match unit.as_str() {
         "nanoseconds" => Ok(Length::Nanoseconds(count)),
         "units" => Ok(Length::Units(count)),

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyArray;
 
-use super::errors::{detached, py_bytes};
+use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::shared::Shared;
 use crate::Result;
@@ -92,8 +92,8 @@ impl PyHyperLogLog {
         detached(py, || self.with(|sketch| Ok(sketch.estimate())))
     }
 
-    fn bounds(&self, py: Python<'_>, stddevs: u32) -> PyResult<(f64, f64)> {
-        detached(py, || self.with(|sketch| sketch.bounds(stddevs)))
+    fn bounds(&self, py: Python<'_>, stddevs: u32) -> PyOut<(f64, f64)> {
+        detached(py, || self.with(|sketch| sketch.bounds(stddevs))).map(Out)
     }
 
     fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {

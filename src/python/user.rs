@@ -1,17 +1,14 @@
 //! User-defined aggregate functions, called back from the core.
 
-use std::sync::Arc;
-
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyDataType};
 
-use super::errors::exception;
+use super::errors::{exception, of_user, shown};
 use super::given::Given;
 use crate::aggregate::{ArrayFunction, Kind, Properties};
-use crate::error::Cause;
 use crate::{Error, Result};
 
 /// A `windowkit.user.UserFunction`.
@@ -55,14 +52,8 @@ impl PyFunction {
     }
 
     fn failed(&self, py: Python<'_>, what: &str, error: PyErr) -> Error {
-        Error::User {
-            message: format!(
-                "{}: {what} failed with {}",
-                self.name,
-                error.value(py).repr().map_or_else(|_| "an exception".to_owned(), |text| text.to_string(),)
-            ),
-            cause: Cause(Arc::new(error)),
-        }
+        let message = format!("{}: {what} failed with {}", self.name, shown(py, &error));
+        of_user(py, message, error)
     }
 }
 

@@ -7,9 +7,8 @@ use arrow_array::{ArrayRef, cast::AsArray};
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
-use super::errors::py_bytes;
+use super::errors::{of_user, py_bytes, shown};
 use super::user::array;
-use crate::error::Cause;
 use crate::operator::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};
 use crate::window::{
     Calendar, Class, Context, ContextFree, Edit, KeyRows, Listed, Mark, Measure, UserWindow, WindowTraits,
@@ -187,16 +186,9 @@ impl Caller {
                     .is_ok_and(|class| error.is_instance(py, &class));
                 let message = match own {
                     true => format!("{}: {}", self.name, error.value(py)),
-                    false => format!(
-                        "{}: {what} failed with {}",
-                        self.name,
-                        error
-                            .value(py)
-                            .repr()
-                            .map_or_else(|_| "an exception".to_owned(), |text| text.to_string())
-                    ),
+                    false => format!("{}: {what} failed with {}", self.name, shown(py, &error)),
                 };
-                Error::User { message, cause: Cause(Arc::new(error)) }
+                of_user(py, message, error)
             })
         })
     }

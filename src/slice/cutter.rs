@@ -11,6 +11,7 @@ use super::calendar::Calendar;
 use super::cells::{Cell, Cut, Keys, Parted};
 use super::grid::{Grid, run_to};
 use crate::aggregate::Run;
+use crate::interrupt;
 use crate::kernels::simd;
 
 /// Entries of the cache (a power of two).
@@ -249,7 +250,7 @@ impl Cutter {
             cell = known.then_some(entry.cell);
         }
         let cell = cell.unwrap_or_else(|| {
-            self.cells.push(Cell { key, first: t, last: t });
+            interrupt::push(&mut self.cells, Cell { key, first: t, last: t });
             self.cells.len() as u32 - 1
         });
         let cursor = Cursor { start, end, cell, call: self.call };

@@ -10,6 +10,7 @@
 use super::calendar::Calendar;
 use super::cells::Cell;
 use crate::aggregate::Run;
+use crate::interrupt;
 use crate::window::gallop;
 
 /// No cell.
@@ -131,7 +132,7 @@ impl Grid {
         let slot = &mut self.cells[slice];
         if *slot == NONE {
             *slot = cells.len() as u32;
-            cells.push(Cell { key: self.key, first: t, last: t });
+            interrupt::push(cells, Cell { key: self.key, first: t, last: t });
         }
         *slot
     }

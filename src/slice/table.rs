@@ -3,6 +3,7 @@
 use arrow_array::ArrayRef;
 
 use crate::aggregate::{Input, Partials, Rows};
+use crate::interrupt::{extend, push};
 use crate::{Error, Result};
 
 /// Slices as columns: key, start (with sessions: first time), last time (with sessions), and partials.
@@ -74,10 +75,10 @@ impl SliceTable {
     #[inline]
     pub(super) fn open(&mut self, key: u32, start: i64) -> u32 {
         let slot = self.keys.len() as u32;
-        self.keys.push(key);
-        self.starts.push(start);
+        push(&mut self.keys, key);
+        push(&mut self.starts, start);
         if let Some(lasts) = &mut self.lasts {
-            lasts.push(start);
+            push(lasts, start);
         }
         slot
     }
@@ -144,10 +145,12 @@ impl SliceTable {
 
     /// Appends another table's slots; `translate[k]` is this table's number for the other's key `k`.
     pub fn append(&mut self, other: SliceTable, translate: &[u32]) {
-        self.keys.extend(other.keys.iter().map(|&key| translate[key as usize]));
-        self.starts.extend_from_slice(&other.starts);
-        if let (Some(own), Some(lasts)) = (&mut self.lasts, other.lasts) {
-            own.extend_from_slice(&lasts);
+        let mut keys = other.keys;
+        keys.iter_mut().for_each(|key| *key = translate[*key as usize]);
+        extend(&mut self.keys, &keys);
+        extend(&mut self.starts, &other.starts);
+        if let (Some(own), Some(lasts)) = (&mut self.lasts, &other.lasts) {
+            extend(own, lasts);
         }
         for (own, partials) in self.partials.iter_mut().zip(other.partials) {
             own.append(partials);

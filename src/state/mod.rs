@@ -47,7 +47,7 @@ impl Writer {
         self.number(number.unwrap_or_default() as u64);
     }
 
-    /// Writes a text.
+    /// Writes a string.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
@@ -73,7 +73,12 @@ impl Writer {
 
     /// The snapshot.
     pub fn finish(self) -> Vec<u8> {
-        OPERATOR.seal(&self.body)
+        self.sealed(&OPERATOR)
+    }
+
+    /// The snapshot, in another envelope than that of operators.
+    pub(crate) fn sealed(self, envelope: &Envelope) -> Vec<u8> {
+        envelope.seal(&self.body)
     }
 
     /// Writes bytes.
@@ -103,6 +108,18 @@ impl<'a> Reader<'a> {
     pub fn new(snapshot: &'a [u8]) -> Result<Self> {
         OPERATOR.open(snapshot)
     }
+}
+
+/// A snapshot some bytes of whose body were changed, with a checksum that fits.
+#[cfg(test)]
+pub(crate) fn forged(
+    envelope: &Envelope,
+    snapshot: Vec<u8>,
+    damage: &[(proptest::sample::Index, u8)],
+) -> Vec<u8> {
+    let mut body = envelope.open(&snapshot).expect("a snapshot").rest().to_vec();
+    damage.iter().for_each(|(at, byte)| *at.get_mut(&mut body) = *byte);
+    envelope.seal(&body)
 }
 
 /// Contents with a valid checksum that no operator writes.

@@ -2,14 +2,14 @@
 //! too little is left.
 
 use std::io::Cursor;
-use std::panic::{catch_unwind, resume_unwind};
+use std::panic::catch_unwind;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::{broken, stream};
-use crate::memory::OutOfMemory;
+use crate::memory::{OutOfMemory, unwind};
 use crate::{Error, Result};
 
 /// Bytes of a snapshot, or of a part of one.
@@ -106,6 +106,11 @@ impl<'a> Reader<'a> {
             .map_or_else(broken, Ok)
     }
 
+    /// Reads how many there were of something: so many that as many again can be counted.
+    pub fn tally(&mut self) -> Result<u64> {
+        Some(self.number()?).filter(|&tally| tally < 1 << 62).map_or_else(broken, Ok)
+    }
+
     /// Reads the place of an item among `len` items.
     pub fn place(&mut self, len: usize) -> Result<usize> {
         usize::try_from(self.number()?).ok().filter(|&place| place < len).map_or_else(broken, Ok)
@@ -118,7 +123,7 @@ impl<'a> Reader<'a> {
         Ok(is_there.then_some(number))
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub fn text(&mut self) -> Result<String> {
         String::from_utf8(self.bytes()?.to_vec()).or_else(|_| broken())
     }
@@ -138,7 +143,7 @@ impl<'a> Reader<'a> {
         match catch_unwind(read) {
             Ok(Ok(batches)) => Ok(batches),
             // Sound bytes may be more than there is memory for.
-            Err(panic) if panic.is::<OutOfMemory>() => resume_unwind(panic),
+            Err(panic) if panic.is::<OutOfMemory>() => unwind(panic),
             Ok(Err(_)) | Err(_) => broken(),
         }
     }

@@ -134,7 +134,7 @@ fn within_cycle(time: i64) -> (i64, i64) {
     (time - cycles, cycles)
 }
 
-/// The offset that a text such as `+02:00`, `-0530` or `+14` states.
+/// The offset that a string such as `+02:00`, `-0530` or `+14` states.
 fn fixed_offset(text: &str) -> Option<i64> {
     let sign = match text.as_bytes().first()? {
         b'+' => 1,

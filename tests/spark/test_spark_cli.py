@@ -149,16 +149,16 @@ class TestSpark:
         for given, said in (
             (
                 ["--filter", "v like 0"],
-                "filter: 'v like 0' is not a comparison; filters are 'day >= 2024-05-01'",
+                "--filter: 'v like 0' is not a comparison; filters are 'day >= 2024-05-01'",
             ),
-            (["--filter", "v in 0"], "filter: 'v in 0' is not a comparison"),
-            (["--filter", "v > soon"], "filter: 'soon' is compared with 'v', a column of double"),
-            (["--filter", "w > 1"], "filter: "),
+            (["--filter", "v in 0"], "--filter: 'v in 0' is not a comparison"),
+            (["--filter", "v > soon"], "--filter: 'soon' is compared with 'v', a column of double"),
+            (["--filter", "w > 1"], "--filter: "),
             (
                 ["--filter", "w > 1", "--route", "rows"],
                 "--filter: there is no column 'w'; columns are",
             ),
-            (["--route", "catalyst"], "route: 'catalyst' cannot evaluate the query"),
+            (["--route", "catalyst"], "--route: 'catalyst' cannot evaluate the query"),
         ):
             assert refused(capsys, [*command, *self.OPTIONS, *given]).startswith(said)
         text = tmp_path / "in.csv"

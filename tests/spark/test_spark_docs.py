@@ -1,4 +1,4 @@
-"""Examples that need a DataFrame `df` run: those of docstrings, the README and docs/spark.md."""
+"""Examples of Spark run: of docstrings, of pages that start a session, and those that need a DataFrame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ import pytest
 from pyspark.sql import DataFrame
 
 import windowkit.spark
-from support.documents import DOCUMENTS, ROOT, blocks, names
+from support.documents import (
+    DOCUMENTS,
+    ROOT,
+    answer,
+    blocks,
+    examples,
+    lines,
+    makes_session,
+    names,
+    pairs,
+    title,
+)
+from support.plain import assert_near
 
 MODULES = [
     "windowkit.spark",
@@ -35,7 +47,10 @@ def test_docstrings(df):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+OF_SPARK = [document for document in DOCUMENTS if any(each.needs_spark for each in examples(document))]
+
+
+@pytest.mark.parametrize("document", [each for each in OF_SPARK if not makes_session(each)], ids=title)
 def test_documents(document: Path, df) -> None:
     # In one namespace and in order, as a reader goes through them; `df` is the DataFrame that the reader has.
     namespace = {"df": df}
@@ -43,13 +58,41 @@ def test_documents(document: Path, df) -> None:
         results = evaluated(example, str(document), namespace)
         for name, rows in results:
             # One row: as many rows as windows that it is in, which for kernels is one.
-            assert len(rows) in (1, 10, 600), (name, example)
+            assert len(rows) in (1, 2, 10, 600), (name, example)
         assert results or not {"df", "result"} <= names(example), example
+
+
+@pytest.mark.parametrize("document", [each for each in OF_SPARK if makes_session(each)], ids=title)
+def test_pages_that_start_a_session(
+    document: Path, spark, settings, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    # The page's session is the one that there is, and what it sets there is put back.
+    # Over a year of flights, compiled code saves more time than it takes to compile.
+    compiled = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    with settings({"spark.sql.session.timeZone": "UTC", **compiled}):
+        for code, output in (each[:2] for each in examples(document)):
+            capsys.readouterr()
+            exec(compile(code, str(document), "exec"), namespace)
+            if output is not None:
+                assert lines(capsys.readouterr().out) == lines(output)
+        for theirs, ours in pairs(document):
+            expected, got = (values(answer(cell, namespace)) for cell in (theirs, ours))
+            assert len(got) > 1
+            assert len(got) == len(expected), (theirs, ours)
+            for one, other in zip(expected, got, strict=True):
+                assert_near(one, other)
+
+
+def values(result: DataFrame) -> list[Any]:
+    """Return the values of a result's last column that are not null, in ascending order."""
+    return sorted(row[-1] for row in result.collect() if row[-1] is not None)
 
 
 def test_kernels_in_spark(df) -> None:
     found, namespace = [], {"df": df}
-    for example in blocks(ROOT / "docs" / "kernels.md", "python"):
+    for example in blocks(ROOT / "docs" / "reference" / "kernels.md", "python"):
         results = evaluated(example, "kernels.md", namespace)
         found += [rows[0].asDict() for name, rows in results if name == "result"]
     smooth, peak, listed = found

@@ -267,6 +267,19 @@ def rolled(column: pa.Array, role: str, **options: Any) -> pa.Table:
     return wk.rolling(by="k", time="t", aggs=aggs).run(rows(column, role), **options)
 
 
+def joined(column: pa.Array, role: str, **options: Any) -> pa.Table:
+    join = wk.join(by="k", left_time="t", right_time="t", within=3, how="full")
+    return join.run(rows(column, role), rows(column, role), **options)
+
+
+def pushed(column: pa.Array, **options: Any) -> pa.Table:
+    batch = rows(column)
+    join = wk.join(by="k", left_time="t", right_time="t", within=3)
+    op = join.operator(batch.schema, batch.schema)
+    op.push_right(batch, **options)
+    return op.push_left(batch, **options)
+
+
 def window(column: pa.Array, **options: Any) -> Any:
     made = kernels.Window("count", column.type)
     made.insert(column, **options)
@@ -293,6 +306,14 @@ DOORS: dict[str, Callable[..., Any]] = {
     "rolling, keys": lambda c, **o: rolled(c, "k", **o),
     "rolling, values": lambda c, **o: rolled(c, "v", **o),
     "rolling, times": lambda c, **o: rolled(c, "t", **o),
+    "join, keys": lambda c, **o: joined(c, "k", **o),
+    "join, values": lambda c, **o: joined(c, "v", **o),
+    "join, times": lambda c, **o: joined(c, "t", **o),
+    "join, push": lambda c, **o: pushed(c, **o),
+    "distinct": lambda c, **o: wk.distinct("k", time="t", within=3).run(rows(c), **o),
+    "distinct, push": lambda c, **o: (
+        wk.distinct("k", time="t", within=3).operator(rows(c).schema).push(rows(c), **o)
+    ),
     "wids": lambda c, **o: wk.sliding(4, 2).wids(c, **o),
     "extent": lambda c, **o: wk.sliding(4, 2).extent(c, **o),
     "batches": lambda c, **o: query(c).batches(rows(c), **o).read_all(),

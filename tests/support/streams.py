@@ -65,6 +65,15 @@ AGGREGATES = [
     wk.sum("i").where("b").alias("some"),
     wk.count().where("b").alias("few"),
     wk.geometric_mean("f"),
+    wk.last("s", ignore_nulls=True),
+    wk.m4("i", times=True).alias("m4 times"),
+    wk.quantile("s", 0.5, discrete=True),
+    wk.sum_without_invert("f"),
+    wk.var_pop("i"),
+    wk.var_samp("f"),
+    wk.stddev_pop("f"),
+    wk.approx_count_distinct("s"),
+    wk.hll_sketch("s"),
 ]
 KEYS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), st.integers(0, 2) | st.none()),

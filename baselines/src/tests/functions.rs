@@ -168,7 +168,7 @@ impl Tested {
             .collect()
     }
 
-    /// The results of all slots, as texts.
+    /// The results of all slots, as strings.
     fn lowered(&self, partials: &[&dyn Partials]) -> Vec<String> {
         let results = self.function.lower(partials, &self.types(), &DataType::Int64).unwrap();
         let options = FormatOptions::new().with_null("null");
@@ -273,7 +273,7 @@ fn column(name: char, values: &[Option<i8>]) -> ArrayRef {
     }
 }
 
-/// A user's function over arrays: the greatest of all values as texts, or all of them joined, which does not commute.
+/// A user's function over arrays: the greatest of all values as strings, or all of them joined, which does not commute.
 pub(super) struct Text {
     pub(super) commutative: bool,
 }

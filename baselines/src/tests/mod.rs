@@ -29,7 +29,7 @@ enum Event {
     End,
 }
 
-/// Key, window, start, end, ranks, and whether it is an update; with a text of each result.
+/// Key, window, start, end, ranks, and whether it is an update; with each result as a string.
 type Answers = BTreeMap<(u32, u32, i64, i64, Option<(u64, u64)>, bool), Vec<String>>;
 
 fn lowered(functions: &[Tested], windows: &Windows) -> Answers {

@@ -70,9 +70,9 @@ def sliding(
     ddof : int, optional
         For ``"var"`` and ``"std"`` only: degrees of freedom to subtract; 1 if not given.
     validate : bool, default False
-        Look at every value of the columns, and refuse malformed data: text that is not UTF-8, wrong counts of
-        nulls. For columns from a file or another process; lengths, offsets, views and codes of dictionaries
-        are always checked.
+        Look at every value of the columns, and refuse malformed data: strings that are not UTF-8, wrong
+        counts of nulls. For columns from a file or another process; lengths, offsets, views and codes of
+        dictionaries are always checked.
 
     Returns
     -------

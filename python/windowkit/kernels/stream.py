@@ -156,6 +156,15 @@ class Window:
         Notes
         -----
         Takes O(1) per row.
+
+        Examples
+        --------
+        >>> from windowkit.kernels import Window
+        >>> window = Window("max", pa.int64())
+        >>> window.insert(3)
+        >>> window.insert(pa.array([7, None]))
+        >>> len(window), window.query().as_py()
+        (3, 7)
         """
         native = self._native
         if delivered(native, lambda turn: native.insert_number(turn, values)):
@@ -175,6 +184,15 @@ class Window:
         Notes
         -----
         Takes O(n).
+
+        Examples
+        --------
+        >>> from windowkit.kernels import Window
+        >>> window = Window("max", pa.int64())
+        >>> window.insert(pa.array([7, 3, 5]))
+        >>> window.evict(2)
+        >>> window.query().as_py()
+        5
         """
         native, count = self._native, _count("n", n)
         delivered(native, lambda turn: native.evict(turn, count))
@@ -193,6 +211,16 @@ class Window:
         ------
         Overflow
             The true answer does not fit `result_type`. The window stays as it is.
+
+        Examples
+        --------
+        >>> from windowkit.kernels import Window
+        >>> window = Window("mean", pa.float64())
+        >>> window.query().as_py() is None
+        True
+        >>> window.insert(pa.array([1.0, 2.0]))
+        >>> window.query().as_py()
+        1.5
         """
         return pa.array(self._native.query())[0]
 

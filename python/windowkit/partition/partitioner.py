@@ -144,7 +144,7 @@ class Partitioner:
             integer for a window of an integer length. Rows of one window may come in any order, but windows
             do not go back.
         validate : bool, default False
-            Look at every value before, and refuse malformed data: text that is not UTF-8, wrong counts of
+            Look at every value before, and refuse malformed data: strings that are not UTF-8, wrong counts of
             nulls. For keys from a file or another process; lengths, offsets, views and codes of dictionaries
             are always checked.
 

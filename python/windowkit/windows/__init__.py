@@ -1,6 +1,6 @@
 """Window types of the language, one module each.
 
-A window is a plain value: frozen, hashable, picklable, and equal to what `parse` makes of its text.
+A window is a plain value: frozen, hashable, picklable, and equal to what `parse` makes of its text form.
 """
 
 from __future__ import annotations

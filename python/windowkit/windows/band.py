@@ -59,8 +59,8 @@ def band(start: PlaceLike, end: PlaceLike) -> Band:
     Parameters
     ----------
     start, end : datetime.datetime, datetime.date, datetime.timedelta, str or int
-        Of the kind of the time column: times (or texts like ``"2024-01-31 12:00:00"``) with a zone if it has
-        one, and without if it has none; dates; durations; integers. `end` is after `start`.
+        Of the kind of the time column: times (or strings like ``"2024-01-31 12:00:00"``), with a zone if and
+        only if the column has one; dates; durations; integers. `end` is after `start`.
 
     Returns
     -------

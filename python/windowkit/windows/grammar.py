@@ -57,7 +57,7 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text at a character outside of backticks, where an even number of these is behind it.
+    """Split a string at a character outside of backticks, where an even number of these is behind it.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def quoted(name: str) -> str:
 
 
 def unquoted(argument: str, text: str) -> str:
-    """Return the name that `quoted` made `text` of; any text without backticks is itself a name."""
+    """Return the name that `quoted` made `text` of; any string without backticks is itself a name."""
     if "`" not in text:
         return text
     if not re.fullmatch(QUOTED, text, re.DOTALL):

@@ -130,7 +130,7 @@ def checked_zone(zone: ZoneLike | None) -> str | None:
     Raises
     ------
     InvalidType, InvalidValue
-        `zone` is not a text or a tzinfo, or not like a name or an offset.
+        `zone` is not a str or a tzinfo, or neither a name nor an offset.
 
     Examples
     --------

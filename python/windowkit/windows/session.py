@@ -108,8 +108,8 @@ def session(
     ----------
     gap : str, datetime.timedelta or int
         Greater than zero: a duration, or an ``int`` in the units of an integer column. A row exactly `gap`
-        after the last one still joins its session, as in Spark. A text of one word, as no duration is, or in
-        backticks, is the name of a column instead.
+        after the last one still joins its session, as in Spark. A string of one word, as no duration is, or
+        in backticks, is the name of a column instead.
     column : str, optional
         Instead of `gap`, the name of any column, with the gap of each row: durations, or integers for an
         integer time column. A row at t keeps its session open until t + gap, and one without a gap, or with

@@ -84,7 +84,7 @@ def parse(text: str) -> Window:
     call = read_call("window", text, WINDOW_FORMS)
     refused = InvalidValue(f"window: {text!r} is not a window; {WINDOW_FORMS}")
     if call.function not in FORMS:
-        raise InvalidValue(f"{refused}{suggested(here(call.function), FORMS)}")
+        raise InvalidValue(f"{refused}{suggested(here(call.function), FORMS, call.function)}")
     count, names, words, make = FORMS[call.function]
     arguments: list[str | int] = [read(call.function, argument) for argument in call.arguments[:count]]
     given: dict[str, str | int | bool] = {}

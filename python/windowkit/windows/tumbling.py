@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windowkit.durations import Length, Period, Rows, period
+from windowkit.errors import InvalidType
 from windowkit.windows.base import (
     Assembly,
     optional_period,
@@ -131,8 +132,12 @@ def tumbling(
     tumbling(100 rows)
     """
     refuse_both("size", size, rows)
-    # Without either `period` says what it takes.
-    measure = period("size", size) if rows is None else row_count("rows", rows)  # type: ignore[arg-type]
+    if rows is not None:
+        measure: Period = row_count("rows", rows)
+    elif size is not None:
+        measure = period("size", size)
+    else:
+        raise InvalidType("size: None is given, and no rows; give a size such as '10 minutes', or rows=100")
     start = optional_period("start_time", start_time)
     zone, week_start = checked_zone(zone), checked_week_start(week_start)
     return Tumbling(measure, start, partial, zone=zone, week_start=week_start)

@@ -249,6 +249,24 @@ def custom(definition: Definition) -> Custom:
     ------
     InvalidType
         `definition` is something else.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class FirstOfTen(wk.ContextFree):
+    ...     '''The first three units of every ten.'''
+    ...
+    ...     longest = 3
+    ...
+    ...     def next_edge(self, t):
+    ...         return t - t % 10 + (3 if t % 10 < 3 else 10)
+    ...
+    ...     def windows(self, since, until):
+    ...         return [(end - 3, end) for end in range(since + 1, until + 1) if end % 10 == 3]
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(FirstOfTen()), aggs=wk.count().alias("n"))
+    >>> query.run(pa.table({"t": [0, 2, 5, 12]})).sort_by([("n", "descending")]).to_pylist()
+    [{'window': {'start': 0, 'end': 3}, 'n': 2}, {'window': {'start': 10, 'end': 13}, 'n': 1}]
     """
     return Custom(definition)
 

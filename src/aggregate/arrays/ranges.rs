@@ -2,10 +2,9 @@
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
 
 use super::function::{ArrayFunction, checked};
-use super::{ArrayColumn, picked};
+use super::{ArrayColumn, joined, picked};
 use crate::{Error, Result};
 
 impl<F: ArrayFunction> ArrayColumn<F> {
@@ -15,8 +14,8 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         let mut step = 1;
         while step < states.len() {
             let more = states.len() - step;
-            let joined = self.combined(&running.slice(0, more), &running.slice(step, more))?;
-            running = concat(&[running.slice(0, step).as_ref(), joined.as_ref()])?;
+            let longer = self.combined(&running.slice(0, more), &running.slice(step, more))?;
+            running = joined(&[running.slice(0, step).as_ref(), longer.as_ref()])?;
             step *= 2;
         }
         let wholes = picked(&running, ranges.iter().map(|&(_, hi)| hi - 1).collect())?;
@@ -29,7 +28,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         for (at, &range) in inner.iter().enumerate() {
             place[range] = (ranges.len() + at) as u32;
         }
-        Ok(Some(picked(&concat(&[wholes.as_ref(), rests.as_ref()])?, place)?))
+        Ok(Some(picked(&joined(&[wholes.as_ref(), rests.as_ref()])?, place)?))
     }
 
     /// States of ranges from aligned blocks of 1, 2, 4, ... slots.
@@ -89,13 +88,13 @@ impl Sides {
         combine: impl Fn(&ArrayRef, &ArrayRef) -> Result<ArrayRef>,
     ) -> Result<()> {
         let (mut own, mut theirs, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut joined, mut begun) = (Vec::new(), Vec::new());
+        let (mut longer, mut begun) = (Vec::new(), Vec::new());
         for &(range, at) in more {
             match self.place[range] {
                 Some(place) => {
                     own.push(place);
                     theirs.push(at);
-                    joined.push(range);
+                    longer.push(range);
                 }
                 None => {
                     fresh.push(at);
@@ -108,13 +107,13 @@ impl Sides {
             parts.push(combine(&picked(&self.states, own)?, &picked(blocks, theirs)?)?);
         }
         parts.push(picked(blocks, fresh)?);
-        for (at, range) in joined.into_iter().chain(begun).enumerate() {
+        for (at, range) in longer.into_iter().chain(begun).enumerate() {
             self.place[range] = Some((self.states.len() + at) as u32);
         }
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         // Replaced states are left out.
         let rows = self.place.iter().copied().flatten().collect();
-        self.states = picked(&concat(&parts)?, rows)?;
+        self.states = picked(&joined(&parts)?, rows)?;
         for (at, place) in self.place.iter_mut().flatten().enumerate() {
             *place = at as u32;
         }

@@ -83,7 +83,7 @@ pub(super) mod tests {
 
     use super::{Fifo, Monoid};
 
-    /// Concatenated text: associative, not commutative, and its result shows each value and their order. It counts its
+    /// Concatenated strings: associative, not commutative, and its result shows each value and their order. It counts its
     /// calls.
     #[derive(Clone, Default)]
     pub struct Spans {

@@ -1,6 +1,6 @@
 //! A window over a stream of Arrow values: any of the functions, any of their types, nulls skipped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{
@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
-use crate::memory::{OutOfMemory, of_panic};
+use crate::memory::{OutOfMemory, of_panic, unwind};
 use crate::{Error, Result};
 
 /// One row's value, without its Arrow type.
@@ -176,7 +176,7 @@ impl StreamWindow {
         let done = catch_unwind(AssertUnwindSafe(|| self.made(change)));
         let done = done.unwrap_or_else(|panic| {
             if !panic.is::<OutOfMemory>() {
-                resume_unwind(panic);
+                unwind(panic);
             }
             Err(of_panic(&*panic))
         });

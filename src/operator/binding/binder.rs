@@ -35,7 +35,8 @@ impl Binder<'_> {
         }
     }
 
-    fn in_units(&self, what: &str, count: i128) -> Result<i64> {
+    /// A length, or a place, in units of the measure.
+    fn in_units(&self, what: &str, count: i128, is_place: bool) -> Result<i64> {
         let (name, column, unit) = (self.name, self.measure.column(), self.measure.unit_name());
         if count % i128::from(self.measure.resolution().unwrap_or(1)) != 0 {
             return self.refused(format!(
@@ -46,6 +47,13 @@ impl Binder<'_> {
         let units = count / i128::from(self.measure.nanos_per_unit().unwrap_or(1));
         match i64::try_from(units) {
             Ok(units) if units.unsigned_abs() < 1 << 61 => Ok(units),
+            _ if is_place => {
+                let zero = if self.measure.is_calendar() { "1970-01-01" } else { "0" };
+                self.refused(format!(
+                    "the {what} of {name} is too far from {zero} for column '{column}'; allowed are less than 2^61 {unit} \
+                     from there"
+                ))
+            }
             _ => self.refused(format!(
                 "the {what} of {name} is too long for column '{column}'; allowed are lengths below 2^61 {unit}"
             )),
@@ -73,7 +81,7 @@ impl Binder<'_> {
             }
         };
         self.check_kind(what, is_time)?;
-        self.in_units(what, count)
+        self.in_units(what, count, false)
     }
 
     pub(super) fn positive(&self, what: &str, length: Length) -> Result<i64> {
@@ -182,13 +190,13 @@ impl Binder<'_> {
             )))
         };
         match (moment, &given) {
-            (Moment::Units(value), DataType::Int64) => self.in_units(what, value),
+            (Moment::Units(value), DataType::Int64) => self.in_units(what, value, true),
             (_, DataType::Int64) => refused("a time", "integers"),
             (Moment::Units(_), DataType::Duration(_)) => {
                 refused("an integer", "durations such as '10 minutes'")
             }
             (Moment::Units(_), _) => refused("an integer", "times such as '2024-01-31 12:00:00'"),
-            (Moment::Elapsed(nanoseconds), DataType::Duration(_)) => self.in_units(what, nanoseconds),
+            (Moment::Elapsed(nanoseconds), DataType::Duration(_)) => self.in_units(what, nanoseconds, true),
             (Moment::Elapsed(_), _) => refused("a duration", "times such as '2024-01-31 12:00:00'"),
             (Moment::Instant { .. }, DataType::Duration(_)) => {
                 refused("a time", "durations such as '10 minutes'")
@@ -202,7 +210,7 @@ impl Binder<'_> {
             (Moment::Instant { zoned: false, .. }, DataType::Timestamp(_, Some(_))) => {
                 refused("a time without zone", "times with a zone such as '2024-01-31 12:00:00Z'")
             }
-            (Moment::Instant { nanoseconds, .. }, _) => self.in_units(what, nanoseconds),
+            (Moment::Instant { nanoseconds, .. }, _) => self.in_units(what, nanoseconds, true),
         }
     }
 }

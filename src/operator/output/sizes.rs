@@ -1,9 +1,12 @@
 //! How many rows a batch of results has where answers or keys are of variable size.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use super::BATCH_ROWS;
+use crate::{Error, Result};
 
 /// Approximate bytes of a batch of results where answers or keys are of variable size: far below what 32-bit offsets
 /// can hold.
@@ -43,6 +46,24 @@ impl Size {
     /// sum may overflow; a batch of one row shows which.
     pub(in crate::operator) fn halve(&mut self, rows: usize) {
         self.0 = rows / 2;
+    }
+}
+
+/// Makes results of some rows at once or, where one array cannot hold these, half of them at a time.
+///
+/// # Errors
+/// Those of `make`; `Overflow` only for a single row.
+pub(in crate::operator) fn in_parts(
+    rows: Range<usize>,
+    make: &mut impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<()> {
+    match make(rows.clone()) {
+        Err(Error::Overflow(_)) if rows.len() > 1 => {
+            let middle = rows.start + rows.len() / 2;
+            in_parts(rows.start..middle, make)?;
+            in_parts(middle..rows.end, make)
+        }
+        made => made,
     }
 }
 

@@ -149,6 +149,11 @@ impl Late {
         Ok(Refused { batches, dropped })
     }
 
+    /// Makes room for late rows, so that [`Late::add`] cannot fail.
+    pub(crate) fn reserve(&mut self, refused: &Refused) {
+        self.batches.reserve(refused.batches.len());
+    }
+
     pub(crate) fn add(&mut self, refused: Refused) {
         self.count += rows(&refused.batches) + refused.dropped;
         self.dropped += refused.dropped;

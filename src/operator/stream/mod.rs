@@ -31,7 +31,6 @@ mod snapshot;
 mod steps;
 mod tuples;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -39,12 +38,12 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
-use crate::memory::{OutOfMemory, of_panic};
+use crate::memory::{attempted, spared};
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
 use emission::Emission;
 use engine::Engine;
-use late::Late;
+pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
 pub use progress::{By, Delay};
@@ -371,15 +370,7 @@ impl Operator {
     /// back takes time, too.
     pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.settle(true)?;
-        let tried = catch_unwind(AssertUnwindSafe(|| self.tried(step)));
-        let tried = tried.unwrap_or_else(|panic| {
-            // Failed allocations come anywhere; other panics are defects, which say nothing of the state.
-            if !panic.is::<OutOfMemory>() {
-                resume_unwind(panic);
-            }
-            Err(of_panic(&*panic))
-        });
-        match tried {
+        match attempted(|| self.tried(step)) {
             Ok((attempted, results)) => {
                 self.attempted = Some(attempted);
                 Ok(results)
@@ -416,6 +407,12 @@ impl Operator {
             drop(attempted);
             return self.roll_back();
         }
+        spared(|| self.commit(*attempted));
+        Ok(())
+    }
+
+    /// Commits a step, which is not rolled back any more.
+    fn commit(&mut self, attempted: Attempted) {
         if let Some(emission) = &mut self.emission {
             emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
         }
@@ -434,7 +431,6 @@ impl Operator {
             self.emission.iter_mut().for_each(Emission::end);
             self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
         }
-        Ok(())
     }
 
     /// The schema of [`Operator::take_late`].

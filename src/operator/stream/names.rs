@@ -33,7 +33,7 @@ impl Names {
     /// A column of these names.
     ///
     /// # Errors
-    /// `InvalidValue` for more text than a column of strings can hold.
+    /// `InvalidValue` for longer names than a column of strings can hold.
     pub(super) fn column(&self, which: &[u32]) -> Result<ArrayRef> {
         let len: usize = which.iter().map(|&name| self.places[name as usize].1 as usize).sum();
         if i32::try_from(len).is_err() {

@@ -1,6 +1,7 @@
 //! Windows to be emitted, query by query.
 
 use crate::Result;
+use crate::interrupt::make_room;
 use crate::operator::plan::Plan;
 use crate::window::Listed;
 
@@ -81,7 +82,18 @@ impl Outgoing {
     }
 
     /// Adds windows by time, whose slices are counted from `offset` on.
-    pub(super) fn extend(&mut self, window: usize, key: u32, offset: usize, found: &[Listed], update: bool) {
+    ///
+    /// # Errors
+    /// Those of an interrupt.
+    pub(super) fn extend(
+        &mut self,
+        window: usize,
+        key: u32,
+        offset: usize,
+        found: &[Listed],
+        update: bool,
+    ) -> Result<()> {
+        make_room(&mut self.windows, found.len())?;
         let (window, offset) = (window as u32, offset as u32);
         // Each has slices, unless a snapshot was forged so that one of them lies across an edge.
         let found = found.iter().filter(|found| found.lo < found.hi);
@@ -92,5 +104,6 @@ impl Outgoing {
             update,
             of_rows: NONE,
         }));
+        Ok(())
     }
 }

@@ -40,6 +40,13 @@ impl Registered {
         self.since.map_or(0, |since| spans.firsts.partition_point(|&first| first <= since))
     }
 
+    /// Whether early results are of all open windows, with or without pending rows: those that are missing are gone, and
+    /// are retracted.
+    pub(super) fn lists_all(&self) -> bool {
+        let retracts = self.plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Retracting);
+        retracts && self.plan.windows().iter().any(|(_, window)| window.may_vanish() && !window.observes())
+    }
+
     /// Whether a row at `t` belongs to it.
     pub(super) fn has(&self, t: i64) -> bool {
         self.since.is_none_or(|since| t > since)

@@ -88,7 +88,7 @@ impl Operator {
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
         let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
-        emission.emit((finals, early, vanished), horizon, (watermark, is_closing), &mut reached)
+        emission.emit((finals, early, vanished), &asked, horizon, (watermark, is_closing), &mut reached)
     }
 
     fn try_fire(&mut self) -> Result<Attempted> {

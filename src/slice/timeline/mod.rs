@@ -6,10 +6,12 @@
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 
+mod log;
 mod upkeep;
 
 use std::ops::Range;
 
+use self::log::Log;
 use super::cells::Cell;
 use crate::Result;
 use crate::interrupt::Pace;
@@ -216,7 +218,7 @@ pub struct Timelines {
     keeps_rows: bool,
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
-    undo: Vec<Change>,
+    undo: Log<Change>,
     /// Number of slots when the call began.
     settled: usize,
     slices: usize,
@@ -233,7 +235,7 @@ impl Timelines {
     /// The same slices, with nothing to roll back and nothing done yet.
     pub fn copied(&self) -> Self {
         let (keys, next) = (self.keys.clone(), self.next.clone());
-        Self { keys, next, undo: Vec::new(), merges: 0, ..*self }
+        Self { keys, next, undo: Log::default(), merges: 0, ..*self }
     }
 
     /// The slices of a key, ascending.
@@ -262,7 +264,7 @@ impl Timelines {
     /// and the place from which on slices have changed.
     pub(super) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
-        for change in &self.undo {
+        for change in self.undo.iter() {
             let ((key, at), is_widened) = (change.place(), matches!(change, Change::Widened { .. }));
             let place = at - self.keys[key as usize].from;
             let known = match dirty.last_mut() {

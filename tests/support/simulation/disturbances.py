@@ -17,7 +17,7 @@ from support.failing import FAILURE, InjectedError
 T = TypeVar("T")
 
 INTERRUPTS = sys.version_info >= (3, 11)
-"""CPython 3.10 handles signals even between a return and the assignment after it (docs/operator.md)."""
+"""CPython 3.10 handles signals even between a return and what is assigned (docs/reference/operator.md)."""
 UNLIKE = {"bytes": 0, "keys": 0, "late_bytes": 0, "slices": 0, "merges": 0}
 """What a call that failed, or a restart, may change of the statistics: what memory is held for.
 

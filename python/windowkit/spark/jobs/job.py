@@ -279,7 +279,7 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone:
 def columns_at(frame: DataFrame, positions: list[int]) -> DataFrame:
     """Return the columns of `frame` at these positions as ``c0``, ``c1``, ...
 
-    Expressions are texts here and elsewhere, as each method of a Column is some twenty calls of the JVM.
+    Expressions are strings here and elsewhere, as each method of a Column is some twenty calls of the JVM.
     """
     names = frame.columns
     in_any_case = Counter(name.lower() for name in names)
@@ -296,7 +296,7 @@ def identifier(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL writes it."""
+    """Return a string as SQL writes it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -77,7 +77,7 @@ LOST: Final = "0D"
 def window(window: Tumbling | Sliding | Session, time: str, name: Callable[[str], str] = str) -> str:
     """Return Spark's own window over the timestamps `time`; `name` names the other columns it reads."""
     if window.columns:
-        # Spark takes no interval of days and time here, but a text of one; the microseconds of it are exact.
+        # Spark takes no interval of days and time here, but the string of one; its microseconds are exact.
         gap = f"unix_micros(timestamp_seconds(0) + {name(window.columns[0])})"
         return f"session_window({time}, concat({gap}, ' microseconds'))"
     given = window.lengths()

@@ -39,7 +39,7 @@ def check_directories(source: Source) -> None:
     InvalidValue
         There are such directories.
     """
-    advice = "without Spark, values of directories name=value are whole numbers, dates and text"
+    advice = "without Spark, values of directories name=value are integers, dates and strings"
     for at, (name, kind) in enumerate(zip(source.partitioned.names, source.partitioned.types, strict=True)):
         values = {file.values[at] for file in source.files} - {None}
         odd = [value for value in values if isinstance(value, str) and FRACTION.fullmatch(value)]

@@ -17,14 +17,14 @@ from windowkit.files import Part
 __all__ = ["DAMAGED", "check", "leaves", "rows_of_batch", "size", "within"]
 
 DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What pyarrow raises of a file that it cannot read; the last where a name in it is no text."""
+"""What pyarrow raises of a file that it cannot read; the last where a name in it is not UTF-8."""
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 16 << 20
 """Rows of a batch, and about their bytes at most."""
 REPEATED_BYTES: Final = 64 << 20
-"""Bytes of a batch in which each text is as long as the longest that is stored once for many rows."""
+"""Bytes of a batch in which each string is as long as the longest that is stored once for many rows."""
 TEXTS: Final = ("STRING", "JSON", "BSON", "ENUM", "NONE")
-"""Logical types of texts and bytes, which may be as long as they like."""
+"""Logical types of strings and binary, which may be as long as they like."""
 
 
 def within(opened: ds.ParquetFileFragment, part: Part) -> list[int]:
@@ -124,8 +124,8 @@ def size(metadata: pq.FileMetaData, group: int, columns: list[int]) -> int:
 def rows_of_batch(source: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: list[int]) -> int:
     """Return how many rows of a group make a batch whose bytes are bounded.
 
-    By the sizes in the footer, where a text that many rows share counts once: so texts of dictionaries are
-    looked at.
+    By the sizes in the footer, where a string that many rows share counts once: so the strings of
+    dictionaries are looked at.
     """
     total: int = metadata.row_group(group).num_rows
     rows = min(max(BATCH_BYTES * total // max(size(metadata, group, columns), 1), 1), BATCH_ROWS)

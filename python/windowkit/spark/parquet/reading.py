@@ -163,7 +163,7 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
     """Yield these columns of the row groups of a file, as they are there, in batches of few rows and bytes.
 
     A scanner of pyarrow decodes a row group before it hands out its first batch; a row group of wide rows may
-    be larger than memory. Sizes are those of the footer, where texts that a dictionary holds count little.
+    be larger than memory. Sizes are those of the footer, where strings that a dictionary holds count little.
     """
     metadata = opened.metadata
     columns = leaves(metadata, names)

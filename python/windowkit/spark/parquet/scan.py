@@ -154,14 +154,14 @@ def scan(
         value)``, in the form that `pyarrow.parquet.read_table` takes, all hold; of several lists of them any
         does. Operators are ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``, and
         mean what Spark's mean: a null is no match, NaN is the greatest value, numbers of several types are
-        compared as numbers, and dates are times in the session's zone. Text is read as the type of its
+        compared as numbers, and dates are times in the session's zone. A string is read as the type of its
         column, or as any number. Columns are found as those of the query. An expression means what pyarrow
         says of a table: names are exact, NaN is neither more nor less than a value, and ``~`` of a test such
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
     filesystem : pyarrow.fs.FileSystem, optional
         The file system of files that Spark does not open, which must be picklable; `paths` are then names of
-        files or directories, and values of directories ``name=value`` are whole numbers, dates or text.
+        files or directories, and values of directories ``name=value`` are integers, dates or strings.
     merge_schema : bool, optional
         Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
     rows_per_slice : float, optional

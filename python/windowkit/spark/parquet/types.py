@@ -28,7 +28,7 @@ WIDENED: Final = {
 }
 """From what a file has to what the table has, where Spark widens without loss."""
 AS_STORED: Final = {
-    # Of an interval a file's own type says nothing, and a text may not be marked as one.
+    # Of an interval a file's own type says nothing, and a string may not be marked as one.
     (pa.int64(), pa.duration("us")),
     (pa.binary(), pa.string()),
 }

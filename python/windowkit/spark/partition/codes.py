@@ -116,7 +116,7 @@ def is_hashable(kind: spark.DataType) -> bool:
 
 
 def content(frame: DataFrame, positions: Iterable[int], reference: Reference) -> Column:
-    """Return a 64-bit hash of a row's columns; of types without a hash, that of their text."""
+    """Return a 64-bit hash of a row's columns; of types without a hash, that of their values as strings."""
     columns = []
     for at in positions:
         kind = frame.schema.fields[at].dataType

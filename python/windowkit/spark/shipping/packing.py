@@ -170,7 +170,7 @@ def unpack(
         )
     try:
         with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
-            # Text need not be UTF-8, as Spark's need not be; offsets are checked where the batch is pushed.
+            # Strings need not be UTF-8, as in Spark; offsets are checked where the batch is pushed.
             return kind, checked("packed slices", stream.read_next_batch(), full=False)
     except (pa.ArrowException, OSError, StopIteration, UnicodeDecodeError) as error:
         raise InvalidValue(

@@ -13,20 +13,21 @@ use super::shape::Shape;
 use crate::Result;
 use crate::aggregate::held_bytes;
 use crate::interrupt::Pace;
+use crate::keys::normalised;
 use crate::state::{Reader, Writer, broken};
 
 /// Rows, or batches, that may accumulate before those that are no longer needed are dropped.
 const SLACK: usize = 1024;
 
 /// A key and one of the query's windows.
-type Place = (u32, u32);
+pub(super) type Place = (u32, u32);
 
 /// What distinguishes a window from others at its place.
-type Identity = (i64, i64);
+pub(super) type Identity = (i64, i64);
 
 /// The latest result of a window.
 #[derive(Debug, Clone, Copy)]
-struct Emitted {
+pub(super) struct Emitted {
     batch: u32,
     row: u32,
     /// Where the window ended then, at the latest.
@@ -149,10 +150,13 @@ impl Ledger {
     fn is_same(&self, known: Emitted, columns: &[ArrayRef], row: usize) -> bool {
         // Those of this very batch are not among the batches yet.
         let Some(emitted) = self.batches.get(known.batch as usize) else { return false };
+        // A NaN is not always the same one, as that depends on the order in which values are added.
+        let value = |column: &ArrayRef, row: usize| normalised(&column.slice(row, 1)).to_data();
         !known.is_final
-            && emitted.iter().zip(columns).all(|(emitted, column)| {
-                emitted.slice(known.row as usize, 1).to_data() == column.slice(row, 1).to_data()
-            })
+            && emitted
+                .iter()
+                .zip(columns)
+                .all(|(emitted, column)| value(emitted, known.row as usize) == value(column, row))
     }
 
     /// Changes what is known of a window.
@@ -184,9 +188,35 @@ impl Ledger {
     }
 
     /// Retracts the results of windows that never became final, as the stream has ended.
-    pub(super) fn take_back_open(&mut self, shape: &Shape) -> Result<Option<RecordBatch>> {
+    pub(super) fn retract_open(&mut self, shape: &Shape) -> Result<Option<RecordBatch>> {
+        let open = self.each().filter(|each| !each.2.is_final).collect();
+        self.retract(shape, open)
+    }
+
+    /// Retracts the early results of numbered windows beyond these numbers: there are no longer that many.
+    pub(super) fn retract_beyond(
+        &mut self,
+        shape: &Shape,
+        last: impl Iterator<Item = (Place, i64)>,
+    ) -> Result<Option<RecordBatch>> {
+        let beyond = |(place, number)| self.beyond(place, number).map(move |(at, each)| (place, at, each));
+        let gone = last.flat_map(beyond).collect();
+        self.retract(shape, gone)
+    }
+
+    /// The early results of a place beyond a number.
+    pub(super) fn beyond(&self, place: Place, number: i64) -> impl Iterator<Item = (Identity, Emitted)> + '_ {
+        let known = self.windows.get(&place).into_iter();
+        let later = known.flat_map(move |known| known.range((number.saturating_add(1), i64::MIN)..));
+        later.filter(|(_, emitted)| !emitted.is_final).map(|(&identity, &emitted)| (identity, emitted))
+    }
+
+    fn retract(
+        &mut self,
+        shape: &Shape,
+        mut open: Vec<(Place, Identity, Emitted)>,
+    ) -> Result<Option<RecordBatch>> {
         self.before.get_or_insert((self.batches.len(), self.rows));
-        let mut open: Vec<(Place, Identity, Emitted)> = self.each().filter(|each| !each.2.is_final).collect();
         open.sort_unstable_by_key(|&(place, identity, _)| (place, identity));
         let emitted: Vec<Emitted> = open.iter().map(|each| each.2).collect();
         let which: Vec<u32> = open.iter().map(|each| each.0.1).collect();

@@ -11,6 +11,7 @@ mod reached;
 mod shape;
 mod triggers;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
@@ -205,6 +206,7 @@ impl Emission {
                 });
             }
         }
+        let corrected = self.corrected(finals)?;
         let columns = self.keys.columns()?;
         // Nothing else depends on how far each key is complete.
         let of_keys = match self.policies().any(|triggers| triggers.policy.has_boundaries()) {
@@ -214,14 +216,59 @@ impl Emission {
         let mut asked = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
-            let (fired, shares) =
+            let (mut fired, shares) =
                 (triggers.look(moved, of_keys.as_deref()), triggers.policy.shares().to_vec());
+            fired.extend(corrected.iter().filter(|(of, _)| *of == entry).map(|(_, key)| key));
+            fired.sort_unstable();
+            fired.dedup();
             if !fired.is_empty() || !shares.is_empty() {
                 let keys = these(&columns, fired)?;
                 asked.push(Asked { entry, keys, shares, before: moved.watermark.0 });
             }
         }
         Ok(asked)
+    }
+
+    /// Queries and keys whose early results final windows may have overtaken: of later numbers than theirs.
+    fn corrected(&mut self, finals: &[(usize, RecordBatch)]) -> Result<Vec<(usize, u32)>> {
+        let mut corrected = Vec::new();
+        for (entry, batch) in finals {
+            let Emitter { shape, ledger: Some(ledger), .. } = &self.emitters[*entry] else { continue };
+            if shape.may_vanish().next().is_some() {
+                let mut ids = Vec::new();
+                self.keys.assign(shape.keys(batch), batch.num_rows(), &mut ids)?;
+                let last = shape.facts(batch)?.last_numbers(shape.windows(), &ids);
+                let overtaken =
+                    last.iter().filter(|&(&place, &last)| ledger.beyond(place, last).next().is_some());
+                corrected.extend(overtaken.map(|(place, _)| (*entry, place.0)));
+            }
+        }
+        Ok(corrected)
+    }
+
+    /// Retracts early results of windows that were there when a key fired before, and are not now that it fires again.
+    fn retract_vanished(
+        &mut self,
+        asked: &[Asked],
+        early: &[(usize, RecordBatch)],
+    ) -> Result<Vec<(usize, RecordBatch)>> {
+        let mut retractions = Vec::new();
+        for Asked { entry, keys, .. } in asked {
+            let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[*entry] else { continue };
+            let (Some((columns, rows)), true) = (keys, shape.may_vanish().next().is_some()) else { continue };
+            let mut last = HashMap::new();
+            for (_, batch) in early.iter().filter(|(of, _)| of == entry) {
+                let mut ids = Vec::new();
+                self.keys.assign(shape.keys(batch), batch.num_rows(), &mut ids)?;
+                last.extend(shape.facts(batch)?.last_numbers(shape.windows(), &ids));
+            }
+            let mut fired = Vec::new();
+            self.keys.assign(columns, *rows, &mut fired)?;
+            let places = fired.iter().flat_map(|&key| shape.may_vanish().map(move |window| (key, window)));
+            let last = places.map(|place| (place, last.get(&place).copied().unwrap_or(i64::MIN)));
+            retractions.extend(ledger.retract_beyond(shape, last)?.map(|batch| (*entry, batch)));
+        }
+        Ok(retractions)
     }
 
     /// The same for a key that is fired by hand, or for all keys.
@@ -241,16 +288,20 @@ impl Emission {
         Ok(asked)
     }
 
-    /// The results of a call that moves the watermark so: final windows, then early results, as far as they do not wait.
-    /// `horizon` is the time up to which a query's windows no longer change.
+    /// The results of a call that moves the watermark so: final windows, then early results, which were `asked` for, as far
+    /// as they do not wait. `horizon` is the time up to which a query's windows no longer change.
     pub(super) fn emit(
         &mut self,
         (finals, early, vanished): Emitted,
+        asked: &[Asked],
         horizon: impl Fn(usize) -> Option<i64>,
         (moved, is_closing): ((Option<i64>, Option<i64>), bool),
         reached: &mut Reached<'_>,
     ) -> Result<Vec<RecordBatch>> {
         let mut results = Vec::new();
+        for (entry, batch) in self.retract_vanished(asked, &early)? {
+            results.push((entry, self.labelled(&batch, &vec![RETRACTION; batch.num_rows()])?));
+        }
         let vanished = vanished.into_iter().map(|(entry, batch, is_final)| (entry, batch, (is_final, true)));
         let finals = finals.into_iter().map(|(entry, batch)| (entry, batch, (true, false)));
         let early = early.into_iter().map(|(entry, batch)| (entry, batch, (false, false)));
@@ -284,7 +335,7 @@ impl Emission {
             let mut rest = Vec::new();
             for (entry, Emitter { shape, ledger, .. }) in self.emitters.iter_mut().enumerate() {
                 if let Some(ledger) = ledger {
-                    rest.extend(ledger.take_back_open(shape)?.map(|batch| (entry, batch)));
+                    rest.extend(ledger.retract_open(shape)?.map(|batch| (entry, batch)));
                 }
             }
             for (entry, batch) in rest {

@@ -1,5 +1,6 @@
 //! Which columns of an operator's results belong to one of its queries, and which windows the rows are of.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -98,6 +99,13 @@ impl Shape {
             Some(_) => end,
             None => end.max(watermark.unwrap_or(end)),
         }
+    }
+
+    /// Those of the query's windows of which there may come to be fewer than early results were emitted of. A user's own
+    /// window says itself which ones are gone.
+    pub(super) fn may_vanish(&self) -> impl Iterator<Item = u32> + '_ {
+        let windows = (0..).zip(self.windows());
+        windows.filter(|(_, (_, window))| window.may_vanish() && !window.observes()).map(|(number, _)| number)
     }
 
     /// Whether a final window that ends here may still be updated, where windows that ended by `horizon` have expired.
@@ -203,5 +211,16 @@ impl Facts {
         let ranks = self.ranks.as_ref().map_or((0, 0), |ranks| ranks[row]);
         let number = self.numbers.as_ref().map_or(0, |numbers| numbers.value(row));
         windows[self.which[row] as usize].1.identity(extent, ranks, number)
+    }
+
+    /// The greatest number of each key's windows of each type, where `ids` are the rows' keys.
+    pub(super) fn last_numbers(&self, windows: &[(String, Window)], ids: &[u32]) -> HashMap<(u32, u32), i64> {
+        let mut last = HashMap::new();
+        for (row, &key) in ids.iter().enumerate() {
+            let (number, _) = self.identity(windows, row);
+            let known = last.entry((key, self.which[row])).or_insert(number);
+            *known = number.max(*known);
+        }
+        last
     }
 }

@@ -104,7 +104,7 @@ impl Engine {
             outgoing.check(&registered.plan, number, at_most, count)?;
             found.clear();
             window.list_changed(spans.from(from), &times, &ending, &mut found);
-            outgoing.extend(number, key, from, &found, false);
+            outgoing.extend(number, key, from, &found, false)?;
         }
         Ok(())
     }
@@ -117,7 +117,11 @@ impl Engine {
         outgoing: &mut Outgoing,
     ) -> Result<()> {
         let Some(tuples) = &self.tuples else { return Ok(()) };
-        let Some(&first) = self.pending_times(query, key, &outcome.touched).first() else { return Ok(()) };
+        let first = match self.queries.registered()[query].lists_all() {
+            true => Some(i64::MIN),
+            false => self.pending_times(query, key, &outcome.touched).first().copied(),
+        };
+        let Some(first) = first else { return Ok(()) };
         let before = self.reached_by(outcome, key);
         let call = Call { before, ..self.call(Some(i64::MAX), true) };
         within(|| tuples.list_open((&self.queries, query), key, first, call, outgoing))
@@ -158,7 +162,7 @@ impl Engine {
                 pace.check(VISIT + found.len())?;
                 found.retain(came_through);
                 outgoing.check(&registered.plan, number, found.len() as u64, || found.len() as u64)?;
-                outgoing.extend(number, key, from, &found, false);
+                outgoing.extend(number, key, from, &found, false)?;
             }
         }
         // Each once, although its key may have fired, too.

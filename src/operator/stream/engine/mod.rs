@@ -329,9 +329,7 @@ impl Engine {
     fn cut(&mut self, accepted: &[Accepted]) -> Result<Brought> {
         let mut delta = self.store.delta();
         self.cutter.begin();
-        for batch in accepted {
-            self.fold(batch, &mut delta)?;
-        }
+        within(|| accepted.iter().try_for_each(|batch| self.fold(batch, &mut delta)))?;
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
@@ -344,31 +342,31 @@ impl Engine {
             }
         }
         let cells = self.cutter.cells();
-        let (order, touched) = within(|| {
+        let (sorted, touched) = within(|| {
             interrupt::sort_unstable(&mut late);
-            let order = order(cells, self.keys.len());
+            let sorted = sorted(cells, self.keys.len());
             let mut touched: Vec<(u32, i64)> = Vec::new();
             if self.pending.is_some() {
-                let time = |&at: &u32| (cells[at as usize].key, cells[at as usize].first);
-                match &order {
-                    Some(order) => touched.extend(order.iter().map(time)),
-                    None => touched.extend(cells.iter().map(|cell| (cell.key, cell.first))),
+                let time = |cell: &Cell| (cell.key, cell.first);
+                match &sorted {
+                    Some(sorted) => touched.extend(sorted.iter().map(|(cell, _)| time(cell))),
+                    None => touched.extend(cells.iter().map(time)),
                 }
                 interrupt::sort_by_key(&mut touched, |&each| each);
             }
-            Ok((order, touched))
+            Ok((sorted, touched))
         })?;
         let base = self.slices.slots() as u32;
         for _ in self.cutter.cells() {
             self.slices.open();
         }
         for place in 0..self.cutter.cells().len() {
-            let at = order.as_ref().map_or(place, |order| order[place] as usize);
-            let cell = self.cutter.cells()[at];
+            let in_order = || (self.cutter.cells()[place], place as u32);
+            let (cell, at) = sorted.as_ref().map_or_else(in_order, |sorted| sorted[place]);
             // One among others moves those after it.
             pace.check(8 + self.slices.of(cell.key).len() / 64)?;
             let slice = self.cutter.slice_of(cell.first);
-            self.slices.add((cell, base + at as u32), slice, self.queries.edges().gap_at(cell.first));
+            self.slices.add((cell, base + at), slice, self.queries.edges().gap_at(cell.first));
         }
         let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let changed = Changed { delta, ..Changed::none() };
@@ -569,18 +567,29 @@ impl Engine {
     }
 }
 
-/// Places of cells in the order of their keys and times, if they are many and come in another order.
-fn order(cells: &[Cell], keys: usize) -> Option<Vec<u32>> {
+/// Cells with their places, in the order of their keys and times, if they are many and come in another order.
+///
+/// They are copied, so that each is fetched from where it was only once.
+fn sorted(cells: &[Cell], keys: usize) -> Option<Vec<(Cell, u32)>> {
     let time = |cell: &Cell| (cell.key, cell.first);
     if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
         return None;
     }
-    let mut order: Vec<u32> = (0..cells.len() as u32).collect();
-    if keys <= SPARSE * cells.len() {
-        // Those of one key mostly come in order, so that little is left to be sorted.
-        let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
-        order = BySlot::new(&own, keys).entries(0..keys).collect();
+    let mut sorted = Vec::with_capacity(cells.len());
+    if keys > SPARSE * cells.len() {
+        sorted.extend(cells.iter().copied().zip(0..));
+        interrupt::sort_by_key(&mut sorted, |(cell, _)| time(cell));
+        return Some(sorted);
     }
-    interrupt::sort_by_key(&mut order, |&at| time(&cells[at as usize]));
-    Some(order)
+    let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
+    for at in BySlot::new(&own, keys).entries(0..keys) {
+        interrupt::tick_at(sorted.len());
+        sorted.push((cells[at as usize], at));
+    }
+    let mut pace = Pace::new();
+    for of_key in sorted.chunk_by_mut(|before, after| before.0.key == after.0.key) {
+        pace.tick(of_key.len());
+        interrupt::sort_by_key(of_key, |(cell, _)| cell.first);
+    }
+    Some(sorted)
 }

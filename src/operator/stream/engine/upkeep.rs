@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 
 use super::pending::Pending;
-use super::{Emptied, Engine};
+use super::{Emptied, Engine, Reopened};
 use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
@@ -67,7 +67,18 @@ impl Engine {
         self.store = Store::new(partials, &ordered, self.slices.slots());
         self.cutter = cutter(&queries);
         let place = |query: usize| places.get(query).copied().flatten();
-        self.reopened.retain_mut(|each| place(each.query).inspect(|&at| each.query = at).is_some());
+        // An engine of its own may have only some of a query's windows.
+        let window = |each: &Reopened| {
+            let at = place(each.query)?;
+            let (name, _) = &self.queries.registered()[each.query].plan.windows()[each.window];
+            let own = queries.registered()[at].plan.windows();
+            Some((at, own.iter().position(|(other, _)| other == name)?))
+        };
+        self.reopened.retain_mut(|each| {
+            let moved = window(each);
+            (each.query, each.window) = moved.unwrap_or_default();
+            moved.is_some()
+        });
         self.pending = match self.pending.take() {
             Some(pending) => pending.changed(&queries, place),
             None => Pending::new(&queries),

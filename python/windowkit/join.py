@@ -1,0 +1,369 @@
+"""Joins of two inputs by keys and times; bound to no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from windowkit import engines
+from windowkit.checks import checked_name, distinct_names, names, one_of, text, wrong_type
+from windowkit.durations import Duration, Length, Rows, length
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.query import LATE_LIMIT
+from windowkit.windows import Window
+from windowkit.windows.base import units
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from windowkit.join_stream import JoinOperator
+
+__all__ = ["Join", "join"]
+
+KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
+ENDS: Final = ("both", "left", "right", "neither")
+KEYS: Final = "a str, a sequence of str, or a dict from columns of the left side to those of the right"
+
+Reach = Duration | int
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two inputs by keys and times, to be run on any data; made by `join`.
+
+    A plain value: frozen, hashable, picklable, and bound to no data and no engine.
+
+    Parameters
+    ----------
+    left_by, right_by : tuple of str
+        Key columns of the two sides, as many of each; () for one group of all rows.
+    left_time, right_time : str
+        Their time columns.
+    within : tuple of Duration or int, or None
+        How far the time of a right row may be before that of a left row, and after it.
+    windows : Window or None
+        The windows that partners share; given if `within` is not.
+    how : {"inner", "left", "right", "full", "semi", "anti"}
+    closed : {"both", "left", "right", "neither"}
+        Which ends `within` includes.
+    suffix : str
+        What is appended to names of columns of the right side that the left side has, too.
+    left_columns, right_columns : tuple of str, or None
+        The columns of a side that the result has.
+    """
+
+    left_by: tuple[str, ...]
+    right_by: tuple[str, ...]
+    left_time: str
+    right_time: str
+    within: tuple[Reach, Reach] | None
+    windows: Window | None
+    how: str = "inner"
+    closed: str = "both"
+    suffix: str = "_right"
+    left_columns: tuple[str, ...] | None = None
+    right_columns: tuple[str, ...] | None = None
+
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: str | None = None,
+    ) -> Any:
+        """Join two tables.
+
+        Parameters
+        ----------
+        left, right : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            As for `windowkit.Query.run`. Rows need no order.
+        threads : int, optional
+            Threads to use, at least 1; all usable cores if None.
+        validate : bool, optional
+            Look at every value that is read, as for `windowkit.Query.run`.
+        result : {"pyarrow", "pandas", "polars"}, optional
+            The library whose table is returned; by default that of `left`.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame or polars.DataFrame
+            The columns of the left side, then those of the right, then the window if rows are joined by
+            windows. Key columns come once, with the names that they have on the left. The order of rows is
+            that of the left rows, and where one has several partners, that of their times and then of the
+            right rows (with windows, first that of the windows). A left row without a partner is in its
+            place; right rows without one come last, in their order.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The data is not Arrow data, or malformed, or a Spark DataFrame, or the join does not fit it: see
+            `schema`.
+        Overflow
+            A time is so far away that its windows do not fit 64 bits.
+
+        Notes
+        -----
+        O(n log n) to sort n rows of a key by time, none where they are in order; then O(1) amortised a row,
+        and O(1) a row of the result. Memory: both tables, some 40 bytes a row, and the result. `batches`
+        holds only some batches of the result.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="t", within=(5, 2), right_columns=["flag"])
+        >>> sent = pa.table({"ip": ["a", "a", "b"], "t": [10, 20, 30]})
+        >>> answered = pa.table({"ip": ["a", "a", "b"], "t": [12, 15, 40], "flag": ["x", "y", "z"]})
+        >>> join.run(sent, answered).to_pylist()
+        [{'ip': 'a', 't': 10, 'flag': 'x'}, {'ip': 'a', 't': 20, 'flag': 'y'}]
+        """
+        return engines.evaluate(
+            "join", self, left, right=right, threads=threads, validate=validate, result=result
+        )
+
+    def batches(
+        self, left: Any, right: Any, threads: int | None = None, *, validate: bool | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """Join two tables, and compute the result batch by batch, as it is read.
+
+        Parameters
+        ----------
+        left, right, threads, validate
+            As for `run`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows of `run`. Some batches are computed ahead, one for each thread.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue, Overflow
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by=[], left_time="t", right_time="u", within=1)
+        >>> batches = join.batches(pa.table({"t": range(9)}), pa.table({"u": range(9)}))
+        >>> sum(batch.num_rows for batch in batches)
+        25
+        """
+        reader: pyarrow.RecordBatchReader = engines.evaluate(
+            "join_batches", self, left, right=right, threads=threads, validate=validate
+        )
+        return reader
+
+    def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
+        """Join two streams, whose rows come in any order.
+
+        Parameters
+        ----------
+        left, right : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+            The schemas of the two sides; data is not read.
+        late_limit : int, optional
+            How many late rows of each side are held until they are taken; any number if None.
+
+        Returns
+        -------
+        JoinOperator
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `schema`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=5).operator(side, side)
+        >>> op.push_right(pa.table({"k": ["a"], "t": [4]})).num_rows
+        0
+        >>> op.push_left(pa.table({"k": ["a"], "t": [1]})).to_pylist()
+        [{'k': 'a', 't': 1, 't_right': 4}]
+        """
+        operator: JoinOperator = engines.find("join_operator")(self, left, right, late_limit=late_limit)
+        return operator
+
+    def schema(self, left: Any, right: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without joining anything.
+
+        Parameters
+        ----------
+        left, right : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+
+        Raises
+        ------
+        UnknownColumn
+            A side does not have a column.
+        InvalidType
+            Keys of the two sides have different types, or times have different types, units or zones;
+            strings may be of any of Arrow's kinds of strings, and so may binaries. A length is a duration
+            and times are integers, or vice versa. The windows are not known before rows.
+        InvalidValue
+            A length is finer than the unit of the times, `within` has no time in it without its ends, or the
+            result would have two columns of one name.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by="k", left_time="t", right_time="t", windows=wk.tumbling("1 hour"), how="left")
+        >>> side = pa.schema({"k": pa.string(), "t": pa.timestamp("s"), "v": pa.int8()})
+        >>> join.schema(side, side).names
+        ['k', 't', 'v', 't_right', 'v_right', 'window']
+        """
+        schema: pyarrow.Schema = engines.find("join_schema")(self, left, right)
+        return schema
+
+
+def join(
+    *,
+    by: str | Sequence[str] | Mapping[str, str],
+    left_time: str,
+    right_time: str,
+    within: Length | tuple[Length, Length] | None = None,
+    windows: Window | None = None,
+    how: str = "inner",
+    closed: str | None = None,
+    suffix: str = "_right",
+    left_columns: str | Sequence[str] | None = None,
+    right_columns: str | Sequence[str] | None = None,
+) -> Join:
+    """Describe a join of two inputs: of rows with equal keys whose times are close, or in one window.
+
+    Parameters
+    ----------
+    by : str, sequence of str, or dict
+        Key columns; ``[]`` for none, where any two rows may be partners. A dict gives the columns of the left
+        side those of the right: ``{"src": "dst"}``. Keys are equal as in SQL's joins: a null key equals
+        nothing; NaN equals NaN, and 0.0 equals -0.0.
+    left_time, right_time : str
+        The time columns: timestamps, dates, durations or integers, of the same unit and zone on both sides. A
+        row without a time has no partners.
+    within : length or tuple of two lengths, optional
+        ``(before, after)``: a right row is a partner of a left row if ``left_time - before <= right_time <=
+        left_time + after``. A single length is both. Lengths are durations such as ``"2 minutes"``, or
+        integers if times are; they are 0 or more.
+    windows : Window, optional
+        Instead of `within`: rows are partners if they are in one window, once for each window that they
+        share. The windows are tumbling, sliding, landmark or bands over time: those that are known before
+        any row. The result is that of a join of the keys and windows of a table with a row for each window
+        of each row; it has the windows in a column ``window``.
+    how : {"inner", "left", "right", "full", "semi", "anti"}
+        Pairs of partners; those and the rows without a partner of the left side, the right side or both, with
+        nulls in place of the other side; the left rows that have a partner, once; or those that have none.
+    closed : {"both", "left", "right", "neither"}, optional
+        Which ends of `within` are in it, by default both.
+    suffix : str
+        What is appended to the name of a column of the right side if the left side has one of that name.
+    left_columns, right_columns : str or sequence of str, optional
+        The columns of a side that the result has; by default all, but for the keys of the right side, which
+        are those of the left.
+
+    Returns
+    -------
+    Join
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument has the wrong type, a name is given twice, a length is negative, a number of rows or of
+        months, or neither or both of `within` and `windows` are given.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> join = wk.join(
+    ...     by={"src": "dst"},
+    ...     left_time="sent",
+    ...     right_time="answered",
+    ...     within=("2 minutes", "3 minutes"),
+    ...     how="left",
+    ... )
+    >>> join.within
+    (Duration('2 minutes'), Duration('3 minutes'))
+    """
+    left_by, right_by = keys_of(by)
+    how = one_of("how", how, KINDS)
+    if (within is None) == (windows is None):
+        given = "neither of them is" if within is None else "both are"
+        raise InvalidValue(
+            f"within: {given} given of within and windows; partners are either within a time, as in "
+            "within='2 minutes', or in one window, as in windows=windowkit.tumbling('1 hour')"
+        )
+    if windows is not None:
+        check_windows(windows)
+        if closed is not None:
+            raise InvalidValue(f"closed: {closed!r} is given with windows; it is for the ends of within")
+    if how in ("semi", "anti") and right_columns is not None:
+        raise InvalidValue(
+            f"right_columns: they are given with how={how!r}, whose result has the columns of the left side "
+            "only"
+        )
+    return Join(
+        left_by,
+        right_by,
+        checked_name("left_time", left_time),
+        checked_name("right_time", right_time),
+        None if within is None else reaches(within),
+        windows,
+        how,
+        "both" if closed is None else one_of("closed", closed, ENDS),
+        checked_name("suffix", suffix) if text("suffix", suffix) else "",
+        None if left_columns is None else distinct_names("left_columns", left_columns),
+        None if right_columns is None else distinct_names("right_columns", right_columns),
+    )
+
+
+def keys_of(by: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the key columns of both sides."""
+    if isinstance(by, Mapping):
+        return names("by", list(by), KEYS), names("by", list(by.values()), KEYS)
+    both = distinct_names("by", by, KEYS)
+    return both, both
+
+
+def reaches(within: Any) -> tuple[Reach, Reach]:
+    """Return how far `within` reaches back and ahead."""
+    if not isinstance(within, tuple):
+        both = reach(within)
+        return both, both
+    if len(within) != 2:
+        raise InvalidValue(
+            f"within: {within!r} has {len(within)} lengths; it is one length, or two: (before, after)"
+        )
+    before, after = map(reach, within)
+    if units(before) and units(after) and isinstance(before, int) != isinstance(after, int):
+        raise InvalidType(
+            f"within: one of {before} and {after} is a duration, and the other an integer; both are "
+            "durations, or integers for integer times"
+        )
+    return before, after
+
+
+def reach(value: Any) -> Reach:
+    """Return one of the lengths of `within`."""
+    found = length("within", value)
+    if isinstance(found, Rows):
+        raise InvalidType(f"within: {found} is a number of rows; it is a time such as '2 minutes'")
+    if units(found) < 0:
+        raise InvalidValue(f"within: {found} is negative; a band reaches back and ahead by 0 or more")
+    return found
+
+
+def check_windows(windows: Any) -> None:
+    """Refuse what is not a window, or one of which two rows share infinitely many."""
+    if not isinstance(windows, Window):
+        raise wrong_type("windows", windows, "it is one window such as windowkit.tumbling('1 hour')")
+    if windows.is_endless:
+        raise InvalidValue(
+            f"windows: {windows} has no last window, so that two rows share infinitely many; give it a "
+            "period, or use tumbling or sliding windows"
+        )

@@ -1,0 +1,147 @@
+//! Snapshots of a stream without its duplicates.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Schema};
+
+use super::{DistinctPlan, DistinctStream};
+use crate::dictionary::plain;
+use crate::operator::held::{Item, KEYS, Store, read_keys, write_keys};
+use crate::state::{Envelope, Reader, Writer, broken};
+use crate::{Error, Result};
+
+/// The envelope of these snapshots.
+const DISTINCT: Envelope = Envelope {
+    magic: *b"WKUNIQUE",
+    version: 1,
+    since: 1,
+    of: "an operator of windowkit.distinct; it is what op.snapshot() returned",
+};
+
+impl DistinctStream {
+    /// All that it holds, as bytes, for an operator that `identity` tells from others. The step that was attempted last is
+    /// committed.
+    ///
+    /// # Errors
+    /// Only those of Arrow.
+    pub fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
+        self.settle(true);
+        let mut writer = Writer::default();
+        writer.text(identity);
+        writer.batches(&self.plan.input, &[])?;
+        writer.number(u64::from(self.closed));
+        writer.option(self.late_limit.map(|limit| limit as i64));
+        writer.option(self.reached);
+        [self.next, self.rows, self.results].iter().for_each(|&number| writer.number(number));
+        write_keys(&self.keys, &mut writer)?;
+        [self.late.count(), self.late.dropped()].iter().for_each(|&number| writer.number(number));
+        writer.batches(self.late.schema(), self.late.batches())?;
+        self.store.write(&mut writer)?;
+        Ok(writer.sealed(&DISTINCT))
+    }
+
+    /// The schema of the rows of a snapshot.
+    ///
+    /// # Errors
+    /// `InvalidValue` if it is not a snapshot of such an operator with this identity, or is damaged.
+    pub fn contents(snapshot: &[u8], identity: &str) -> Result<Arc<Schema>> {
+        Ok(opened(snapshot, identity)?.batches()?.0)
+    }
+
+    /// The operator that [`DistinctStream::snapshot`] was called of.
+    ///
+    /// # Errors
+    /// As [`DistinctStream::contents`].
+    pub fn restore(snapshot: &[u8], identity: &str, plan: Arc<DistinctPlan>) -> Result<Self> {
+        let mut reader = opened(snapshot, identity)?;
+        if *reader.batches()?.0 != *plan.input {
+            return broken();
+        }
+        let closed = reader.number()? != 0;
+        let late_limit = reader.option()?.map(|limit| limit as u64);
+        let types: Vec<DataType> =
+            plan.by.iter().map(|&key| plain(plan.input.field(key).data_type()).clone()).collect();
+        let kinds: Vec<DataType> =
+            plan.output.fields().iter().map(|field| field.data_type().clone()).collect();
+        let mut stream = Self::new(plan, late_limit)?;
+        (stream.closed, stream.reached) = (closed, reader.option()?);
+        (stream.next, stream.rows, stream.results) = (reader.tally()?, reader.tally()?, reader.tally()?);
+        let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
+        stream.full = KEYS.max(2 * keys);
+        let (count, dropped) = (reader.tally()?, reader.tally()?);
+        let (schema, batches) = reader.batches()?;
+        if schema != *stream.late.schema() {
+            return broken();
+        }
+        stream.late.restore(batches, count, dropped);
+        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), keys)?;
+        // Those up to which the stream is complete were decided on.
+        let open =
+            stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));
+        let mut open: Vec<Item> =
+            open.map(|(key, entry)| Item { place: entry.place, order: entry.order, key }).collect();
+        open.sort_unstable();
+        stream.open.reserve(open.len());
+        open.into_iter().for_each(|item| stream.open.push(item));
+        if reader.is_empty() { Ok(stream) } else { broken() }
+    }
+}
+
+fn opened<'a>(snapshot: &'a [u8], identity: &str) -> Result<Reader<'a>> {
+    let mut reader = DISTINCT.open(snapshot)?;
+    let found = reader.text()?;
+    if found != identity {
+        return Err(Error::InvalidValue(format!(
+            "snapshot: it is of distinct rows {found}, and not {identity}; an operator is restored by what it was made of"
+        )));
+    }
+    Ok(reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use proptest::prelude::*;
+
+    use super::super::DistinctStep;
+    use super::*;
+    use crate::operator::Length;
+    use crate::state::forged;
+
+    fn rows(from: i64) -> RecordBatch {
+        let times = (0..6).map(|row| (row != 3).then_some(from + row));
+        let keys = (0..6).map(|row| (row != 4).then_some(["a", "b", "c"][row % 3]));
+        let columns: [(&str, ArrayRef); 2] =
+            [("k", Arc::new(StringArray::from_iter(keys))), ("t", Arc::new(Int64Array::from_iter(times)))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    proptest! {
+        /// Whatever a snapshot with a valid checksum says, it is refused, or the operator goes on without a panic.
+        #[test]
+        fn forged_snapshots_are_refused_or_go_on(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let plan = DistinctPlan::new(rows(0).schema(), &["k".into()], "t", Length::Units(2)).unwrap();
+            let plan = Arc::new(plan);
+            let mut stream = DistinctStream::new(plan.clone(), Some(2)).unwrap();
+            let run = |stream: &mut DistinctStream, from| {
+                let rows = [rows(from)];
+                for step in [DistinctStep::Push(&rows), DistinctStep::Advance(from + 2)] {
+                    if stream.attempt(step).is_err() {
+                        return;
+                    }
+                }
+            };
+            run(&mut stream, 0);
+            run(&mut stream, 1);
+            let snapshot = forged(&DISTINCT, stream.snapshot("it").unwrap(), &damage);
+            if let Ok(mut stream) = DistinctStream::restore(&snapshot, "it", plan) {
+                run(&mut stream, 4);
+                let _ = (stream.stats(), stream.watermark(), stream.snapshot("it"));
+                let _ = (stream.attempt(DistinctStep::Close), stream.attempt(DistinctStep::TakeLate));
+                stream.settle(true);
+            }
+        }
+    }
+}

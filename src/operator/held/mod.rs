@@ -1,0 +1,43 @@
+//! Rows that a stream holds for a while: by key, in order of time, until the stream has passed them.
+
+mod agenda;
+mod snapshot;
+mod store;
+
+pub(super) use agenda::{Agenda, Item};
+pub(super) use snapshot::{read_keys, write_keys};
+pub(super) use store::{Address, Entry, New, Store};
+
+use crate::Result;
+use crate::keys::KeyIndex;
+
+/// Keys without rows are dropped once there are more than this, and more than there are with rows.
+pub(super) const KEYS: usize = 1024;
+
+/// Drops keys without rows if that is worth it; it is looked for them once there are `full` keys, which is then more.
+pub(super) fn forget(
+    keys: &mut KeyIndex,
+    full: &mut usize,
+    stores: &mut [Store],
+    also: &mut [Agenda],
+) -> Result<()> {
+    if keys.len() < *full {
+        return Ok(());
+    }
+    let has = |key: &u32| stores.iter().any(|store| store.has(*key as usize));
+    let kept: Vec<u32> = (0..keys.len() as u32).filter(has).collect();
+    if 2 * kept.len() < keys.len() {
+        let fewer = keys.only(&kept)?;
+        let mut numbers = vec![u32::MAX; keys.len()];
+        kept.iter().zip(0..).for_each(|(&key, number)| numbers[key as usize] = number);
+        // What may fail comes first.
+        let rooms: Vec<_> = stores.iter().map(|_| Store::room(kept.len())).collect();
+        for (store, room) in stores.iter_mut().zip(rooms) {
+            store.renumber(room, &kept, &numbers);
+        }
+        also.iter_mut().for_each(|agenda| agenda.renumber(&numbers));
+        *keys = fewer;
+    }
+    *full = KEYS.max(2 * kept.len());
+    Ok(())
+}

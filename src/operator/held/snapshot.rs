@@ -1,0 +1,109 @@
+//! Held rows in snapshots.
+
+use std::sync::Arc;
+
+use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array, cast::AsArray};
+use arrow_schema::DataType;
+
+use super::store::{Address, Entry, Store};
+use crate::Result;
+use crate::interrupt::check;
+use crate::keys::KeyIndex;
+use crate::state::{Reader, Writer, broken};
+
+impl Store {
+    /// Writes the stored rows.
+    pub(in crate::operator) fn write(&self, writer: &mut Writer) -> Result<()> {
+        writer.number(self.chunks().count() as u64);
+        let mut numbers = vec![0; self.next_chunk()];
+        for (number, (at, chunk)) in self.chunks().enumerate() {
+            check()?;
+            numbers[at] = number as u32;
+            writer.number(chunk.rows as u64);
+            writer.columns(chunk.columns.clone(), chunk.rows)?;
+        }
+        let (mut keys, mut places, mut orders) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut chunks, mut rows, mut met) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, Entry { place, order, at, is_met }) in self.entries() {
+            keys.push(key);
+            places.push(*place);
+            orders.push(*order);
+            chunks.push(numbers[at.chunk as usize]);
+            rows.push(at.row);
+            met.push(*is_met);
+        }
+        let count = keys.len();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(keys)),
+            Arc::new(Int64Array::from(places)),
+            Arc::new(UInt64Array::from(orders)),
+            Arc::new(UInt32Array::from(chunks)),
+            Arc::new(UInt32Array::from(rows)),
+            Arc::new(BooleanArray::from(met)),
+        ];
+        writer.columns(columns, count)
+    }
+
+    /// Reads stored rows, whose columns have these types, of so many keys.
+    pub(in crate::operator) fn read(
+        reader: &mut Reader<'_>,
+        kinds: &[&DataType],
+        keys: usize,
+    ) -> Result<Self> {
+        let mut store = Self::default();
+        for _ in 0..reader.count()? {
+            let rows = usize::try_from(reader.number()?).or_else(|_| broken())?;
+            let (columns, count) = reader.columns()?;
+            let own = columns.iter().map(|column| column.data_type());
+            if rows != count || !own.eq(kinds.iter().copied()) {
+                return broken();
+            }
+            store.push_chunk(columns, rows);
+        }
+        let (columns, rows) = reader.columns()?;
+        let types = [
+            DataType::UInt32,
+            DataType::Int64,
+            DataType::UInt64,
+            DataType::UInt32,
+            DataType::UInt32,
+            DataType::Boolean,
+        ];
+        let own = columns.iter().map(|column| column.data_type());
+        if !own.eq(types.iter()) || columns.iter().any(|column| column.null_count() > 0) {
+            return broken();
+        }
+        let entries = (0..rows).map(|row| {
+            let number = |at: usize| columns[at].as_primitive::<UInt32Type>().value(row);
+            let place = columns[1].as_primitive::<Int64Type>().value(row);
+            let order = columns[2].as_primitive::<UInt64Type>().value(row);
+            let at = Address { chunk: number(3), row: number(4) };
+            (number(0), Entry { place, order, at, is_met: columns[5].as_boolean().value(row) })
+        });
+        store.restore(entries.collect(), keys).map_or_else(broken, |()| Ok(store))
+    }
+}
+
+/// Writes keys.
+pub(in crate::operator) fn write_keys(keys: &KeyIndex, writer: &mut Writer) -> Result<()> {
+    writer.columns(keys.plain_values()?, keys.len())?;
+    writer.number(keys.len() as u64);
+    Ok(())
+}
+
+/// Reads keys of these types into an index without any; returns how many there are.
+pub(in crate::operator) fn read_keys(
+    index: &mut KeyIndex,
+    reader: &mut Reader<'_>,
+    types: &[DataType],
+) -> Result<usize> {
+    let (columns, keys) = reader.columns()?;
+    let own = columns.iter().map(|column| column.data_type());
+    if reader.number()? != keys as u64 || !own.eq(types.iter()) || (types.is_empty() && keys > 1) {
+        return broken();
+    }
+    let mut ids = Vec::with_capacity(keys);
+    index.assign_all(&columns, keys, &mut ids)?;
+    if ids.iter().copied().eq(0..keys as u32) { Ok(keys) } else { broken() }
+}

@@ -1,0 +1,342 @@
+//! The rows that are held, of a side of a join for instance: by key, in order of time.
+
+use std::collections::{HashMap, VecDeque};
+
+use arrow_array::{Array, ArrayRef};
+use arrow_select::interleave::interleave;
+
+use super::agenda::{Agenda, Item};
+use crate::aggregate::held_bytes;
+use crate::interrupt::Pace;
+use crate::{Error, Result};
+
+/// Chunks are joined once there are more of them than this, and one more for as many rows.
+const CHUNKS: usize = 256;
+
+/// Where the columns of a row are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::operator) struct Address {
+    pub(in crate::operator) chunk: u32,
+    pub(in crate::operator) row: u32,
+}
+
+/// A stored row, once for each of its places.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::operator) struct Entry {
+    pub(in crate::operator) place: i64,
+    /// Its number in the order of arrival.
+    pub(in crate::operator) order: u64,
+    pub(in crate::operator) at: Address,
+    /// Whether it has had a partner, in a join.
+    pub(in crate::operator) is_met: bool,
+}
+
+impl Entry {
+    fn rank(&self) -> (i64, u64) {
+        (self.place, self.order)
+    }
+}
+
+/// Columns of rows that came together.
+#[derive(Debug)]
+pub(in crate::operator) struct Chunk {
+    pub(in crate::operator) columns: Vec<ArrayRef>,
+    pub(in crate::operator) rows: usize,
+    /// How many entries point to it.
+    live: usize,
+}
+
+/// Rows that a step adds.
+#[derive(Debug)]
+pub(in crate::operator) struct New {
+    pub(in crate::operator) chunk: Chunk,
+    /// With their keys, by key, place and arrival.
+    entries: Vec<(u32, Entry)>,
+    /// The same by place.
+    items: Vec<Item>,
+}
+
+/// Stored rows.
+#[derive(Debug, Default)]
+pub(in crate::operator) struct Store {
+    timelines: Vec<VecDeque<Entry>>,
+    chunks: Vec<Option<Chunk>>,
+    pub(in crate::operator) agenda: Agenda,
+    entries: usize,
+    /// Rows of all chunks, those that no entry points to included.
+    held: usize,
+}
+
+impl New {
+    /// Rows of these columns, with their keys.
+    pub(in crate::operator) fn of(
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        mut entries: Vec<(u32, Entry)>,
+    ) -> Self {
+        let item = |&(key, Entry { place, order, .. }): &(u32, Entry)| Item { place, order, key };
+        let mut items: Vec<Item> = entries.iter().map(item).collect();
+        items.sort_unstable();
+        entries.sort_unstable_by_key(|(key, entry)| (*key, entry.rank()));
+        Self { chunk: Chunk { columns, rows, live: entries.len() }, entries, items }
+    }
+}
+
+impl Store {
+    /// The number of the chunk that is added next.
+    pub(in crate::operator) fn next_chunk(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Rows of a key at some places, with their numbers in its timeline.
+    pub(in crate::operator) fn within(
+        &self,
+        key: u32,
+        (first, last): (i64, i64),
+    ) -> impl Iterator<Item = (usize, &Entry)> {
+        let timeline = self.timelines.get(key as usize);
+        timeline.into_iter().flat_map(move |timeline| {
+            let from = timeline.partition_point(|entry| entry.place < first);
+            let rows = (from..).zip(timeline.range(from..));
+            rows.take_while(move |(_, entry)| entry.place <= last)
+        })
+    }
+
+    /// The stored row of an item of the agenda.
+    pub(in crate::operator) fn entry(&self, item: Item) -> Result<&Entry> {
+        let timeline = self.timelines.get(item.key as usize);
+        let found = timeline.and_then(|timeline| {
+            let at = timeline.binary_search_by_key(&(item.place, item.order), Entry::rank).ok()?;
+            timeline.get(at)
+        });
+        found.ok_or_else(|| Error::Internal("an agenda names a row that is not stored".into()))
+    }
+
+    /// The place of the row of the same key right before that of an item, if there is one.
+    pub(in crate::operator) fn before(&self, item: Item) -> Option<i64> {
+        let timeline = self.timelines.get(item.key as usize)?;
+        let at = timeline.partition_point(|entry| entry.rank() < (item.place, item.order));
+        Some(timeline.get(at.checked_sub(1)?)?.place)
+    }
+
+    /// The columns of rows.
+    pub(in crate::operator) fn rows(&self, rows: &[Address], columns: usize) -> Result<Vec<ArrayRef>> {
+        let (mut chunks, mut known) = (Vec::new(), HashMap::new());
+        let mut places = Vec::with_capacity(rows.len());
+        for &Address { chunk, row } in rows {
+            let at = *known.entry(chunk).or_insert(chunks.len());
+            if at == chunks.len() {
+                chunks.push(self.columns(chunk)?);
+            }
+            places.push((at, row as usize));
+        }
+        let column = |at: usize| {
+            let arrays: Vec<&dyn Array> = chunks.iter().map(|columns| columns[at].as_ref()).collect();
+            Ok(interleave(&arrays, &places)?)
+        };
+        (0..columns).map(column).collect()
+    }
+
+    /// The columns of a chunk.
+    pub(in crate::operator) fn columns(&self, chunk: u32) -> Result<&[ArrayRef]> {
+        match self.chunks.get(chunk as usize) {
+            Some(Some(chunk)) => Ok(&chunk.columns),
+            _ => Err(Error::Internal(format!("there is no chunk {chunk}"))),
+        }
+    }
+
+    /// Makes room for rows, so that [`Store::add`] cannot fail, of so many keys in all.
+    pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) {
+        self.timelines.reserve(keys.saturating_sub(self.timelines.len()));
+        self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);
+        self.chunks.reserve(new.len());
+        let items: usize = new.iter().map(|new| new.items.len()).sum();
+        self.agenda.reserve(items);
+        let mut entries: Vec<u32> =
+            new.iter().flat_map(|new| new.entries.iter().map(|(key, _)| *key)).collect();
+        entries.sort_unstable();
+        for own in entries.chunk_by(|key, next| key == next) {
+            self.timelines[own[0] as usize].reserve(own.len());
+        }
+    }
+
+    /// Adds rows, whose chunks have the next numbers.
+    pub(in crate::operator) fn add(&mut self, new: New) {
+        let New { chunk, entries, items } = new;
+        self.held += chunk.rows;
+        self.entries += entries.len();
+        self.chunks.push((chunk.live > 0).then_some(chunk));
+        items.into_iter().for_each(|item| self.agenda.push(item));
+        for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
+            let (key, first) = own[0];
+            let timeline = &mut self.timelines[key as usize];
+            let from = match timeline.back() {
+                Some(last) if last.rank() > first.rank() => {
+                    timeline.partition_point(|entry| entry.rank() < first.rank())
+                }
+                _ => timeline.len(),
+            };
+            if own.len() == 1 {
+                timeline.insert(from, first);
+                continue;
+            }
+            let is_behind = from < timeline.len();
+            timeline.extend(own.iter().map(|(_, entry)| *entry));
+            if is_behind {
+                timeline.make_contiguous()[from..].sort_unstable_by_key(Entry::rank);
+            }
+        }
+    }
+
+    /// Notes that a stored row has a partner.
+    pub(in crate::operator) fn meet(&mut self, key: u32, at: usize) {
+        self.timelines[key as usize][at].is_met = true;
+    }
+
+    /// Removes the rows that the agenda has no longer.
+    pub(in crate::operator) fn purge(&mut self) {
+        for item in self.agenda.popped() {
+            let timeline = &mut self.timelines[item.key as usize];
+            // Rows leave a timeline in its own order.
+            let Some(entry) = timeline.pop_front() else { continue };
+            if timeline.is_empty() {
+                *timeline = VecDeque::new();
+            }
+            self.entries -= 1;
+            let place = &mut self.chunks[entry.at.chunk as usize];
+            if let Some(chunk) = place {
+                chunk.live -= 1;
+                if chunk.live == 0 {
+                    self.held -= chunk.rows;
+                    *place = None;
+                }
+            }
+        }
+        self.agenda.keep();
+    }
+
+    /// Joins chunks into one if there are many, or most of their rows are not needed.
+    pub(in crate::operator) fn tidy(&mut self, columns: usize) -> Result<()> {
+        let is_scattered = self.chunks.len() > CHUNKS + self.entries / CHUNKS;
+        if !is_scattered && self.held <= 2 * self.entries + 2 * CHUNKS {
+            return Ok(());
+        }
+        let mut pace = Pace::new();
+        let given = |chunk: &Option<Chunk>| vec![None; chunk.as_ref().map_or(0, |chunk| chunk.rows)];
+        let mut numbers: Vec<Vec<Option<u32>>> = self.chunks.iter().map(given).collect();
+        let (mut places, mut held) = (Vec::new(), Vec::new());
+        let mut arrays: Vec<usize> = Vec::with_capacity(self.chunks.len());
+        for chunk in &self.chunks {
+            arrays.push(held.len());
+            held.extend(chunk);
+        }
+        for entry in self.timelines.iter().flatten() {
+            pace.check(1)?;
+            let number = &mut numbers[entry.at.chunk as usize][entry.at.row as usize];
+            if number.is_none() {
+                *number = Some(places.len() as u32);
+                places.push((arrays[entry.at.chunk as usize], entry.at.row as usize));
+            }
+        }
+        let column = |at: usize| -> Result<ArrayRef> {
+            crate::interrupt::check()?;
+            let arrays: Vec<&dyn Array> = held.iter().map(|chunk| chunk.columns[at].as_ref()).collect();
+            Ok(interleave(&arrays, &places)?)
+        };
+        let joined = match places.is_empty() {
+            true => Vec::new(),
+            false => match (0..columns).map(column).collect() {
+                Ok(columns) => {
+                    vec![Some(Chunk { columns, rows: places.len(), live: self.entries })]
+                }
+                // Too large for one array: they stay as they are.
+                Err(Error::Overflow(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            },
+        };
+        for entry in self.timelines.iter_mut().flatten() {
+            let number = numbers[entry.at.chunk as usize][entry.at.row as usize];
+            entry.at = Address { chunk: 0, row: number.unwrap_or_default() };
+        }
+        (self.chunks, self.held) = (joined, places.len());
+        Ok(())
+    }
+
+    /// Whether a row of the key is stored.
+    pub(in crate::operator) fn has(&self, key: usize) -> bool {
+        self.timelines.get(key).is_some_and(|timeline| !timeline.is_empty())
+    }
+
+    /// Room for the rows of so many keys, for [`Store::renumber`].
+    pub(in crate::operator) fn room(keys: usize) -> Vec<VecDeque<Entry>> {
+        Vec::with_capacity(keys)
+    }
+
+    /// Gives keys other numbers; those of `kept`, which ascend, remain.
+    pub(in crate::operator) fn renumber(
+        &mut self,
+        mut room: Vec<VecDeque<Entry>>,
+        kept: &[u32],
+        numbers: &[u32],
+    ) {
+        room.extend(
+            kept.iter()
+                .map(|&key| self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default()),
+        );
+        self.timelines = room;
+        self.agenda.renumber(numbers);
+    }
+
+    /// Stored rows with their keys, once for each place.
+    pub(in crate::operator) fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let keys = self.timelines.iter().zip(0u32..);
+        keys.flat_map(|(timeline, key)| timeline.iter().map(move |entry| (key, entry)))
+    }
+
+    /// The chunks, with their numbers.
+    pub(in crate::operator) fn chunks(&self) -> impl Iterator<Item = (usize, &Chunk)> {
+        self.chunks.iter().enumerate().filter_map(|(at, chunk)| Some((at, chunk.as_ref()?)))
+    }
+
+    /// Adds a chunk of a snapshot, to which entries are added by [`Store::restore`].
+    pub(in crate::operator) fn push_chunk(&mut self, columns: Vec<ArrayRef>, rows: usize) {
+        self.chunks.push(Some(Chunk { columns, rows, live: 0 }));
+        self.held += rows;
+    }
+
+    /// Adds the entries of a snapshot, with their keys; `None` if one of them is of no row.
+    pub(in crate::operator) fn restore(&mut self, mut entries: Vec<(u32, Entry)>, keys: usize) -> Option<()> {
+        entries.sort_unstable_by_key(|(key, entry)| (*key, entry.rank()));
+        let mut items = Vec::with_capacity(entries.len());
+        self.timelines.resize_with(keys, VecDeque::new);
+        for (key, entry) in entries {
+            let chunk = self.chunks.get_mut(entry.at.chunk as usize)?.as_mut()?;
+            if entry.at.row as usize >= chunk.rows {
+                return None;
+            }
+            chunk.live += 1;
+            self.timelines.get_mut(key as usize)?.push_back(entry);
+            items.push(Item { place: entry.place, order: entry.order, key });
+        }
+        // No two rows have one place and number, or they could not be told apart.
+        items.sort_unstable();
+        let are_distinct =
+            items.windows(2).all(|pair| (pair[0].place, pair[0].order) < (pair[1].place, pair[1].order));
+        self.entries = items.len();
+        self.agenda.reserve(items.len());
+        items.into_iter().for_each(|item| self.agenda.push(item));
+        are_distinct.then_some(())
+    }
+
+    /// How many entries there are.
+    pub(in crate::operator) fn len(&self) -> usize {
+        self.entries
+    }
+
+    pub(in crate::operator) fn bytes(&self) -> usize {
+        let entries: usize = self.timelines.iter().map(VecDeque::capacity).sum();
+        let timelines = self.timelines.capacity() * size_of::<VecDeque<Entry>>();
+        let columns = held_bytes(self.chunks.iter().flatten().flat_map(|chunk| &chunk.columns));
+        entries * size_of::<Entry>() + timelines + columns + self.agenda.bytes()
+    }
+}

@@ -1,0 +1,279 @@
+//! A join bound to the schemas of its sides: every check that needs no data.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::condition::{Condition, ConditionSpec};
+use super::kind::{JoinKind, Which};
+use crate::dictionary::{plain, widened};
+use crate::keys::KeyIndex;
+use crate::operator::schema::{extent_fields, find};
+use crate::window::Measure;
+use crate::{Error, Result};
+
+/// A side as a join states it.
+#[derive(Debug, Clone)]
+pub struct SideSpec {
+    /// The schema of its rows.
+    pub input: SchemaRef,
+    /// Its key columns.
+    pub by: Vec<String>,
+    /// Its time column.
+    pub time: String,
+    /// Those of its columns that the result has; by default all, but for the keys of the right side.
+    pub columns: Option<Vec<String>>,
+}
+
+/// A join as it is stated.
+#[derive(Clone)]
+pub struct JoinSpec {
+    /// The side whose rows lead.
+    pub left: SideSpec,
+    /// The other side.
+    pub right: SideSpec,
+    /// Which rows are partners.
+    pub condition: ConditionSpec,
+    /// Which rows are in the result.
+    pub kind: JoinKind,
+    /// What is appended to the name of a column of the right side that the left side has, too.
+    pub suffix: String,
+}
+
+/// A join bound to the schemas of its sides.
+#[derive(Debug)]
+pub struct JoinPlan {
+    sides: [SidePlan; 2],
+    /// The types in which keys of both sides are compared.
+    keys: Vec<DataType>,
+    pub(super) condition: Condition,
+    pub(super) kind: JoinKind,
+    /// Where the columns of the result come from.
+    pub(super) sources: Vec<Source>,
+    output: SchemaRef,
+}
+
+/// A side bound to its schema.
+#[derive(Debug)]
+pub(super) struct SidePlan {
+    pub(super) input: SchemaRef,
+    pub(super) by: Vec<usize>,
+    pub(super) time: usize,
+    pub(super) measure: Measure,
+    /// Positions of the columns that are held for the result, and their types there.
+    pub(super) held: Vec<(usize, DataType)>,
+}
+
+/// Where a column of the result comes from; by the numbers of held columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A column of a side.
+    Of(Which, usize),
+    /// A key: of the left side, or where there is no row of it, of the right side.
+    Key(usize, usize),
+    /// The window.
+    Window,
+}
+
+impl JoinPlan {
+    /// Binds a join to the schemas of its sides.
+    ///
+    /// # Errors
+    /// `UnknownColumn`, `InvalidType` or `InvalidValue`, naming the argument, what was given, and what is allowed.
+    pub fn new(spec: JoinSpec) -> Result<Self> {
+        let JoinSpec { left: left_spec, right: right_spec, condition, kind, suffix } = spec;
+        let left = SidePlan::new(Which::Left, &left_spec)?;
+        let right = SidePlan::new(Which::Right, &right_spec)?;
+        if left.by.len() != right.by.len() {
+            return Err(Error::InvalidValue(format!(
+                "by: the left side has {} keys and the right side {}; each key of one has its own of the other",
+                left.by.len(),
+                right.by.len()
+            )));
+        }
+        let pairs = left.by.iter().zip(&right.by);
+        let keys = pairs.map(|(&own, &other)| compared(left.input.field(own), right.input.field(other)));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        KeyIndex::new(keys.clone())?;
+        if left.measure.data_type() != right.measure.data_type() {
+            return Err(unlike(
+                "time",
+                left.input.field(left.time),
+                right.input.field(right.time),
+                "times of both sides have the same unit and zone; cast one of them",
+            ));
+        }
+        let condition = Condition::bind(&condition, &left.measure)?;
+        let mut plan = Self {
+            sides: [left, right],
+            keys,
+            condition,
+            kind,
+            sources: Vec::new(),
+            output: Arc::new(Schema::empty()),
+        };
+        plan.bind_output(&left_spec, &right_spec, &suffix)?;
+        Ok(plan)
+    }
+
+    /// Determines the columns of the result, and which columns are held for them.
+    fn bind_output(&mut self, left: &SideSpec, right: &SideSpec, suffix: &str) -> Result<()> {
+        let (kind, [own, other]) = (self.kind, &mut self.sides);
+        if !kind.has_pairs() && right.columns.is_some() {
+            return Err(Error::InvalidValue(
+                "right_columns: they are given for a semi or anti join, whose result has the columns of the left side \
+                 alone"
+                    .into(),
+            ));
+        }
+        let inputs = [own.input.clone(), other.input.clone()];
+        let mut fields: Vec<Field> = Vec::new();
+        for position in chosen("left_columns", left, |_| true)? {
+            let field = inputs[0].field(position);
+            let key = own.by.iter().position(|&key| key == position);
+            let at = own.hold(position, widened(field.data_type()));
+            let (source, is_nullable) = match key {
+                Some(key) if kind.keeps(Which::Right) => {
+                    let of = other.by[key];
+                    let is_nullable = inputs[1].field(of).is_nullable();
+                    (Source::Key(at, other.hold(of, widened(field.data_type()))), is_nullable)
+                }
+                _ => (Source::Of(Which::Left, at), kind.keeps(Which::Right)),
+            };
+            self.sources.push(source);
+            fields.push(of_result(field, field.name().clone(), is_nullable));
+        }
+        if kind.has_pairs() {
+            let names: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();
+            let by = other.by.clone();
+            for position in chosen("right_columns", right, |position| !by.contains(&position))? {
+                let field = inputs[1].field(position);
+                let at = other.hold(position, widened(field.data_type()));
+                self.sources.push(Source::Of(Which::Right, at));
+                let mut name = field.name().clone();
+                if names.contains(&name) {
+                    name += suffix;
+                }
+                fields.push(of_result(field, name, kind.keeps(Which::Left)));
+            }
+        }
+        if self.condition.wids().is_some() {
+            let is_nullable = kind.keeps(Which::Left) || kind.keeps(Which::Right);
+            fields.push(Field::new("window", DataType::Struct(extent_fields(&own.measure)), is_nullable));
+            self.sources.push(Source::Window);
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = fields.iter().find(|field| !names.insert(field.name().as_str())) {
+            return Err(Error::InvalidValue(format!(
+                "suffix: the result would have two columns '{}'; give another suffix, or choose columns by left_columns \
+                 and right_columns",
+                twice.name()
+            )));
+        }
+        self.output = Arc::new(Schema::new(fields));
+        Ok(())
+    }
+
+    /// The schema of the result.
+    pub fn output(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// A batch of the result: so many rows, in these columns.
+    pub(super) fn batch(&self, rows: usize, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.output.clone(), columns, &options)?)
+    }
+
+    /// The column of a side that each column of the result has the values of; none for windows.
+    pub fn origins(&self) -> Vec<Option<(Which, &str)>> {
+        let of = |which: Which, at: usize| {
+            let side = self.side(which);
+            Some((which, side.input.field(side.held[at].0).name().as_str()))
+        };
+        let sources = self.sources.iter().map(|source| match *source {
+            Source::Of(which, at) => of(which, at),
+            Source::Key(at, _) => of(Which::Left, at),
+            Source::Window => None,
+        });
+        sources.collect()
+    }
+
+    /// Positions of the columns of a side that are read.
+    pub fn columns(&self, which: Which) -> Vec<usize> {
+        let side = self.side(which);
+        let held = side.held.iter().map(|&(position, _)| position);
+        side.by.iter().copied().chain([side.time]).chain(held).collect()
+    }
+
+    pub(super) fn side(&self, which: Which) -> &SidePlan {
+        match which {
+            Which::Left => &self.sides[0],
+            Which::Right => &self.sides[1],
+        }
+    }
+
+    /// The types in which keys of both sides are compared.
+    pub(super) fn keys(&self) -> &[DataType] {
+        &self.keys
+    }
+}
+
+impl SidePlan {
+    fn new(which: Which, spec: &SideSpec) -> Result<Self> {
+        let argument = format!("by, of the {} side", which.name());
+        let by = spec.by.iter().map(|name| find(&spec.input, &argument, name)).collect::<Result<_>>()?;
+        let time = find(&spec.input, &format!("{}_time", which.name()), &spec.time)?;
+        let measure = Measure::new(&spec.time, spec.input.field(time).data_type())?;
+        Ok(Self { input: spec.input.clone(), by, time, measure, held: Vec::new() })
+    }
+
+    /// The number of a column that is held in a type.
+    fn hold(&mut self, position: usize, kind: DataType) -> usize {
+        let wanted = (position, kind);
+        self.held.iter().position(|held| *held == wanted).unwrap_or_else(|| {
+            self.held.push(wanted);
+            self.held.len() - 1
+        })
+    }
+}
+
+/// Positions of the columns of a side that the result has.
+fn chosen(argument: &str, spec: &SideSpec, by_default: impl Fn(usize) -> bool) -> Result<Vec<usize>> {
+    match &spec.columns {
+        Some(names) => names.iter().map(|name| find(&spec.input, argument, name)).collect(),
+        None => Ok((0..spec.input.fields().len()).filter(|&position| by_default(position)).collect()),
+    }
+}
+
+fn of_result(field: &Field, name: String, is_nullable: bool) -> Field {
+    let is_nullable = is_nullable || field.is_nullable();
+    field.clone().with_name(name).with_data_type(widened(field.data_type())).with_nullable(is_nullable)
+}
+
+/// The type in which two key columns are compared: that of both or, of texts and of bytes, one that holds both.
+///
+/// # Errors
+/// `InvalidType` if there is none.
+fn compared(left: &Field, right: &Field) -> Result<DataType> {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match (plain(left.data_type()), plain(right.data_type())) {
+        (own, other) if own == other => Ok(own.clone()),
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => Ok(LargeUtf8),
+        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => Ok(LargeBinary),
+        _ => Err(unlike("by", left, right, "keys of both sides have the same types; cast one of them")),
+    }
+}
+
+/// The error for columns of the two sides that cannot be compared.
+fn unlike(argument: &str, left: &Field, right: &Field, rule: &str) -> Error {
+    Error::InvalidType(format!(
+        "{argument}: column '{}' of the left side is {}, and '{}' of the right side is {}; {rule}",
+        left.name(),
+        left.data_type(),
+        right.name(),
+        right.data_type()
+    ))
+}

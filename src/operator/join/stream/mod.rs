@@ -1,0 +1,422 @@
+//! A join of two streams, whose rows come in any order: OA-Join (Li 2008, §7.1).
+//!
+//! | | |
+//! |---|---|
+//! | needs | rows of both sides in any order, and now and then how far each side is complete |
+//! | time | O(1) amortised a row that comes in order of its key's times, O(log n) to find its partners among n stored rows of its key; O(1) a row of the result |
+//! | space | rows of each side that a future row of the other side may still match |
+//! | first appeared | Li, *Window Queries over Data Streams*, 2008, Figs. 7-1 to 7-4 |
+//!
+//! A row meets the stored rows of the other side when it comes, and is stored until the other side is complete beyond its
+//! last possible partner; by windows, once for each of its windows. A row without a partner is in the result at that
+//! moment, of kinds that have such rows. As of queries over streams, a step is only attempted, and committed or rolled
+//! back by the next one: what an attempt changes are rows of the agenda, which are put back.
+
+mod found;
+mod reached;
+mod snapshot;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::take::{take, take_record_batch};
+
+use self::found::{Found, Origin, Pick};
+use super::kind::{JoinKind, Which};
+use super::plan::JoinPlan;
+use super::side::{NONE, Part};
+use crate::interrupt::{Pace, within};
+use crate::keys::KeyIndex;
+use crate::memory::{attempted, spared};
+use crate::operator::held::{Address, Entry, KEYS, New, Store, forget};
+use crate::operator::stream::{Late, Reason, Refused};
+use crate::{Error, Result};
+
+/// What a call asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum JoinStep<'a> {
+    /// Rows of a side.
+    Push(Which, &'a [RecordBatch]),
+    /// A side is complete up to a time.
+    Advance(Which, i64),
+    /// Hand out late rows of a side.
+    TakeLate(Which),
+    /// Both sides have ended.
+    Close,
+}
+
+/// What an operator holds, and what it has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinStats {
+    /// Keys that it knows.
+    pub keys: usize,
+    /// Rows that are stored, of each side; by windows, once for each.
+    pub stored: [usize; 2],
+    /// Bytes of these, and of keys.
+    pub bytes: usize,
+    /// Rows that were pushed, of each side, and rows of results.
+    pub rows: [u64; 2],
+    /// Late rows among them.
+    pub late: [u64; 2],
+    /// Late rows that were dropped.
+    pub dropped: [u64; 2],
+    /// Rows of results.
+    pub results: u64,
+}
+
+/// A join of two streams.
+pub struct JoinStream {
+    plan: Arc<JoinPlan>,
+    keys: KeyIndex,
+    /// At how many keys it is looked for those without rows.
+    full: usize,
+    stores: [Store; 2],
+    reached: [Option<i64>; 2],
+    late: [Late; 2],
+    late_limit: Option<u64>,
+    closed: bool,
+    /// Numbers rows in the order of arrival.
+    next: u64,
+    rows: [u64; 2],
+    results: u64,
+    attempted: Option<Attempted>,
+}
+
+/// What a step changes when it is committed.
+#[derive(Default)]
+struct Attempted {
+    /// Of a push: its side, the rows to be stored, those that are late, and how many there were.
+    pushed: Option<(Which, Vec<New>, Refused, u64)>,
+    /// Stored rows that have a partner: side, key, and number in the timeline.
+    met: Vec<(Which, u32, usize)>,
+    reached: Option<(Which, i64)>,
+    takes_late: Option<Which>,
+    is_end: bool,
+    results: u64,
+    next: u64,
+}
+
+fn at(which: Which) -> usize {
+    usize::from(which == Which::Right)
+}
+
+impl JoinStream {
+    /// A join without rows; of late rows that are not collected, it holds up to `late_limit` of each side.
+    ///
+    /// # Errors
+    /// None but those of memory.
+    pub fn new(plan: Arc<JoinPlan>, late_limit: Option<u64>) -> Result<Self> {
+        let late = [Which::Left, Which::Right].map(|which| Late::new(&plan.side(which).input, false));
+        Ok(Self {
+            keys: KeyIndex::new(plan.keys().to_vec())?,
+            plan,
+            full: KEYS,
+            stores: Default::default(),
+            reached: [None; 2],
+            late,
+            late_limit,
+            closed: false,
+            next: 0,
+            rows: [0; 2],
+            results: 0,
+            attempted: None,
+        })
+    }
+
+    /// The schema of results.
+    pub fn schema(&self) -> &SchemaRef {
+        self.plan.output()
+    }
+
+    /// The schema of the late rows of a side.
+    pub fn late_schema(&self, which: Which) -> &SchemaRef {
+        self.late[at(which)].schema()
+    }
+
+    /// Whether both sides have ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Up to when a side was said to be complete.
+    pub fn watermark(&self, which: Which) -> Option<i64> {
+        self.reached[at(which)]
+    }
+
+    /// A time before which no row of a side is in a result that is still to come.
+    pub fn individual(&self, which: Which) -> Option<i64> {
+        self.plan.condition.individual(which, self.reached)
+    }
+
+    /// Times of both sides such that no pair with both times before these is still to come.
+    pub fn joint(&self) -> Option<(i64, i64)> {
+        self.plan.condition.joint(self.reached)
+    }
+
+    /// What it holds and has done.
+    pub fn stats(&self) -> JoinStats {
+        JoinStats {
+            keys: self.keys.len(),
+            stored: [0, 1].map(|side| self.stores[side].len()),
+            bytes: self.keys.bytes() + self.stores.iter().map(Store::bytes).sum::<usize>(),
+            rows: self.rows,
+            late: [0, 1].map(|side| self.late[side].count()),
+            dropped: [0, 1].map(|side| self.late[side].dropped()),
+            results: self.results,
+        }
+    }
+
+    /// Attempts a step; returns the rows of the result that it has found, or late rows. It takes effect if
+    /// [`JoinStream::settle`] commits it, as the next call does otherwise.
+    ///
+    /// # Errors
+    /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
+    /// `Overflow` for a time that is too far away for its windows.
+    pub fn attempt(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
+        self.settle(true);
+        match attempted(|| within(|| self.tried(step))) {
+            Ok((attempted, results)) => {
+                self.attempted = Some(attempted);
+                Ok(results)
+            }
+            Err(error) => {
+                self.take_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
+    pub fn settle(&mut self, commit: bool) {
+        match self.attempted.take() {
+            Some(attempted) if commit => spared(|| self.commit(attempted)),
+            Some(_) => self.take_back(),
+            None => {}
+        }
+    }
+
+    fn take_back(&mut self) {
+        self.stores.iter_mut().for_each(|store| store.agenda.take_back());
+    }
+
+    /// Room for all that is added here was made before.
+    fn commit(&mut self, attempted: Attempted) {
+        let Attempted { pushed, met, reached, takes_late, is_end, results, next } = attempted;
+        for (which, key, place) in met {
+            self.stores[at(which)].meet(key, place);
+        }
+        if let Some((which, new, refused, rows)) = pushed {
+            new.into_iter().for_each(|new| self.stores[at(which)].add(new));
+            self.late[at(which)].add(refused);
+            self.rows[at(which)] += rows;
+            self.next = next;
+        }
+        if let Some((which, time)) = reached {
+            self.reached[at(which)] = Some(time);
+        }
+        if let Some(which) = takes_late {
+            self.late[at(which)].take();
+        }
+        self.stores.iter_mut().for_each(Store::purge);
+        self.closed |= is_end;
+        self.results += results;
+    }
+
+    fn tried(&mut self, step: JoinStep<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
+        if let JoinStep::TakeLate(which) = step {
+            let late = self.late[at(which)].batches().to_vec();
+            return Ok((Attempted { takes_late: Some(which), ..Attempted::default() }, late));
+        }
+        if self.closed {
+            return Err(Error::InvalidValue("operator: it is closed; no call may follow close()".into()));
+        }
+        let mut attempted = Attempted::default();
+        let mut results = Vec::new();
+        match step {
+            JoinStep::Push(which, batches) => self.push(which, batches, &mut attempted, &mut results)?,
+            JoinStep::Advance(which, time) => self.advance(which, time, &mut attempted, &mut results)?,
+            _ => {
+                for which in [Which::Left, Which::Right] {
+                    self.expire(which, None, &mut results)?;
+                }
+                attempted.is_end = true;
+            }
+        }
+        attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
+        Ok((attempted, results))
+    }
+
+    fn push(
+        &mut self,
+        which: Which,
+        batches: &[RecordBatch],
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.tidy()?;
+        let (mut late, mut new, mut known) = (Vec::new(), Vec::new(), HashSet::new());
+        attempted.next = self.next;
+        for batch in batches {
+            let part = Part::of(&self.plan, which, batch, &mut self.keys)?;
+            let (refused, stored, found) =
+                self.meet(which, &part, new.len() as u32, attempted, &mut known)?;
+            if !refused.is_empty() {
+                let rows = take_record_batch(batch, &UInt32Array::from(refused))?;
+                late.push(self.late[at(which)].batch(&rows, "", Reason::TooLate)?);
+            }
+            let [left, right] = &self.stores;
+            let none = &[][..];
+            let own = &part.columns[..];
+            let (of_left, of_right) = if which == Which::Left { (own, none) } else { (none, own) };
+            let origins = [Origin { new: of_left, store: left }, Origin { new: of_right, store: right }];
+            found.lower(&self.plan, origins, results)?;
+            new.push(stored);
+        }
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let refused = self.late[at(which)].limited(late, self.late_limit)?;
+        self.late[at(which)].reserve(&refused);
+        self.stores[at(which)].reserve(&new, self.keys.len());
+        attempted.pushed = Some((which, new, refused, rows));
+        Ok(())
+    }
+
+    /// Finds the partners of the rows of a part: which rows are late, what is stored of the others, and the results.
+    fn meet(
+        &self,
+        which: Which,
+        part: &Part,
+        chunk: u32,
+        attempted: &mut Attempted,
+        known: &mut HashSet<(u32, usize)>,
+    ) -> Result<(Vec<u32>, New, Found)> {
+        let (condition, kind) = (&self.plan.condition, self.plan.kind);
+        let other = which.other();
+        let (reached, others) = (self.reached, &self.stores[at(other)]);
+        let chunk = self.stores[at(which)].next_chunk() as u32 + chunk;
+        let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found::default();
+        let mut pace = Pace::new();
+        let by_windows = condition.wids().is_some();
+        for (row, (&key, &time)) in part.keys.iter().zip(part.times.iter()).enumerate() {
+            pace.check(1)?;
+            let row = row as u32;
+            let is_timed = part.timed.as_ref().is_none_or(|timed| timed.is_valid(row as usize));
+            if is_timed && reached[at(which)].is_some_and(|reached| time < reached) {
+                late.push(row);
+                continue;
+            }
+            let order = attempted.next;
+            attempted.next += 1;
+            let own = Pick::New(row);
+            let places = if is_timed { condition.places(time)? } else { None };
+            let Some((first, last)) = places else {
+                if kind.keeps(which) {
+                    found.push(which, own, Pick::None, by_windows.then_some(None));
+                }
+                continue;
+            };
+            let mut is_stored = false;
+            for place in first..=last {
+                pace.check(1)?;
+                let window = by_windows.then_some(Some(place));
+                // By windows, rows meet those in one of them.
+                let span = if by_windows { Some((place, place)) } else { condition.met(which, place)? };
+                let mut is_met = false;
+                for (number, partner) in
+                    span.filter(|_| key != NONE).into_iter().flat_map(|span| others.within(key, span))
+                {
+                    pace.check(1)?;
+                    is_met = true;
+                    if kind.has_pairs() {
+                        found.push(which, own, Pick::Stored(partner.at), window);
+                    } else if which == Which::Left {
+                        break;
+                    } else if kind == JoinKind::Semi && !partner.is_met && known.insert((key, number)) {
+                        found.push(other, Pick::Stored(partner.at), Pick::None, window);
+                    }
+                    if !partner.is_met && (kind.keeps(other) || kind == JoinKind::Semi) {
+                        attempted.met.push((other, key, number));
+                    }
+                }
+                if kind == JoinKind::Semi && which == Which::Left && is_met {
+                    found.push(which, own, Pick::None, window);
+                }
+                let is_over = match reached[at(other)] {
+                    Some(reached) => condition.is_over(which, place, reached)?,
+                    None => false,
+                };
+                if key == NONE || is_over {
+                    if !is_met && kind.keeps(which) {
+                        found.push(which, own, Pick::None, window);
+                    }
+                } else if kind.has_pairs() || which == Which::Right || !is_met {
+                    is_stored = true;
+                    let at = Address { chunk, row: rows.len() as u32 };
+                    entries.push((key, Entry { place, order, at, is_met }));
+                }
+            }
+            if is_stored {
+                rows.push(row);
+            }
+        }
+        let count = rows.len();
+        // Copies, as slices would hold all rows of the batch.
+        let places = UInt32Array::from(rows);
+        let columns = part.columns.iter().map(|column| Ok(take(column, &places, None)?));
+        Ok((late, New::of(columns.collect::<Result<_>>()?, count, entries), found))
+    }
+
+    fn advance(
+        &mut self,
+        which: Which,
+        time: i64,
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        if let Some(last) = self.reached[at(which)].filter(|&last| time < last) {
+            let measure = &self.plan.side(which).measure;
+            return Err(Error::InvalidValue(format!(
+                "watermark: {} is before the last one of the {} side, {}; a watermark must not decrease",
+                measure.shown(time),
+                which.name(),
+                measure.shown(last)
+            )));
+        }
+        attempted.reached = Some((which, time));
+        self.expire(which.other(), Some(time), results)
+    }
+
+    /// Removes the rows of a side that can have no partner any more, as the other side is complete up to a time, or has
+    /// ended; those that had none are results of some kinds.
+    fn expire(&mut self, which: Which, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
+        let (condition, kind) = (&self.plan.condition, self.plan.kind);
+        let by_windows = condition.wids().is_some();
+        let store = &mut self.stores[at(which)];
+        let mut found = Found::default();
+        let mut pace = Pace::new();
+        let is_due = |place| reached.map_or(Ok(true), |reached| condition.is_over(which, place, reached));
+        while let Some(item) = store.agenda.pop(is_due)? {
+            pace.check(1)?;
+            if kind.keeps(which) {
+                let entry = store.entry(item)?;
+                if !entry.is_met {
+                    let window = by_windows.then_some(Some(entry.place));
+                    found.push(which, Pick::Stored(entry.at), Pick::None, window);
+                }
+            }
+        }
+        let [left, right] = &self.stores;
+        let origin = |store| Origin { new: &[], store };
+        found.lower(&self.plan, [origin(left), origin(right)], results)
+    }
+
+    /// Drops what is no longer needed where that is worth it; changes no result.
+    fn tidy(&mut self) -> Result<()> {
+        for which in [Which::Left, Which::Right] {
+            self.stores[at(which)].tidy(self.plan.side(which).held.len())?;
+        }
+        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut [])
+    }
+}

@@ -1,0 +1,191 @@
+//! `windowkit._native.Distinct` and `DistinctOperator`: rows without duplicates.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch, cast::AsArray};
+use arrow_select::filter::filter_record_batch;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyArray, PyRecordBatchReader, PySchema};
+
+use super::errors::{Out, PyOut, detached, py_bytes};
+use super::given::{self, Given};
+use super::rolling::{LengthTuple, length};
+use super::stepped::{Stepped, table};
+use crate::interrupt::check;
+use crate::memory::caught;
+use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
+use crate::{Error, Result};
+
+/// Which rows are duplicates, bound to a schema.
+#[pyclass(name = "Distinct", module = "windowkit._native", frozen)]
+pub(super) struct PyDistinct(Arc<DistinctPlan>);
+
+#[pymethods]
+impl PyDistinct {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        schema: Given<PySchema>,
+        by: Vec<String>,
+        time: String,
+        within: LengthTuple,
+    ) -> PyResult<Self> {
+        let schema = schema.0.into_inner();
+        detached(py, move || Ok(Self(Arc::new(DistinctPlan::new(schema, &by, &time, length(within)?)?))))
+    }
+
+    /// The rows of a table for which a column of booleans is true.
+    fn filter(
+        &self,
+        py: Python<'_>,
+        data: Given<AnyRecordBatch>,
+        rows: Given<PyArray>,
+    ) -> PyResult<PyRecordBatchReader> {
+        let reader = data.0.into_reader()?;
+        let schema = reader.schema();
+        let batches = detached(py, move || {
+            let rows = rows.array("rows")?;
+            let Some(rows) = rows.as_boolean_opt() else {
+                return Err(Error::InvalidType(format!("rows: they are {}, not booleans", rows.data_type())));
+            };
+            let (mut filtered, mut from) = (Vec::new(), 0);
+            for batch in given::batches("data", None, reader) {
+                check()?;
+                let batch = batch?;
+                let count = batch.num_rows();
+                if count > rows.len() - from {
+                    return Err(Error::InvalidValue(format!(
+                        "rows: there are {}, fewer than rows of data",
+                        rows.len()
+                    )));
+                }
+                filtered.push(filter_record_batch(&batch, &rows.slice(from, count))?);
+                from += count;
+            }
+            Ok(filtered)
+        })?;
+        Ok(table(batches, schema))
+    }
+
+    /// The distance of duplicates, in units of the times.
+    #[getter]
+    fn within(&self) -> i64 {
+        self.0.within()
+    }
+
+    /// The schema of results of streams.
+    #[getter]
+    fn output_schema(&self) -> PySchema {
+        PySchema::new(self.0.output().clone())
+    }
+}
+
+/// A stream without its duplicates.
+#[pyclass(name = "DistinctOperator", module = "windowkit._native", frozen)]
+pub(super) struct PyDistinctOperator(Stepped<DistinctStream>);
+
+#[pymethods]
+impl PyDistinctOperator {
+    #[new]
+    fn new(py: Python<'_>, distinct: Bound<'_, PyDistinct>, late_limit: Option<u64>) -> PyResult<Self> {
+        let plan = distinct.get().0.clone();
+        detached(py, || Ok(Self(Stepped::new(DistinctStream::new(plan, late_limit)?))))
+    }
+
+    /// The schema of the rows of a snapshot.
+    #[staticmethod]
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyResult<PySchema> {
+        detached(py, || Ok(PySchema::new(DistinctStream::contents(snapshot, identity)?)))
+    }
+
+    /// Restores the operator of a snapshot.
+    #[staticmethod]
+    fn restore(
+        py: Python<'_>,
+        snapshot: &[u8],
+        identity: &str,
+        distinct: Bound<'_, PyDistinct>,
+    ) -> PyResult<Self> {
+        let plan = distinct.get().0.clone();
+        detached(py, || Ok(Self(Stepped::new(DistinctStream::restore(snapshot, identity, plan)?))))
+    }
+
+    /// The whole state, as bytes.
+    fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot(identity))))?;
+        py_bytes(py, &bytes)
+    }
+
+    /// Adds rows. This and the next two leave their step attempted: the next call commits it, unless that is `roll_back`.
+    fn push(&self, py: Python<'_>, batch: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
+        let reader = batch.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.attempt(DistinctStep::Push(&batches))
+        })
+    }
+
+    /// Moves the watermark.
+    fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.attempt(DistinctStep::Advance(watermark)))
+    }
+
+    /// Ends the stream.
+    fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.attempt(DistinctStep::Close))
+    }
+
+    /// Rows that were too late.
+    fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            self.0.tried(|stream| {
+                let late = stream.attempt(DistinctStep::TakeLate)?;
+                Ok(table(late, stream.late_schema().clone()))
+            })
+        })
+    }
+
+    /// Begins a call; the one before has delivered its result, or was rolled back.
+    fn begin(&self) {
+        self.0.begin();
+    }
+
+    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
+    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.roll_back())
+    }
+
+    /// Whether the stream has ended.
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
+    }
+
+    /// Up to when results are complete; nothing is said of that once the stream has ended.
+    #[getter]
+    fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        detached(py, || self.0.with(|stream| Ok(stream.watermark().filter(|_| !stream.is_closed()))))
+    }
+
+    /// What it holds and has done, in the order of `windowkit.stats.DistinctStats`.
+    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+        let of = |stream: &mut DistinctStream| {
+            let s = stream.stats();
+            vec![s.keys as u64, s.held as u64, s.bytes as u64, s.rows, s.late, s.dropped, s.results]
+        };
+        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+    }
+}
+
+impl PyDistinctOperator {
+    /// Attempts a step, and returns the rows of the result that it finds.
+    fn attempt(&self, step: DistinctStep<'_>) -> Result<PyRecordBatchReader> {
+        self.0.tried(|stream| {
+            let results = stream.attempt(step)?;
+            Ok(table(results, stream.schema().clone()))
+        })
+    }
+}

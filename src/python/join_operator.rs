@@ -1,0 +1,136 @@
+//! `windowkit._native.JoinOperator`: rows of two sides and how far these are complete in, the rows of a join out.
+
+use arrow_array::RecordBatch;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyRecordBatchReader, PySchema};
+
+use super::errors::{Out, PyOut, detached, py_bytes};
+use super::given::{self, Given};
+use super::join::PyJoin;
+use super::stepped::{Stepped, table};
+use crate::Result;
+use crate::memory::caught;
+use crate::operator::{JoinStep, JoinStream, Which};
+
+/// A join of two streams.
+#[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
+pub(super) struct PyJoinOperator(Stepped<JoinStream>);
+
+/// The time of each side that a result to come may have at least, and of both together.
+type Watermarks = (Option<i64>, Option<i64>, Option<(i64, i64)>);
+
+#[pymethods]
+impl PyJoinOperator {
+    #[new]
+    fn new(py: Python<'_>, join: Bound<'_, PyJoin>, late_limit: Option<u64>) -> PyResult<Self> {
+        let plan = join.get().0.clone();
+        detached(py, || Ok(Self(Stepped::new(JoinStream::new(plan, late_limit)?))))
+    }
+
+    /// The schemas of the sides of a snapshot of this join.
+    #[staticmethod]
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<Vec<PySchema>> {
+        detached(py, || Ok(JoinStream::contents(snapshot, identity)?.map(PySchema::new).into())).map(Out)
+    }
+
+    /// Restores the operator of a snapshot.
+    #[staticmethod]
+    fn restore(py: Python<'_>, snapshot: &[u8], identity: &str, join: Bound<'_, PyJoin>) -> PyResult<Self> {
+        let plan = join.get().0.clone();
+        detached(py, || Ok(Self(Stepped::new(JoinStream::restore(snapshot, identity, plan)?))))
+    }
+
+    /// The whole state, as bytes.
+    fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot(identity))))?;
+        py_bytes(py, &bytes)
+    }
+
+    /// Adds rows of the left side, or of the right one. This and the next two leave their step attempted: the next call
+    /// commits it, unless that is `roll_back`.
+    fn push(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        batch: Given<AnyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        let reader = batch.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.attempt(JoinStep::Push(side(is_left), &batches))
+        })
+    }
+
+    /// Moves the watermark of a side.
+    fn advance(&self, py: Python<'_>, is_left: bool, watermark: i64) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.attempt(JoinStep::Advance(side(is_left), watermark)))
+    }
+
+    /// Ends both sides.
+    fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.attempt(JoinStep::Close))
+    }
+
+    /// Rows of a side that were too late.
+    fn take_late(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            self.0.tried(|stream| {
+                let late = stream.attempt(JoinStep::TakeLate(side(is_left)))?;
+                Ok(table(late, stream.late_schema(side(is_left)).clone()))
+            })
+        })
+    }
+
+    /// Begins a call; the one before has delivered its result, or was rolled back.
+    fn begin(&self) {
+        self.0.begin();
+    }
+
+    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
+    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.0.roll_back())
+    }
+
+    /// Whether both sides have ended.
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
+    }
+
+    /// How far results are complete; nothing is said of that once the operator is closed.
+    fn watermarks(&self, py: Python<'_>) -> PyOut<Watermarks> {
+        let of = |stream: &mut JoinStream| match stream.is_closed() {
+            true => (None, None, None),
+            false => (stream.individual(Which::Left), stream.individual(Which::Right), stream.joint()),
+        };
+        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+    }
+
+    /// What it holds and has done, in the order of `windowkit.stats.JoinStats`.
+    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+        let of = |stream: &mut JoinStream| {
+            let stats = stream.stats();
+            let held =
+                [stats.keys, stats.stored[0], stats.stored[1], stats.bytes].map(|number| number as u64);
+            [&held[..], &stats.rows, &stats.late, &stats.dropped, &[stats.results]].concat()
+        };
+        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+    }
+}
+
+fn side(is_left: bool) -> Which {
+    if is_left { Which::Left } else { Which::Right }
+}
+
+impl PyJoinOperator {
+    /// Attempts a step, and returns the rows of the result that it finds.
+    fn attempt(&self, step: JoinStep<'_>) -> Result<PyRecordBatchReader> {
+        self.0.tried(|stream| {
+            let results = stream.attempt(step)?;
+            Ok(table(results, stream.schema().clone()))
+        })
+    }
+}

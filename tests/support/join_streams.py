@@ -1,0 +1,193 @@
+"""What joins of two streams have to return after each call, by the definition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+import windowkit as wk
+from support.joins import Extents, Found, Row, equal, extents_of, numbers
+
+LEFT, RIGHT = 0, 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a side, once for each of its windows."""
+
+    number: int
+    key: tuple[Any, ...]
+    time: int | None
+    extent: tuple[int, int] | None
+
+
+@dataclass
+class Model:
+    """The rows of both sides so far, and what is certain of the result."""
+
+    how: str
+    near: Callable[[int, int], bool]
+    last: Callable[[int, Entry], int]
+    """The last time that a partner of an entry of a side can have."""
+    extents: Extents | None = None
+    sides: tuple[list[Entry], list[Entry]] = field(default_factory=lambda: ([], []))
+    late: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    reached: list[int | None] = field(default_factory=lambda: [None, None])
+    is_closed: bool = False
+
+    def push(self, side: int, rows: list[tuple[int, Row]]) -> None:
+        """Add rows with their numbers."""
+        reached = self.reached[side]
+        for number, (key, time) in rows:
+            if time is not None and reached is not None and time < reached:
+                self.late[side].append(number)
+                continue
+            windows = None if self.extents is None or time is None else self.extents(time)
+            self.sides[side].extend(Entry(number, key, time, each) for each in windows or [None])
+
+    def are_partners(self, left: Entry, right: Entry) -> bool:
+        """Whether two entries are partners."""
+        if left.time is None or right.time is None or not equal(left.key, right.key):
+            return False
+        if self.extents is not None:
+            return left.extent is not None and left.extent == right.extent
+        return self.near(left.time, right.time)
+
+    def is_certain(self, side: int, entry: Entry) -> bool:
+        """Whether an entry can have no partner to come."""
+        if self.is_closed or entry.time is None or any(each is None for each in entry.key):
+            return True
+        if self.extents is not None and entry.extent is None:
+            return True
+        other = self.reached[1 - side]
+        return other is not None and self.last(side, entry) < other
+
+    def results(self) -> Counter[Found]:
+        """Return the rows that have to be out."""
+        left, right = self.sides
+        found: Counter[Found] = Counter()
+        met = set()
+        for own in left:
+            partners = [at for at, other in enumerate(right) if self.are_partners(own, other)]
+            met |= set(partners)
+            if self.how in ("inner", "left", "right", "full"):
+                found.update((own.number, right[at].number, own.extent) for at in partners)
+            elif self.how == "semi" and partners:
+                found[own.number, None, own.extent] += 1
+            if self.how in ("left", "full", "anti") and not partners and self.is_certain(LEFT, own):
+                found[own.number, None, own.extent] += 1
+        if self.how in ("right", "full"):
+            for at, other in enumerate(right):
+                if at not in met and self.is_certain(RIGHT, other):
+                    found[None, other.number, other.extent] += 1
+        return found
+
+    def kept(self, side: int) -> int:
+        """How many entries of a side have to be stored, of joins whose results have pairs."""
+        return sum(not self.is_certain(side, entry) for entry in self.sides[side])
+
+
+def found(result: pa.Table) -> Counter[Found]:
+    """Return the rows of a result."""
+    extents = extents_of(result) if "window" in result.column_names else [None] * len(result)
+    return Counter((*pair, extent) for pair, extent in zip(numbers(result), extents, strict=True))
+
+
+Call = tuple[str, int]
+"""A call and its argument: how many rows, or which of the times to come."""
+
+
+def calls() -> st.SearchStrategy[list[Call]]:
+    """Draw calls of an operator."""
+    names = ["left", "left", "right", "right", "advance left", "advance right", "restore", "fail"]
+    return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 6)), max_size=14)
+
+
+def run(
+    join: wk.Join,
+    tables: tuple[pa.Table, pa.Table],
+    rows: tuple[list[Row], list[Row]],
+    model: Model,
+    made: list[Call],
+) -> wk.JoinOperator:
+    """Make calls of an operator; after each, compare the results so far with those of the model."""
+    op = join.operator(tables[0].schema, tables[1].schema)
+    times = sorted({time for side in rows for _, time in side if time is not None}) or [0]
+    done, out, marks = [0, 0], Counter[Found](), []
+    for name, argument in [*made, ("left", 10**6), ("right", 10**6), ("close", 0)]:
+        if name == "close":
+            result, model.is_closed = op.close(), True
+        elif name == "restore":
+            op = wk.JoinOperator.restore(op.snapshot(), join)
+            continue
+        elif name == "fail":
+            refuse(op, tables[0])
+            continue
+        elif name in ("left", "right"):
+            side = ("left", "right").index(name)
+            some = slice(done[side], done[side] + argument)
+            batch = tables[side].slice(done[side], argument)
+            result = op.push_left(batch) if side == LEFT else op.push_right(batch)
+            model.push(side, list(enumerate(rows[side]))[some])
+            done[side] += argument
+        else:
+            side = ("advance left", "advance right").index(name)
+            time = times[argument * (len(times) - 1) // 6]
+            last = model.reached[side]
+            if last is not None and last > time:
+                continue
+            result = op.advance_left(time) if side == LEFT else op.advance_right(time)
+            model.reached[side] = time
+        assert result.schema == op.schema
+        new = found(result)
+        for before in marks:
+            check(new, before, rows)
+        out += new
+        assert out == model.results(), (name, argument)
+        stats = op.stats()
+        if join.how not in ("semi", "anti"):
+            assert (stats.left_kept, stats.right_kept) == (model.kept(LEFT), model.kept(RIGHT))
+        marks.append(watermarks(op))
+    assert op.take_late_left()["left"].to_pylist() == model.late[LEFT]
+    assert op.take_late_right()["right"].to_pylist() == model.late[RIGHT]
+    return op
+
+
+def refuse(op: wk.JoinOperator, table: pa.Table) -> None:
+    """Make calls that fail, which change nothing."""
+    before = op.stats()
+    with pytest.raises(wk.UnknownColumn):
+        op.push_left(table.drop_columns("left"))
+    with pytest.raises(wk.WindowKitError, match="watermark: 'no time'"):
+        op.advance_right("no time")
+    assert op.stats() == before
+
+
+def watermarks(op: wk.JoinOperator) -> tuple[int | None, int | None, tuple[int, int] | None]:
+    """Return the watermarks of results, as integers."""
+
+    def plain(time: pa.Scalar) -> int:
+        if pa.types.is_integer(time.type):
+            return int(time.as_py())
+        return int(time.cast(pa.int32() if pa.types.is_date32(time.type) else pa.int64()).as_py())
+
+    marks = op.watermarks
+    joint = None if marks.joint is None else (plain(marks.joint[0]), plain(marks.joint[1]))
+    return *(None if mark is None else plain(mark) for mark in (marks.left, marks.right)), joint
+
+
+def check(new: Counter[Found], before: Any, rows: tuple[list[Row], list[Row]]) -> None:
+    """Check that nothing comes behind watermarks that were announced before."""
+    left, right, joint = before
+    for own, other, _ in new:
+        times = [None if at is None else side[at][1] for at, side in zip((own, other), rows, strict=True)]
+        assert left is None or times[0] is None or times[0] >= left
+        assert right is None or times[1] is None or times[1] >= right
+        if joint is not None and None not in times:
+            assert times[0] >= joint[0] or times[1] >= joint[1]

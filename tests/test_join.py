@@ -1,0 +1,337 @@
+"""Joins as values, their schemas, their results in each library, and what they refuse."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import windowkit as wk
+from support.joins import KINDS, TEXTS
+
+TIMES = pa.timestamp("us", "UTC")
+LEFT = pa.schema([pa.field("ip", pa.string(), nullable=False), ("ts", TIMES), ("v", pa.int32())])
+RIGHT = pa.schema([("ip", pa.string()), ("ts", TIMES), ("w", pa.dictionary(pa.int8(), pa.string()))])
+
+
+def band(**options: Any) -> wk.Join:
+    given: dict[str, Any] = {"by": "ip", "left_time": "ts", "right_time": "ts", "within": "2 minutes"}
+    return wk.join(**given | options)
+
+
+def seconds(*times: int) -> pa.Array:
+    return pa.array([time * 10**6 for time in times], TIMES)
+
+
+def sides() -> tuple[pa.Table, pa.Table]:
+    left = pa.table({"ip": ["a", "b", "a"], "ts": seconds(0, 60, 600), "v": [1, 2, 3]})
+    right = pa.table(
+        {
+            "ip": ["a", "a", "c"],
+            "ts": seconds(1, 50, 60),
+            "w": pa.array(["x", None, "z"]).dictionary_encode(),
+        }
+    )
+    return left, right
+
+
+def test_a_join_is_a_value() -> None:
+    join = band(within=("2 minutes", timedelta(minutes=3)), how="left")
+    same = band(within=(timedelta(seconds=120), "3 minutes"), how="left")
+    assert join == same
+    assert hash(join) == hash(same)
+    assert join != band(within=("2 minutes", "3 minutes"))
+    assert pickle.loads(pickle.dumps(join)) == join
+    assert repr(band()).startswith("Join(left_by=('ip',), right_by=('ip',), left_time='ts'")
+    assert band(by={"ip": "dst"}).right_by == ("dst",)
+    assert band(within="2 minutes").within == band(within=("2 minutes", "2 minutes")).within
+    windows = band(within=None, windows=wk.tumbling("1 hour"))
+    assert windows == band(within=None, windows=wk.tumbling("60 minutes")) != join
+
+
+NULLABLE = {
+    # Of the left side's key, time and value, of the right side's time and value.
+    "inner": [False, True, True, True, True],
+    "left": [False, True, True, True, True],
+    "right": [True, True, True, True, True],
+    "full": [True, True, True, True, True],
+    "semi": [False, True, True],
+    "anti": [False, True, True],
+}
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_the_schema_is_known_before_the_first_row(how: str) -> None:
+    schema = band(how=how).schema(LEFT, RIGHT)
+    names = ["ip", "ts", "v", "ts_right", "w"]
+    assert schema.names == (names[:3] if how in ("semi", "anti") else names)
+    assert [field.nullable for field in schema] == NULLABLE[how]
+    assert schema == band(how=how).run(LEFT.empty_table(), RIGHT.empty_table()).schema
+    if "w" in schema.names:
+        assert schema.field("w").type == pa.dictionary(pa.int32(), pa.string())
+    hours = band(how=how, within=None, windows=wk.tumbling("1 hour")).schema(LEFT, RIGHT)
+    window = pa.struct([pa.field(edge, TIMES, nullable=False) for edge in ("start", "end")])
+    assert hours.field("window") == pa.field("window", window, nullable=how not in ("inner", "semi"))
+    assert list(hours)[:-1] == list(schema)
+
+
+def test_names_and_choice_of_columns() -> None:
+    assert band(suffix="_r").schema(LEFT, RIGHT).names == ["ip", "ts", "v", "ts_r", "w"]
+    chosen = band(left_columns=["v", "ip"], right_columns=["w", "ip"])
+    assert chosen.schema(LEFT, RIGHT).names == ["v", "ip", "w", "ip_right"]
+    left, right = sides()
+    assert chosen.run(left, right).to_pylist() == [
+        {"v": 1, "ip": "a", "w": "x", "ip_right": "a"},
+        {"v": 1, "ip": "a", "w": None, "ip_right": "a"},
+    ]
+    assert band(left_columns=[], right_columns=[]).run(left, right).num_rows == 2
+    assert band(left_columns="v", how="semi").run(left, right).to_pylist() == [{"v": 1}]
+    # Metadata of fields stays.
+    tagged = pa.schema([field.with_metadata({"unit": "m"}) for field in LEFT])
+    assert band().schema(tagged, RIGHT).field("v").metadata == {b"unit": b"m"}
+
+
+def test_keys_of_rows_without_a_left_row_are_those_of_the_right() -> None:
+    left, right = sides()
+    result = band(how="full").run(left, right)
+    assert result["ip"].to_pylist() == ["a", "a", "b", "a", "c"]
+    assert result["ts"].null_count == 1
+    assert result["ts_right"].null_count == 2
+    codes = left.set_column(0, "ip", left["ip"].dictionary_encode())
+    assert band(how="full").run(codes, right)["ip"].to_pylist() == ["a", "a", "b", "a", "c"]
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("other", TEXTS)
+def test_texts_of_any_kind_are_compared(kind: pa.DataType, other: pa.DataType) -> None:
+    left, right = sides()
+    left = left.set_column(0, "ip", left["ip"].cast(kind))
+    right = right.set_column(0, "ip", right["ip"].cast(other))
+    result = band(how="full").run(left, right)
+    assert result["ip"].to_pylist() == ["a", "a", "b", "a", "c"]
+    both = band(how="full", by=["ip", "ip2"])
+    left, right = (table.append_column("ip2", table["ip"]) for table in (left, right))
+    assert both.run(left, right)["ip2"].to_pylist() == ["a", "a", "b", "a", "c"]
+
+
+def test_batches_are_made_as_they_are_read() -> None:
+    # A result of 10^10 rows, which no memory holds.
+    count = 100_000
+    table = pa.table({"t": pa.array([0] * count), "v": range(count)})
+    join = wk.join(by=[], left_time="t", right_time="t", within=0)
+    reader = join.batches(table, table, threads=2)
+    assert reader.schema == join.schema(table, table)
+    batch = reader.read_next_batch()
+    assert 0 < batch.num_rows <= 1 << 16
+    assert batch["v"].to_pylist() == [0] * batch.num_rows
+    assert batch["v_right"].to_pylist() == list(range(batch.num_rows))
+    left, right = sides()
+    assert band(how="full").batches(left, right).read_all() == band(how="full").run(left, right)
+
+
+def test_large_values_come_in_batches_that_fit() -> None:
+    text = "x" * (1 << 16)
+    left = pa.table({"t": range(300), "s": [text] * 300})
+    join = wk.join(by=[], left_time="t", right_time="t", within=5, right_columns=[])
+    batches = list(join.batches(left, left.select(["t"])))
+    assert sum(batch.num_rows for batch in batches) == 300 * 11 - 30
+    assert all(batch.nbytes < 100 << 20 for batch in batches)
+    assert len(batches) > 3
+
+
+def test_results_are_of_the_library_of_the_left_side() -> None:
+    left, right = sides()
+    expected = band(how="full").run(left, right).to_pylist()
+    frame, other = pl.from_arrow(left), pl.from_arrow(right)
+    assert isinstance(frame, pl.DataFrame)
+    assert isinstance(other, pl.DataFrame)
+    result = band(how="full").run(frame, other)
+    assert isinstance(result, pl.DataFrame)
+    assert result.to_dicts() == expected
+    assert result.schema["w"] == other.schema["w"]
+    as_pandas = band(how="full").run(left.to_pandas(), right.to_pandas())
+    assert isinstance(as_pandas, pd.DataFrame)
+    assert as_pandas["v"].dtype == "Int64"
+    assert as_pandas["v"].tolist() == [1, 1, 2, 3, pd.NA]
+    assert isinstance(as_pandas["w"].dtype, pd.CategoricalDtype)
+    assert as_pandas["ip"].tolist() == ["a", "a", "b", "a", "c"]
+    mixed = band(how="full").run(left, frame.rename({"v": "w"}), result="polars")
+    assert isinstance(mixed, pl.DataFrame)
+    assert mixed.height == 3
+    windows = wk.tumbling("1 minute")
+    by_windows = band(how="inner", within=None, windows=windows).run(left.to_pandas(), right.to_pandas())
+    assert by_windows["window"].dtype == "interval[datetime64[us, UTC], left]"
+    with duckdb.connect() as connection:
+        connection.register("answers", right)
+        relation = connection.sql("SELECT ip, ts FROM answers")
+        twice = band(how="left").run(relation, relation)
+        assert twice.select(["ip", "ts"]).to_pylist() == [
+            {"ip": row["ip"], "ts": row["ts"]} for row in right.take([0, 0, 1, 1, 2]).to_pylist()
+        ]
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"within": None}, wk.InvalidValue, "within: neither of them is given of within and windows"),
+    ({"windows": wk.tumbling("1 hour")}, wk.InvalidValue, "within: both are given of within and windows"),
+    ({"within": "-1 minute"}, wk.InvalidValue, "within: -1 minute is negative"),
+    ({"within": ("1 minute", -5)}, wk.InvalidValue, "within: -5 is negative"),
+    ({"within": "1 month"}, wk.InvalidValue, "within"),
+    ({"within": "3 rows"}, wk.InvalidType, "within: 3 rows is a number of rows"),
+    ({"within": (1, 2, 3)}, wk.InvalidValue, r"within: \(1, 2, 3\) has 3 lengths"),
+    ({"within": ("1 minute", 3)}, wk.InvalidType, "within: one of 1 minute and 3 is a duration"),
+    ({"within": 1.5}, wk.InvalidType, "within: 1.5 is a float"),
+    ({"how": "outer"}, wk.InvalidValue, "how: 'outer' is unknown; allowed are 'inner', 'left'"),
+    ({"closed": "open"}, wk.InvalidValue, "closed: 'open' is unknown"),
+    ({"by": 7}, wk.InvalidType, "by: 7 is an int; by is a str, a sequence of str, or a dict"),
+    ({"by": ["ip", "ip"]}, wk.InvalidValue, "by: 'ip' is given twice"),
+    ({"by": {"ip": 3}}, wk.InvalidType, "by: 3 is an int"),
+    ({"left_time": 3}, wk.InvalidType, "left_time: 3 is an int"),
+    ({"suffix": 3}, wk.InvalidType, "suffix: 3 is an int"),
+    ({"left_columns": ["v", "v"]}, wk.InvalidValue, "left_columns: 'v' is given twice"),
+    ({"how": "semi", "right_columns": "w"}, wk.InvalidValue, "right_columns: they are given with how='semi'"),
+    ({"within": None, "windows": "1 hour"}, wk.InvalidType, "windows: '1 hour' is a str; it is one window"),
+    (
+        {"within": None, "windows": wk.landmark("1 hour", start="2024-01-01")},
+        wk.InvalidValue,
+        "windows: .* has no last window",
+    ),
+    (
+        {"within": None, "windows": wk.tumbling("1 hour"), "closed": "left"},
+        wk.InvalidValue,
+        "closed: 'left' is given with windows",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "says"), REFUSED)
+def test_arguments_that_no_join_has_are_refused(
+    options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        band(**options)
+
+
+def changed(schema: pa.Schema, name: str, kind: pa.DataType) -> pa.Schema:
+    return schema.set(schema.get_field_index(name), pa.field(name, kind))
+
+
+UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] = [
+    (
+        {"by": "id"},
+        LEFT,
+        RIGHT,
+        wk.UnknownColumn,
+        "by, of the left side: no column 'id'; there are ip, ts, v",
+    ),
+    ({"by": {"ip": "v"}}, LEFT, RIGHT, wk.UnknownColumn, "by, of the right side: no column 'v'"),
+    ({"left_time": "t"}, LEFT, RIGHT, wk.UnknownColumn, "left_time: no column 't'"),
+    ({"right_time": "t"}, LEFT, RIGHT, wk.UnknownColumn, "right_time: no column 't'"),
+    ({"left_columns": "w"}, LEFT, RIGHT, wk.UnknownColumn, "left_columns: no column 'w'"),
+    ({"right_columns": "v"}, LEFT, RIGHT, wk.UnknownColumn, "right_columns: no column 'v'"),
+    (
+        {},
+        changed(LEFT, "ip", pa.int32()),
+        changed(RIGHT, "ip", pa.int64()),
+        wk.InvalidType,
+        "by: column 'ip' of the left side is Int32, and 'ip' of the right side is Int64; keys of both sides",
+    ),
+    (
+        {},
+        LEFT,
+        changed(RIGHT, "ts", pa.timestamp("ms", "UTC")),
+        wk.InvalidType,
+        "time: column 'ts' of the left side is .* times of both sides have the same unit and zone",
+    ),
+    ({}, LEFT, changed(RIGHT, "ts", pa.timestamp("us")), wk.InvalidType, "the same unit and zone"),
+    ({}, LEFT, changed(RIGHT, "ts", pa.int64()), wk.InvalidType, "the same unit and zone"),
+    ({}, changed(LEFT, "ts", pa.string()), RIGHT, wk.InvalidType, "time: column 'ts' is Utf8"),
+    ({"within": 120}, LEFT, RIGHT, wk.InvalidType, "within: it is an integer, but column 'ts' counts micro"),
+    ({"within": "1 nanosecond"}, LEFT, RIGHT, wk.InvalidValue, "within: it is finer than column 'ts'"),
+    (
+        {"within": "1 minute"},
+        changed(LEFT, "ts", pa.int64()),
+        changed(RIGHT, "ts", pa.int8()),
+        wk.InvalidType,
+        "within: it is a duration, but column 'ts' is an integer",
+    ),
+    (
+        {"within": ("0 seconds", "1 microsecond"), "closed": "neither"},
+        LEFT,
+        RIGHT,
+        wk.InvalidValue,
+        "within: without its ends no time of column 'ts' is in it",
+    ),
+    ({"suffix": ""}, LEFT, RIGHT, wk.InvalidValue, "suffix: the result would have two columns 'ts'"),
+    (
+        {"within": None, "windows": wk.tumbling("1 hour")},
+        LEFT,
+        RIGHT.append(pa.field("window", pa.int8())),
+        wk.InvalidValue,
+        "suffix: the result would have two columns 'window'",
+    ),
+    (
+        {"by": "m"},
+        LEFT.append(pa.field("m", pa.map_(pa.string(), pa.string()))),
+        RIGHT.append(pa.field("m", pa.map_(pa.string(), pa.string()))),
+        wk.InvalidType,
+        "by: a column of type .* cannot be a key",
+    ),
+    (
+        {"within": None, "windows": wk.session("1 hour")},
+        LEFT,
+        RIGHT,
+        wk.InvalidType,
+        "has no window ids, as its windows are not known before the rows; allowed are bands, and tumbling",
+    ),
+    ({"within": None, "windows": wk.tumbling(rows=3)}, LEFT, RIGHT, wk.InvalidType, "has no window ids"),
+    ({"within": None, "windows": wk.tumbling(60)}, LEFT, RIGHT, wk.InvalidType, "counts microseconds"),
+]
+
+
+@pytest.mark.parametrize(("options", "left", "right", "error", "says"), UNFIT)
+def test_a_join_that_does_not_fit_is_refused_before_any_row(
+    options: dict[str, Any], left: pa.Schema, right: pa.Schema, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        band(**options).schema(left, right)
+    with pytest.raises(error, match=says):
+        band(**options).run(left.empty_table(), right.empty_table())
+
+
+def test_data_that_is_refused() -> None:
+    left, right = sides()
+    with pytest.raises(wk.InvalidType, match="right: an int has no Arrow interface"):
+        band().run(left, 7)
+    with pytest.raises(wk.InvalidType, match=r"left: .* has no Arrow interface"):
+        band().run({"a": 1}, right)
+    with pytest.raises(wk.InvalidValue, match="threads: 0"):
+        band().run(left, right, threads=0)
+    far = wk.join(by=[], left_time="t", right_time="t", windows=wk.tumbling(10))
+    with pytest.raises(wk.Overflow, match="too far from 0"):
+        far.run(pa.table({"t": [2**63 - 1]}), pa.table({"t": [1]}))
+    near = wk.join(by=[], left_time="t", right_time="t", within=1)
+    with pytest.raises(wk.InvalidValue, match="column 't' holds 18446744073709551615"):
+        near.run(pa.table({"t": pa.array([2**64 - 1], pa.uint64())}), pa.table({"t": [1]}))
+
+
+def test_errors_of_the_data_are_its_own() -> None:
+    left, right = sides()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield right.to_batches()[0]
+        raise LookupError("gone")
+
+    for frames in ([left, None], [None, left]):
+        own, other = (
+            pa.RecordBatchReader.from_batches(right.schema, batches()) if frame is None else frame
+            for frame in frames
+        )
+        with pytest.raises(LookupError, match="gone"):
+            band().run(own, other)

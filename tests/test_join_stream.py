@@ -1,0 +1,314 @@
+"""Joins of two streams: results, watermarks and stored rows by the definition, after each call."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import windowkit as wk
+from support.join_streams import LEFT, Call, Entry, Model, calls, run
+from support.joins import Case, Extents, cases, of_windows, plain, windowed
+
+SIDE = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
+
+
+@given(case=cases(), made=calls())
+def test_results_of_a_band_are_those_of_the_rows_so_far(case: Case, made: list[Call]) -> None:
+    low, high = case.band
+
+    def last(side: int, entry: Entry) -> int:
+        assert entry.time is not None
+        return entry.time + high if side == LEFT else entry.time - low
+
+    model = Model(case.how, lambda left, right: left + low <= right <= left + high, last)
+    run(case.join, (case.left, case.right), case.rows, model, made)
+
+
+@given(case=windowed(), made=calls())
+def test_results_by_windows_are_those_of_the_rows_so_far(
+    case: tuple[pa.Table, pa.Table, wk.Window, Extents, str], made: list[Call]
+) -> None:
+    left, right, windows, extents, how = case
+
+    def last(_: int, entry: Entry) -> int:
+        assert entry.extent is not None
+        return entry.extent[1] - 1
+
+    rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
+    model = Model(how, lambda *_: True, last, extents)
+    run(of_windows(windows, how), (left, right), rows, model, made)
+
+
+def band(**options: Any) -> wk.Join:
+    given: dict[str, Any] = {"by": "k", "left_time": "t", "right_time": "t", "within": 5}
+    return wk.join(**given | options)
+
+
+def rows(times: Iterable[int], keys: Iterable[str] | None = None) -> pa.Table:
+    times = list(times)
+    given = ["a"] * len(times) if keys is None else list(keys)
+    return pa.table({"k": given, "t": times, "v": range(len(times))}, SIDE)
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi", "anti"])
+def test_a_long_stream_in_small_pushes_is_the_batch_join_and_holds_little(how: str) -> None:
+    rng = np.random.default_rng(3)
+    count, keys = 6000, 3
+    # Out of order by up to 40, and the sides apart by as much.
+    sides = []
+    for _ in range(2):
+        times = np.arange(count) + rng.integers(0, 40, count)
+        sides.append(rows(times.tolist(), rng.choice(list("abc")[:keys], count).tolist()))
+    op, join = band(how=how).operator(SIDE, SIDE), band(how=how)
+    parts, kept, held = [], 0, 0
+    for at in range(0, count, 3):
+        parts += [op.push_left(sides[0].slice(at, 3)), op.push_right(sides[1].slice(at, 3))]
+        if at % 30 == 0:
+            parts += [op.advance_right(at), op.advance_left(at)]
+            stats = op.stats()
+            kept, held = max(kept, stats.left_kept + stats.right_kept), max(held, stats.bytes)
+    parts.append(op.close())
+    found, expected = pa.concat_tables(parts), join.run(*sides)
+    by = [(name, "ascending") for name in expected.column_names]
+    assert found.sort_by(by) == expected.sort_by(by)
+    stats = op.stats()
+    assert (stats.left_rows, stats.right_rows, stats.results) == (count, count, len(expected))
+    assert (stats.left_kept, stats.right_kept, stats.left_late) == (0, 0, 0)
+    assert kept < 250
+    assert held < 400_000
+
+
+def test_one_key_out_of_order_is_kept_in_order() -> None:
+    rng = np.random.default_rng(7)
+    times = [rng.permutation(4000).tolist() for _ in range(2)]
+    join = band(by=[], within=1, left_columns="t", right_columns="t")
+    op = join.operator(SIDE, SIDE)
+    parts = []
+    for at in range(0, 4000, 500):
+        parts.append(op.push_right(rows(times[1][at : at + 500])))
+        parts.append(op.push_left(rows(times[0][at : at + 500])))
+        parts += [op.push_left(rows([5000 + each])) for each in range(3)]
+    found = Counter(map(tuple, (row.values() for row in pa.concat_tables(parts).to_pylist())))
+    assert found == Counter((t, t + d) for t in range(4000) for d in (-1, 0, 1) if 0 <= t + d < 4000)
+
+
+def test_pairs_of_a_call_come_in_the_order_of_its_rows_and_then_of_time() -> None:
+    op = band(right_columns="t").operator(SIDE, SIDE)
+    op.push_right(rows([7, 3, 5, 3]))
+    found = op.push_left(rows([6, 4, 1]))
+    pairs = list(zip(found["t"].to_pylist(), found["t_right"].to_pylist(), strict=True))
+    assert pairs == [(6, 3), (6, 3), (6, 5), (6, 7), (4, 3), (4, 3), (4, 5), (4, 7), (1, 3), (1, 3), (1, 5)]
+
+
+def test_keys_without_rows_are_forgotten() -> None:
+    op = band(how="full").operator(SIDE, SIDE)
+    for turn in range(60):
+        keys = [f"{turn} {each}" for each in range(100)]
+        assert op.push_left(rows([turn * 100] * 100, keys)).num_rows == 0
+        assert op.push_right(rows([turn * 100 + 1] * 50, keys[:50])).num_rows == 50
+        op.advance_left(turn * 100)
+        op.advance_right(turn * 100)
+    assert op.stats().keys <= 2048 + 100
+    # Those that remain have their rows.
+    last = op.close()
+    assert last.num_rows == 50
+    assert last["k"].to_pylist() == [f"59 {each}" for each in range(50, 100)]
+
+
+def test_values_of_any_type_are_held() -> None:
+    schema = pa.schema(
+        {
+            "k": pa.dictionary(pa.int8(), pa.string()),
+            "t": pa.timestamp("ms", "UTC"),
+            "s": pa.string_view(),
+            "l": pa.list_(pa.int8()),
+            "d": pa.dictionary(pa.int8(), pa.string()),
+        }
+    )
+
+    def table(at: int) -> pa.Table:
+        columns = {"k": ["a", "b"], "t": [at, at], "s": [f"a longer text {at}", None], "l": [[at], []]}
+        return pa.table(columns | {"d": [f"value {at}", None]}, schema)
+
+    join = band(within="1 second", how="full")
+    op = join.operator(schema, schema)
+    parts = []
+    for at in range(0, 120, 2):
+        parts.append(op.push_left(table(at)))
+        op = wk.JoinOperator.restore(op.snapshot(), join)
+        parts.append(op.push_right(table(at + 1)))
+    parts.append(op.close())
+    left, right = (pa.concat_tables(table(at) for at in range(side, 120, 2)) for side in (0, 1))
+    found, expected = pa.concat_tables(parts), join.run(left, right)
+    assert found.schema == expected.schema
+
+    def plain(result: pa.Table) -> list[str]:
+        return sorted(map(repr, result.to_pylist()))
+
+    assert plain(found) == plain(expected)
+
+
+def test_late_rows_are_set_aside_up_to_a_limit() -> None:
+    op = band().operator(SIDE, SIDE, late_limit=2)
+    op.advance_left(10)
+    assert op.push_left(rows([9, 10, 3, 2])).num_rows == 0
+    stats = op.stats()
+    assert (stats.left_late, stats.left_dropped, stats.left_rows, stats.left_kept) == (3, 1, 4, 1)
+    assert op.take_late_left().to_pylist() == [
+        {"k": "a", "t": time, "v": at, "late_reason": "too late"} for at, time in ((0, 9), (2, 3))
+    ]
+    assert op.take_late_left().num_rows == 0
+    assert op.take_late_right().num_rows == 0
+    # The other side is not late.
+    assert op.push_right(rows([9])).num_rows == 1
+
+
+def test_watermarks_are_those_of_the_figures() -> None:
+    # Q7-1 of the thesis: a band of 2 on both sides; complete up to 2 on the left, then up to 1 on the right.
+    op = band(by=[], within=2).operator(SIDE, SIDE)
+    assert op.watermarks == (none := type(op.watermarks)(None, None, None))
+    op.advance_left(2)
+    assert op.watermarks == none
+    op.advance_right(1)
+    left, right, joint = op.watermarks.left, op.watermarks.right, op.watermarks.joint
+    assert (left.as_py(), right.as_py(), [time.as_py() for time in joint]) == (-1, 0, [2, 1])
+    # Far from each other, no pair is right before both: the joint one would say nothing more.
+    op.advance_left(9)
+    assert (op.watermarks.left.as_py(), op.watermarks.right.as_py(), op.watermarks.joint) == (-1, 1, None)
+    hours = band(by=[], within=None, windows=wk.tumbling(10)).operator(SIDE, SIDE)
+    hours.advance_left(27)
+    hours.advance_right(25)
+    marks = hours.watermarks
+    assert (marks.left.as_py(), marks.right.as_py(), [time.as_py() for time in marks.joint]) == (
+        20,
+        20,
+        [27, 25],
+    )
+    hours.advance_left(30)
+    marks = hours.watermarks
+    assert (marks.left.as_py(), marks.right.as_py(), marks.joint) == (20, 25, None)
+    hours.close()
+    assert hours.watermarks == none
+
+
+def test_rows_that_can_have_no_partner_are_not_stored() -> None:
+    op = band(how="left").operator(SIDE, SIDE)
+    op.advance_right(100)
+    assert op.push_left(rows([1, 94, 95])).to_pylist() == [
+        {"k": "a", "t": 1, "v": 0, "t_right": None, "v_right": None},
+        {"k": "a", "t": 94, "v": 1, "t_right": None, "v_right": None},
+    ]
+    assert op.stats().left_kept == 1
+
+
+def test_a_call_whose_result_is_lost_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(stream: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    op = band(how="full").operator(SIDE, SIDE)
+    op.push_left(rows([1, 2]))
+    calls = [
+        lambda: op.push_right(rows([3])),
+        lambda: op.push_left(rows([4])),
+        lambda: op.advance_right(8),
+        lambda: op.advance_left(30),
+        lambda: op.close(),
+    ]
+    expected = [2, 1, 0, 0, 0]
+    for call, count in zip(calls, expected, strict=True):
+        before = op.stats()
+        with monkeypatch.context() as context:
+            context.setattr("windowkit.stepped.table", lost)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+        assert replace(op.stats(), bytes=before.bytes) == before
+        assert call().num_rows == count
+
+
+def test_snapshots_are_of_their_join_and_whole() -> None:
+    join = band(within=None, windows=wk.tumbling(10), how="full")
+    op = join.operator(SIDE, SIDE)
+    op.push_left(rows([1, 2]))
+    op.advance_right(1)
+    snapshot = op.snapshot()
+    restored = wk.JoinOperator.restore(
+        snapshot, band(within=None, windows=wk.tumbling(10).alias("x"), how="full")
+    )
+    assert replace(restored.stats(), bytes=0) == replace(op.stats(), bytes=0)
+    assert restored.close() == op.close()
+    with pytest.raises(wk.InvalidValue, match="the operator is closed"):
+        wk.JoinOperator.restore(op.snapshot(), join).push_left(rows([1]))
+    with pytest.raises(wk.InvalidValue, match=r"snapshot: it is of the join by=.*how='full'.* and not of"):
+        wk.JoinOperator.restore(snapshot, band(within=None, windows=wk.tumbling(10)))
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    other = query.operator(schema=SIDE).snapshot()
+    with pytest.raises(wk.InvalidValue, match="these bytes are not a snapshot of a join"):
+        wk.JoinOperator.restore(other, join)
+    with pytest.raises(wk.InvalidValue, match="these bytes are not a snapshot of an operator"):
+        wk.Operator.restore(snapshot, query)
+    for length in (*range(40), *range(40, len(snapshot), 997)):
+        with pytest.raises(wk.InvalidValue, match="snapshot"):
+            wk.JoinOperator.restore(snapshot[:length], join)
+    for at in range(8, len(snapshot), 499):
+        damaged = bytearray(snapshot)
+        damaged[at] ^= 1
+        with pytest.raises(wk.InvalidValue, match="snapshot"):
+            wk.JoinOperator.restore(bytes(damaged), join)
+    with pytest.raises(wk.InvalidType, match="snapshot: it is a str"):
+        wk.JoinOperator.restore("text", join)  # type: ignore[arg-type]
+    with pytest.raises(wk.InvalidType, match="join: it is an int"):
+        wk.JoinOperator.restore(snapshot, 3)  # type: ignore[arg-type]
+
+
+def test_what_is_refused_says_so() -> None:
+    op = band().operator(SIDE, SIDE)
+    with pytest.raises(wk.UnknownColumn, match="batch: no column 'v', which the stream has; there are k, t"):
+        op.push_left(rows([1]).drop_columns("v"))
+    with pytest.raises(wk.InvalidType, match="batch: an int has no Arrow interface"):
+        op.push_right(3)
+    op.advance_left(5)
+    with pytest.raises(wk.InvalidValue, match="watermark: 4 is before the last one of the left side, 5"):
+        op.advance_left(4)
+    with pytest.raises(wk.InvalidType, match="watermark: '4' is a str"):
+        op.advance_left("4")
+    with pytest.raises(wk.InvalidValue, match="late_limit: -1"):
+        band().operator(SIDE, SIDE, late_limit=-1)
+    with pytest.raises(wk.UnknownColumn, match="by, of the left side"):
+        band(by="x").operator(SIDE, SIDE)
+    with pytest.raises(wk.InvalidType, match="can be neither copied nor pickled"):
+        pickle.dumps(op)
+    with op:
+        assert "JoinOperator of Join(left_by=('k',)" in repr(op)
+    with pytest.raises(wk.InvalidValue, match="push_left: the operator was released"):
+        op.push_left(rows([1]))
+    closed = band().operator(SIDE, SIDE)
+    closed.close()
+    for call in (lambda: closed.push_left(rows([1])), lambda: closed.advance_right(3), closed.close):
+        with pytest.raises(wk.InvalidValue, match="the operator is closed; no call may follow close"):
+            call()
+
+
+def test_times_come_back_in_the_type_of_the_columns() -> None:
+    side = pa.schema({"t": pa.timestamp("s", "Europe/Berlin")})
+    op = wk.join(by=[], left_time="t", right_time="t", within="1 hour").operator(side, side)
+    op.advance_left("2024-05-01T12:00:00+00:00")
+    op.advance_right(datetime(2024, 5, 1, 11, 30, tzinfo=timezone.utc))
+    assert str(op.watermarks.left) == "2024-05-01 12:30:00+02:00"
+    assert op.watermarks.right.type == side.field("t").type
+    days = pa.schema({"t": pa.date32()})
+    op = wk.join(by=[], left_time="t", right_time="t", within="1 day").operator(days, days)
+    op.advance_left(5)
+    op.advance_right(-(2**31))
+    # The one of the left side would be before all days that there are.
+    assert op.watermarks.left is None
+    op.advance_right(date(1970, 1, 3))
+    assert op.watermarks.left.as_py() == date(1970, 1, 2)
