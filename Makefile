@@ -167,7 +167,7 @@ $(STAMPS)/maturin: pyproject.toml | $(STAMPS)/toolchain
 $(STAMPS)/python: pyproject.toml | $(STAMPS)/maturin
 	@$(if $(PROFILE),$(DEVELOP) $(PROFILE) --skip-install &) \
 	echo "$(PIP) ..."; \
-	$(WITH_RUST) $(WITH_VENV) $(PIP) --no-build-isolation --only-deps '.[spark,plot]' && $(PIP) --group dev; \
+	$(WITH_RUST) $(WITH_VENV) $(PIP) --only-deps '.[spark,plot]' && $(PIP) --group dev; \
 	installed=$$?; wait; exit $$installed
 	@touch $@
 
