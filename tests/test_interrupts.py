@@ -6,9 +6,12 @@ Whether that is soon enough is judged by how long the whole call takes on the ma
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
+import pyarrow as pa
 import pytest
 
+import windowkit as wk
 from support.programs import program
 
 HEAD = """
@@ -408,3 +411,37 @@ READERS = """
 @pytest.mark.slow
 def test_readers_handlers_and_other_threads() -> None:
     program(HEAD + READERS, 3)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_a_signal_while_a_stream_is_read_is_not_made_an_error_of_the_data(
+    raised: type[BaseException],
+) -> None:
+    # The type of column v makes Python cast each batch. Where Python handles a signal, it traces a call.
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=[wk.sum("v")])
+    schema = pa.schema([("t", pa.int64()), ("v", pa.float64())])
+    table = pa.table({"t": [1, 2, 30], "v": pa.array([1, 2, 3], pa.int32())})
+    batches = pa.Table.from_batches([table.slice(0, 2).to_batches()[0], table.slice(2).to_batches()[0]])
+    for steps in range(100):
+        left = steps
+
+        def interrupt(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal left
+            if "windowkit" in frame.f_code.co_filename:
+                left -= 1
+                if left < 0:
+                    sys.settrace(None)
+                    raise raised
+
+        operator = query.operator(schema=schema)
+        sys.settrace(interrupt)
+        try:
+            operator.push(batches)
+        except raised:
+            continue
+        finally:
+            sys.settrace(None)
+        break
+    assert steps > 5
+    assert left >= 0
+    assert operator.close()["sum(v)"].to_pylist() == [3.0]

@@ -331,18 +331,26 @@ class Source:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._may_fail:
-            stream = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+            batches = self._batches()
+            next(batches)
+            stream = pa.RecordBatchReader.from_batches(self._schema, batches)
         else:
             stream = reader_of(self._data)
         return stream.__arrow_c_stream__(requested_schema)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[pa.RecordBatch | None]:
         try:
+            # A generator handles signals as it starts, outside of any `try`. So whoever makes the stream starts
+            # it; the stream itself, which would turn a KeyboardInterrupt into text, only resumes it.
+            yield None
             for batch in reader_of(self._data):
                 # What casts columns trusts them.
                 own = checked(self._argument, batch, self._full or self._align is not None)
                 yield own if self._align is None else self._align(own)
-        except (Exception, KeyboardInterrupt) as failure:
+        except GeneratorExit:
+            raise
+        except BaseException as failure:
+            # Those that handlers of signals raise, too.
             self._failure = failure
             raise
 
