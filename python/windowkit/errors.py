@@ -8,6 +8,8 @@ ValueError`` (``TypeError``, ``KeyError``, ``OverflowError``) does what it says.
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = [
     "InternalError",
     "InvalidType",
@@ -17,9 +19,26 @@ __all__ = [
     "WindowKitError",
 ]
 
+LONGEST: Final = 10_000
+"""Characters of a message, which repeats what was given: enough for the traceback of a worker."""
+
 
 class WindowKitError(Exception):
-    """Base of everything windowkit raises on purpose."""
+    """Base of everything windowkit raises on purpose.
+
+    Examples
+    --------
+    >>> len(str(WindowKitError("unit: '" + 10**8 * "s" + "' is unknown; allowed are 's', 'm'"))) <= 10_000
+    True
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        if len(text) > LONGEST:
+            # Shorter than the longest, so that what was pickled stays as it is.
+            half = LONGEST // 2 - 50
+            text = f"{text[:half]} … [{len(text) - 2 * half:,} characters] … {text[-half:]}"
+        super().__init__(text)
 
 
 class InvalidValue(WindowKitError, ValueError):  # noqa: N818

@@ -340,8 +340,8 @@ class Source:
 
     def _batches(self) -> Iterator[pa.RecordBatch | None]:
         try:
-            # A generator handles signals as it starts, outside of any `try`. So whoever makes the stream starts
-            # it; the stream itself, which would turn a KeyboardInterrupt into text, only resumes it.
+            # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
+            # KeyboardInterrupt into text, is given one that has started.
             yield None
             for batch in reader_of(self._data):
                 # What casts columns trusts them.
