@@ -15,7 +15,7 @@ ANY := $(STAMPS)/any
 RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use is written to a file, since it is unknown until its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
-FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*)))
 FUZZ_SECONDS ?= 60
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
@@ -71,8 +71,10 @@ cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON:
 
 fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd" names some
 	@for target in $(FUZZ); do \
-		echo "cargo fuzz run $$target"; \
-		$(WITH_RUST) $(WITH_VENV) cargo fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		if [ -e "fuzz/fuzz_targets/$$target.py" ]; then run="$(BIN)/python fuzz/fuzz_targets/$$target.py"; \
+		else run="cargo fuzz run $$target --"; fi; \
+		echo "$$run"; \
+		$(WITH_RUST) $(WITH_VENV) $$run -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
 bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
@@ -195,7 +197,8 @@ $(STAMPS)/cross: $(STAMPS)/toolchain
 	rustup target add --toolchain "$$(cat $(STAMPS)/toolchain)" aarch64-unknown-linux-gnu
 	@touch $@
 
-$(STAMPS)/fuzz: $(STAMPS)/toolchain
+$(STAMPS)/fuzz: $(ANY)
+	$(PIP) --group fuzz
 	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root $(VENV) cargo-fuzz
 	@touch $@
 
