@@ -77,28 +77,31 @@ class Buffer:
     """Rows that wait until none can come before them, and then leave in order of time."""
 
     def __init__(self, time: str) -> None:
-        self._time, self._rows = time, list[pa.Table]()
-
-    @property
-    def bytes(self) -> int:
-        """The memory of the rows that wait."""
-        return sum(rows.nbytes for rows in self._rows)
+        self._time = time
+        # With the first and the last time of each table.
+        self._waiting = list[tuple[int, int, pa.Table]]()
+        self.bytes = 0
 
     def add(self, rows: pa.Table) -> None:
         """Let rows wait."""
         if rows.num_rows:
-            self._rows.append(rows)
+            first, last = pc.min_max(rows[self._time]).as_py().values()
+            self._waiting.append((first, last, rows))
+            self.bytes += rows.nbytes
 
     def before(self, watermark: int) -> pa.Table | None:
         """Return the rows before a time, in order, and let go of them."""
-        ready, rest = list[pa.Table](), list[pa.Table]()
-        for rows in self._rows:
-            early = pc.less(rows[self._time], watermark)
-            ready.append(rows.filter(early))
+        ready = [rows for first, _, rows in self._waiting if first < watermark]
+        if not ready:
+            return None
+        parted = [rows for first, last, rows in self._waiting if first < watermark <= last]
+        self._waiting = [each for each in self._waiting if each[0] >= watermark]
+        self.bytes = sum(rows.nbytes for _, _, rows in self._waiting)
+        for rows in parted:
             # A slice would hold the memory of all rows.
-            rest.append(rows.filter(pc.invert(early)))
-        self._rows = [rows for rows in rest if rows.num_rows]
-        return pa.concat_tables(ready).sort_by(self._time) if ready else None
+            self.add(rows.filter(pc.greater_equal(rows[self._time], watermark)))
+        rows = pa.concat_tables(ready)
+        return rows.filter(pc.less(rows[self._time], watermark)).sort_by(self._time)
 
 
 class Join:

@@ -407,3 +407,10 @@ class TestRefusals:
         with pytest.raises(wk.Overflow, match="all of it"):
             features.at(big, big)
         assert features.at(big.slice(0, 1).select(["t"]), big)["all of it"].to_pylist() == [2**62]
+
+
+def test_labels_in_another_zone_ask_at_the_same_moments() -> None:
+    events = pa.table({"t": pa.array([0, 50, 7200], pa.timestamp("s", "Asia/Tokyo")), "v": [1, 2, 4]})
+    labels = pa.table({"t": pa.array([60, 7200], pa.timestamp("s", "UTC"))})
+    features = wk.rolling(by=[], time="t", aggs=[wk.sum("v").over("1 minute").alias("total")])
+    assert features.at(labels, events)["total"].to_pylist() == [3, 4]

@@ -151,7 +151,7 @@ class Rolling:
             names. They have the same types.
         time : str, optional
             The time column of `labels`, by default that of the name that it has in the events. It has the
-            same unit and zone.
+            same unit, and has a zone if that has one, not necessarily the same.
         threads, validate, metrics, result
             As for `run`. A result is of the library of `labels`.
 

@@ -148,7 +148,7 @@ impl Plan {
         }
         let at = find(&labels, "time", &time)?;
         let measure = Measure::new(&time, labels.field(at).data_type())?;
-        if measure.data_type() != self.measure.data_type() {
+        if !measure.is_comparable(&self.measure) {
             return Err(unlike("time", labels.field(at), self.input.field(self.time)));
         }
         let results = self.output.fields().iter().map(|field| field.as_ref().clone()).collect();

@@ -50,6 +50,15 @@ impl Measure {
         if self.given.is_integer() { DataType::Int64 } else { self.given.clone() }
     }
 
+    /// Whether equal values of both are the same moment. So they are in any two zones; but without a zone, a timestamp is
+    /// the time of some clock.
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        match (&self.given, &other.given) {
+            (DataType::Timestamp(own, Some(_)), DataType::Timestamp(other, Some(_))) => own == other,
+            _ => self.data_type() == other.data_type(),
+        }
+    }
+
     /// Nanoseconds in one unit of the measure; none for plain integers.
     pub fn nanos_per_unit(&self) -> Option<i64> {
         match &self.given {

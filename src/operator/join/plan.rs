@@ -97,12 +97,12 @@ impl JoinPlan {
         let keys = pairs.map(|(&own, &other)| compared(left.input.field(own), right.input.field(other)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         KeyIndex::new(keys.clone())?;
-        if left.measure.data_type() != right.measure.data_type() {
+        if !left.measure.is_comparable(&right.measure) {
             return Err(unlike(
                 "time",
                 left.input.field(left.time),
                 right.input.field(right.time),
-                "times of both sides have the same unit and zone; cast one of them",
+                "times of both sides have the same unit, and both a zone or neither; cast one of them",
             ));
         }
         let condition = Condition::bind(&condition, &left.measure)?;
