@@ -724,7 +724,7 @@ def query(
         A column of signed integers, which are 1, and -1 where a row takes back an earlier one with the same
         key, time and values, as results of a retracting query do. Results are those of the rows that remain,
         and a window without any is not there. Allowed are windows whose extent no row changes, and functions
-        that can take a row back; see "Rows that take back others" in the document "Semantics".
+        that can take a row back; see "Rows that retract others" in the document "Semantics".
 
     Returns
     -------
