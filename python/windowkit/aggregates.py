@@ -99,7 +99,7 @@ def sum(column: str) -> Aggregate:
 
 
 def min(column: str) -> Aggregate:
-    """Least value of a column.
+    """Smallest value of a column.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def sum_without_invert(column: str) -> Aggregate:
 
 
 def min_count(column: str) -> Aggregate:
-    """How often the least value of a column occurs.
+    """How often the smallest value of a column occurs.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def max_count(column: str) -> Aggregate:
 
 
 def arg_min(column: str, by: str) -> Aggregate:
-    """Value of a column in the row where another column is least: Spark's ``min_by``.
+    """Value of a column in the row where another column is smallest: Spark's ``min_by``.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ def arg_max(column: str, by: str) -> Aggregate:
 
 
 def m4(column: str, times: bool = False) -> Aggregate:
-    """Least, greatest, first and last value of a column: what a line chart of a window shows.
+    """Smallest, greatest, first and last value of a column: what a line chart of a window shows.
 
     Parameters
     ----------
@@ -653,7 +653,7 @@ def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
 
 
 def mode(column: str) -> Aggregate:
-    """Most frequent value of a column; of several the least, as Spark's ``mode(column, true)``.
+    """Most frequent value of a column, and the smallest of several: Spark's ``mode(column, true)``.
 
     Parameters
     ----------

@@ -278,7 +278,7 @@ class Aggregate:
         return replace(self, name=checked_name("alias", name))
 
     def where(self, column: str) -> Aggregate:
-        """Return the same aggregate of only those rows where a boolean column is true.
+        """Return the same aggregate over only those rows in which a boolean column is true.
 
         Parameters
         ----------

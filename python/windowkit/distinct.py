@@ -20,7 +20,7 @@ __all__ = ["Distinct", "distinct"]
 
 @dataclass(frozen=True)
 class Distinct:
-    """Rows without their duplicates, to be run on any data; made by `distinct`.
+    """A removal of duplicates, to be run on any data; made by `distinct`.
 
     A plain value: frozen, hashable, picklable, and bound to no data and no engine.
 
@@ -46,7 +46,7 @@ class Distinct:
         validate: bool | None = None,
         result: str | None = None,
     ) -> Any:
-        """Return the rows of a table that are no duplicates.
+        """Return the rows of a table that are not duplicates.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class Distinct:
 
 
 def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
-    """Describe rows without their duplicates: of equal rows that are close in time, the first is left.
+    """Describe a removal of duplicates: of equal rows that are close in time, the first is kept.
 
     A row is a duplicate if another row that is equal in `by` is at most `within` before it in time; of equal
     rows of one time, all but the first to come are duplicates. A row may be the duplicate of a duplicate,

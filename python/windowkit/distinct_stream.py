@@ -23,13 +23,13 @@ __all__ = ["DistinctOperator"]
 
 
 class DistinctOperator(Stepped[_native.DistinctOperator]):
-    """A stream without its duplicates; made by `windowkit.Distinct.operator`.
+    """A stream from which duplicates are removed; made by `windowkit.Distinct.operator`.
 
     Rows go in by `push`, in any order. `advance` says how far the stream is complete (its *watermark*), and
-    `close` that it has ended. Each returns the rows that are no duplicates and of which that is known now:
-    those up to the watermark, as an earlier row may come before that. The results of all calls are those of
+    `close` that it has ended. Each returns the rows that are now known not to be duplicates: those up to the
+    watermark, as an earlier row may come before that. The results of all calls are those of
     `windowkit.Distinct.run` over all rows that are not late, in another order; dictionaries have codes of 32
-    bits. Of equal rows of one time, the first to come is left.
+    bits. Of equal rows of one time, the first to come is kept.
 
     A call that raises leaves the operator as it was.
 
@@ -139,7 +139,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         return self._step("advance", advance)
 
     def close(self) -> pa.Table:
-        """End the stream, and return the rows that are left and no duplicates."""
+        """End the stream, and return the remaining rows that are not duplicates."""
         return self._close()
 
     def take_late(self) -> pa.Table:

@@ -195,7 +195,7 @@ def at(share: float) -> At:
 
 @dataclass(frozen=True)
 class Emission:
-    """When a stream emits more than final results, and how they relate; made by `windowkit.emit`."""
+    """When a stream emits windows before they are final, and how results relate; made by `windowkit.emit`."""
 
     early: Trigger | None = None
     refinement: str = "accumulating"

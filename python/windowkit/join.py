@@ -236,7 +236,7 @@ def join(
     left_columns: str | Sequence[str] | None = None,
     right_columns: str | Sequence[str] | None = None,
 ) -> Join:
-    """Describe a join of two inputs: of rows with equal keys whose times are close, or in one window.
+    """Describe a join of two inputs: pairs of rows with equal keys whose times are close, or in one window.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ __all__ = ["JoinOperator", "Watermarks"]
 
 @dataclass(frozen=True)
 class Watermarks:
-    """How far the results of a join of two streams are complete; see `JoinOperator.watermarks`.
+    """Up to which times the results of a join of two streams are complete; see `JoinOperator.watermarks`.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class JoinOperator(Stepped[_native.JoinOperator]):
     """A join of two streams; made by `windowkit.Join.operator`.
 
     Rows of the sides go in by `push_left` and `push_right`, in any order. `advance_left` and `advance_right`
-    say how far a side is complete (its *watermark*), and `close` that both have ended. Each returns a table
-    of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as soon as its
-    second row is there, and a row without a partner as soon as it can have none, as the other side is
-    complete beyond all that it could have. The results of all calls are those of `windowkit.Join.run` over
-    all rows that are not late, in another order.
+    say up to which time a side is complete (its *watermark*), and `close` that both have ended. Each returns
+    a table of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as
+    soon as its second row is there, and a row without a partner once the other side is complete beyond all
+    partners that it could have. The results of all calls are those of `windowkit.Join.run` over all rows that
+    are not late, in another order.
 
     A call that raises leaves the operator as it was.
 
@@ -97,7 +97,7 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     @property
     def join(self) -> Join:
-        """The join that it was made of."""
+        """The join that it evaluates."""
         return self._join
 
     @property
@@ -107,7 +107,7 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     @property
     def watermarks(self) -> Watermarks:
-        """How far the results of calls so far are complete, for whoever reads these.
+        """Up to which times the results returned so far are complete, for whatever reads these.
 
         With the left side complete up to l and the right side up to r, and partners within ``(before,
         after)``, it is ``left = min(l, r - after)`` and ``right = min(r, l - before)`` (individual

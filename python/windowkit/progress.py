@@ -44,7 +44,7 @@ def delay(
     idle: Length | None = None,
     future: Length | None = None,
 ) -> Delay:
-    """Return how the watermark of a stream out of order follows its rows.
+    """Return how the watermark of an out-of-order stream follows its rows.
 
     Exactly one of `time`, `rows` and `share` is given.
 

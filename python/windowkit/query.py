@@ -67,16 +67,18 @@ class Query:
     time : str
         The time column.
     windows : tuple of Window
+        At least one.
     aggs : tuple of Aggregate
+        At least one.
     max_windows : int or None
         The greatest number of windows that a run, a task of Spark or a call of an operator may make; None
         for any number.
     emit : Emission or None
-        When streams emit windows besides when they are final, and how results of a window relate.
+        When streams emit windows that are not final, and how results of a window relate.
     window_columns : {"struct", "flat"}
         Whether a window is one column of results, or two.
     weight : str or None
-        The column of weights, if rows may take back others.
+        The column of weights, if rows may retract others.
     """
 
     by: tuple[str, ...]
@@ -265,7 +267,7 @@ class Query:
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Query:
-        """Return the query of a dict that `to_dict` made, or another program.
+        """Return the query in a dict that was made by `to_dict` or another program.
 
         Raises
         ------
@@ -534,7 +536,7 @@ class Query:
         clock: Clock | None = None,
         emit: Emission | None = None,
     ) -> Operator:
-        """Evaluate the query over a stream, window by window as they become final.
+        """Evaluate the query over a stream, returning each window once it is final.
 
         Parameters
         ----------
@@ -721,10 +723,10 @@ def query(
         ``"flat"`` is two columns, ``window_start`` and ``window_end``, to sort, join and group by, or to
         write as CSV; ``window_rows`` becomes ``window_rows_start`` and ``window_rows_end``.
     weight : str, optional
-        A column of signed integers, which are 1, and -1 where a row takes back an earlier one with the same
-        key, time and values, as results of a retracting query do. Results are those of the rows that remain,
-        and a window without any is not there. Allowed are windows whose extent no row changes, and functions
-        that can take a row back; see "Rows that take back others" in the document "Semantics".
+        A column of signed integers: 1, or -1 where a row retracts an earlier one with the same key, time and
+        values, as in the results of a retracting query. Results cover the rows that remain; a window in which
+        none remains is omitted. Allowed are windows whose extent no row changes, and functions from which a
+        row can be removed; see "Rows that retract others" in the document "Semantics".
 
     Returns
     -------

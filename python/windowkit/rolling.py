@@ -67,7 +67,7 @@ class Rolling:
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
-        """Evaluate it.
+        """Evaluate the aggregates over a table or a Spark DataFrame.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Rolling:
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
-        """Return aggregates as of moments: of each label, those of the events before it, for training sets.
+        """Return the aggregates as of each label's time, over the events before it: for training sets.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Rolling:
         return schema
 
     def explain(self, data: Any = None) -> str:
-        """Describe how it is evaluated.
+        """Describe how the aggregates are evaluated.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class Rolling:
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+        """Return the definition as a dict that JSON holds, for `from_dict`, here or in another process.
 
         Raises
         ------
@@ -265,7 +265,7 @@ class Rolling:
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Rolling:
-        """Return what a dict says that `to_dict` made, or another program.
+        """Return the definition in a dict that was made by `to_dict` or another program.
 
         Raises
         ------

@@ -48,13 +48,12 @@ class Operator:
     `close` that it has ended. Each returns a table of the windows that became final by it, one row per query,
     key and window. Its columns are those of `windowkit.Query.run`, with ``query_name`` before the window once
     there has been more than one query, and ``update`` at the end. ``update`` is true where late rows changed
-    a window that was emitted before, or extended a session; such a row replaces the earlier rows of the same
-    query and key whose windows it covers.
+    a final window; such a row replaces the earlier rows of the same query and key whose windows it covers.
 
     Once a query has an emission policy (`windowkit.emit`), calls also return windows that are not final, and
     results have the column ``emission`` after ``update``: ``early``, ``final``, ``late`` (of rows with
     ``update``) or ``retraction``. Once a policy retracts, they have ``weight``, an int8: -1 for a
-    retraction, which has the values that it takes back, else 1. Within a call, final and late results come
+    retraction, which has the values that it withdraws, else 1. Within a call, final and late results come
     before early ones.
 
     A call that raises leaves the operator as it was.
@@ -454,7 +453,7 @@ class Operator:
         return self._ask("keys_ahead", keys_ahead, closed=True)
 
     def progress(self) -> pa.Table:
-        """Return what is known of each source of the stream, if ``progress`` was given.
+        """Return how far each source of the stream is, if ``progress`` was given.
 
         Returns
         -------
@@ -506,7 +505,7 @@ class Operator:
         return self._calls.make("close", close)
 
     def peek(self, key: Any = None) -> pa.Table:
-        """Return all open windows as they stand; nothing is changed.
+        """Return all open windows with their results so far, without changing anything.
 
         Parameters
         ----------
@@ -547,7 +546,7 @@ class Operator:
         return self._ask("peek", peek)
 
     def fire(self, key: Any = None) -> pa.Table:
-        """Return early results by hand: what emission policies say where a key fires.
+        """Return early results now, as emission policies do when a key fires.
 
         Parameters
         ----------

@@ -182,7 +182,7 @@ def sliding_by(
     Without `slide` there is a window per row: the rows at most `size` before it and those at its own time,
     as in SQL's ``RANGE BETWEEN size PRECEDING AND CURRENT ROW``. With `slide` windows begin at fixed
     distances, at ``start_time + k * slide`` for every integer k, hold the times from their start to `size`
-    later (exclusive), and those that hold no row are left out, as in `windowkit.sliding`.
+    later (exclusive), and those that hold no row are omitted, as in `windowkit.sliding`.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def explain(
     segments: Any = None,
     validate: bool = False,
 ) -> str:
-    """Describe which algorithm answers a call of `sliding`, or with `times` of `sliding_by`, and why.
+    """Describe which algorithm a call of `sliding`, or with `times` of `sliding_by`, uses, and why.
 
     Parameters
     ----------

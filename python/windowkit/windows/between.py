@@ -55,7 +55,7 @@ class Between(Window):
 
 
 def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:
-    """Windows bounded by predicates: from a row in which one holds to the next in which another does.
+    """Windows between predicates: from a row in which one holds to the next in which the other does.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def landmark(
     zone: ZoneLike | None = None,
     week_start: str | None = None,
 ) -> Landmark:
-    """Windows that begin at a landmark and grow: results so far, `every` so often.
+    """Windows that begin at a landmark and grow: the results so far, once per `every`.
 
     Parameters
     ----------

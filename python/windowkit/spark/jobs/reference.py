@@ -33,7 +33,7 @@ RANKS: Final = spark.StructField(
 
 
 def reference(df: DataFrame, query: Query) -> DataFrame:
-    """Return what Spark's own ``groupBy(keys, window(...)).agg(...)`` makes of a query.
+    """Return the result of Spark's own ``groupBy(keys, window(...)).agg(...)`` for a query.
 
     Several windows are a union of one such aggregation each; ``first`` and ``last`` are ``min_by`` and
     ``max_by`` the time. A row costs Spark one copy per window that contains it. Integer sums wrap where

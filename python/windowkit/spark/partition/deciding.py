@@ -143,7 +143,7 @@ def partition_id(
     sample: float | None = None,
     spread: str | Sequence[str] = "auto",
 ) -> Column:
-    """Return, as a Column over `df`, the partition `repartition` would send each row to in the planned way.
+    """Return, as a Column over `df`, the partition that the planned way of `repartition` gives each row.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Metrics:
     """What is counted while a result is computed, by Spark's own observations; classic and Connect.
 
     Give one to `windowkit.spark.aggregate` or `windowkit.spark.scan`, and print it after an action on their
-    result. Stages that Spark runs twice, as it does where an executor is lost, are counted twice. Spark
+    result. Stages that Spark runs twice, as it does when an executor is lost, are counted twice. Spark
     reports actions of DataFrames: not ``foreach`` and ``rdd``, and of ``toLocalIterator`` nothing of the last
     stage. For a failed action, it reports the counts so far, or zeros; only the action's exception
     shows that it failed.
