@@ -171,5 +171,5 @@ def test_distinct_has_batches_and_a_schema() -> None:
     assert distinct.batches(table.slice(0, 0)).read_all().num_rows == 0
     with pytest.raises(wk.UnknownColumn, match="no column 'k'"):
         distinct.schema(pa.schema({"t": pa.int64()}))
-    with pytest.raises(wk.InvalidValue, match="split: True is given without a Spark DataFrame"):
-        distinct.run(table, split=True)
+    with pytest.raises(wk.InvalidValue, match="metrics: 5 is given without a Spark DataFrame"):
+        distinct.run(table, metrics=5)

@@ -65,7 +65,6 @@ class Distinct:
         threads: int | None = None,
         *,
         validate: bool | None = None,
-        split: bool | None = None,
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
@@ -75,7 +74,7 @@ class Distinct:
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
             As for `windowkit.Query.run`. Rows need no order. Or a Spark DataFrame.
-        threads, validate, split, metrics, result
+        threads, validate, metrics, result
             As for `windowkit.Rolling.run`.
 
         Returns
@@ -111,7 +110,6 @@ class Distinct:
             data,
             threads=threads,
             validate=validate,
-            split=split,
             metrics=metrics,
             result=result,
         )

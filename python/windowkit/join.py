@@ -118,7 +118,6 @@ class Join:
         threads: int | None = None,
         *,
         validate: bool | None = None,
-        split: bool | None = None,
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
@@ -132,7 +131,7 @@ class Join:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
             Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
-        split, metrics
+        metrics : windowkit.spark.Metrics, optional
             As for `windowkit.spark.join`. Only for Spark.
         result : {"pyarrow", "pandas", "polars"}, optional
             The library whose table is returned; by default that of `left`. Not for Spark.
@@ -177,7 +176,6 @@ class Join:
             right=right,
             threads=threads,
             validate=validate,
-            split=split,
             metrics=metrics,
             result=result,
         )

@@ -111,7 +111,7 @@ register(
     Engine(
         takes=is_spark,
         calls={"distinct": distinct, "explain_distinct": explain_distinct},
-        options=("split", "metrics"),
+        options=("metrics",),
         otherwise="with a Spark DataFrame; Spark has its own tasks",
     )
 )
@@ -119,7 +119,7 @@ register(
     Engine(
         takes=is_spark,
         calls={"join": join, "explain_join": explain_join},
-        options=("right", "split", "metrics"),
+        options=("right", "metrics"),
         otherwise="with Spark DataFrames; Spark has its own tasks",
     )
 )
