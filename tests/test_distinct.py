@@ -276,7 +276,7 @@ def test_what_is_refused_says_so() -> None:
     with pytest.raises(wk.InvalidType, match="restore makes another operator of it"):
         pickle.dumps(op)
     with op:
-        assert repr(op).startswith("<windowkit.DistinctOperator of Distinct(by=('id',)")
+        assert repr(op).startswith("<windowkit.DistinctOperator of by id over t: within 3")
     with pytest.raises(wk.InvalidValue, match="push: the operator was released"):
         op.push(table)
 

@@ -287,7 +287,7 @@ def test_what_is_refused_says_so() -> None:
     with pytest.raises(wk.InvalidType, match="can be neither copied nor pickled"):
         pickle.dumps(op)
     with op:
-        assert "JoinOperator of Join(left_by=('k',)" in repr(op)
+        assert "JoinOperator of by k over t and t: within" in repr(op)
     with pytest.raises(wk.InvalidValue, match="push_left: the operator was released"):
         op.push_left(rows([1]))
     closed = band().operator(SIDE, SIDE)

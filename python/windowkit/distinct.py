@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windowkit import engines
+from windowkit import engines, written
 from windowkit.checks import checked_name, distinct_names
+from windowkit.display import Lines, facts
 from windowkit.durations import Duration, Length
 from windowkit.join import reach
 from windowkit.query import LATE_LIMIT
+from windowkit.windows import quoted
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from windowkit.distinct_stream import DistinctOperator
 
 __all__ = ["Distinct", "distinct"]
@@ -38,12 +42,30 @@ class Distinct:
     time: str
     within: Duration | int
 
+    def __str__(self) -> str:
+        """Return columns, time and length on a line.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.distinct(["id", "kind"], time="ts", within="10 minutes"))
+        by id, kind over ts: within 10 minutes
+        """
+        keys = ", ".join(map(quoted, self.by)) or "nothing"
+        return f"by {keys} over {quoted(self.time)}: within {self.within}"
+
+    def _repr_html_(self) -> str:
+        return facts(
+            "windowkit distinct", [("by", self.by), ("time", [self.time]), ("within", [self.within])]
+        )
+
     def run(
         self,
         data: Any,
         threads: int | None = None,
         *,
         validate: bool | None = None,
+        metrics: Any = None,
         result: str | None = None,
     ) -> Any:
         """Return the rows of a table that are not duplicates.
@@ -51,21 +73,22 @@ class Distinct:
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            As for `windowkit.Query.run`. Rows need no order.
-        threads, validate, result
+            As for `windowkit.Query.run`. Rows need no order. Or a Spark DataFrame.
+        threads, validate, metrics, result
             As for `windowkit.Rolling.run`.
 
         Returns
         -------
-        pyarrow.Table, pandas.DataFrame or polars.DataFrame
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
             The rows that are no duplicates, with all their columns, in the order of the data. Columns of
-            pandas and Polars stay as they are, and so does the index.
+            pandas and Polars stay as they are, and so does the index. Rows of Spark have no order, so any one
+            of equal rows of one time is left.
 
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or malformed, or a Spark DataFrame, or it does not have the columns,
-            or `within` does not fit the time column.
+            The data is not Arrow data, or malformed, or it does not have the columns, or `within` does not
+            fit the time column.
         Overflow
             A time is at the limits of 64 bits.
 
@@ -81,7 +104,116 @@ class Distinct:
         >>> wk.distinct("id", time="t", within=10).run(table).to_pylist()
         [{'id': 'b', 't': 9}, {'id': 'a', 't': 3}, {'id': 'a', 't': 30}]
         """
-        return engines.evaluate("distinct", self, data, threads=threads, validate=validate, result=result)
+        return engines.evaluate(
+            "distinct",
+            self,
+            data,
+            threads=threads,
+            validate=validate,
+            metrics=metrics,
+            result=result,
+        )
+
+    def batches(
+        self, data: Any, threads: int | None = None, *, validate: bool | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """Return the rows of a table that are no duplicates, batch by batch.
+
+        Parameters
+        ----------
+        data, threads, validate
+            As for `run`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows of `run`; those of the data are held until all are read.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue, Overflow
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"id": ["a", "b", "a"], "t": [8, 9, 3]})
+        >>> [batch.num_rows for batch in wk.distinct("id", time="t", within=10).batches(table)]
+        [2]
+        """
+        reader: pyarrow.RecordBatchReader = engines.evaluate(
+            "distinct_batches", self, data, threads=threads, validate=validate
+        )
+        return reader
+
+    def schema(self, data: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without evaluating anything: that of the data.
+
+        Parameters
+        ----------
+        data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> schema = pa.schema({"id": pa.string(), "t": pa.int64()})
+        >>> wk.distinct("id", time="t", within=10).schema(schema).names
+        ['id', 't']
+        """
+        schema: pyarrow.Schema = engines.find("distinct_schema")(self, data)
+        return schema
+
+    def explain(self, data: Any = None) -> str:
+        """Describe how it is evaluated.
+
+        Parameters
+        ----------
+        data : schema or data, optional
+            As for `schema`, or a Spark DataFrame: with it the text says what runs where.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.distinct("id", time="ts", within="10 minutes").explain().splitlines()[0])
+        distinct by id over ts: within 10 minutes
+        """
+        return Lines(engines.evaluate("explain_distinct", self, data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> wk.distinct("id", time="ts", within="10 minutes").to_dict()
+        {'version': 1, 'by': ['id'], 'time': 'ts', 'within': '10 minutes'}
+        """
+        return written.write_distinct(self.by, self.time, self.within)
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Distinct:
+        """Return what a dict says that `to_dict` made, or another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `distinct` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> distinct = wk.distinct("id", time="t", within=10)
+        >>> wk.Distinct.from_dict(distinct.to_dict()) == distinct
+        True
+        """
+        return distinct(**written.read_distinct(form))
 
     def operator(self, schema: Any, *, late_limit: int | None = LATE_LIMIT) -> DistinctOperator:
         """Remove the duplicates of a stream, whose rows come in any order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from windowkit.watermarks import in_time, scalar
 from windowkit.windows.base import counted
 
 __all__ = ["DistinctOperator"]
+
+NO_SPARK: Final = "an operator takes rows of one process; distinct.run(data) takes a DataFrame"
 
 
 class DistinctOperator(Stepped[_native.DistinctOperator]):
@@ -52,7 +54,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
     """
 
     def __init__(self, distinct: Distinct, schema: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
-        refuse_spark("schema", schema)
+        refuse_spark("schema", schema, NO_SPARK)
         self._bind(distinct, schema_of(schema, "schema"))
         self._hold(_native.DistinctOperator(self._planned, limit("late_limit", late_limit, 0)))
 
@@ -107,7 +109,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         """
 
         def push(core: _native.DistinctOperator) -> Any:
-            refuse_spark("batch", batch)
+            refuse_spark("batch", batch, NO_SPARK)
             source = Source("batch", batch, validate=validate, schema=self._input)
             with source:
                 return core.push(source.shortest)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from windowkit import engines
+from windowkit import engines, written
 from windowkit.checks import checked_name, distinct_names, names, one_of, text, wrong_type
+from windowkit.display import Lines, facts
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import LATE_LIMIT
-from windowkit.windows import Window
+from windowkit.windows import Window, quoted
 from windowkit.windows.base import units
 
 if TYPE_CHECKING:
@@ -65,6 +66,51 @@ class Join:
     left_columns: tuple[str, ...] | None = None
     right_columns: tuple[str, ...] | None = None
 
+    def __str__(self) -> str:
+        """Return keys, times, condition and kind on a line.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left"))
+        by src = dst over t and u: within (5, 0), left
+        """
+        return f"{self.subject}: {self.condition}, {self.how}"
+
+    def _repr_html_(self) -> str:
+        chosen = [("columns of the left side", self.left_columns), ("of the right side", self.right_columns)]
+        return facts(
+            "windowkit join",
+            [
+                ("by", self.keys),
+                ("times", [self.left_time, self.right_time]),
+                ("partners", [self.condition]),
+                ("kind", [self.how]),
+                *((name, each) for name, each in chosen if each is not None),
+            ],
+        )
+
+    @property
+    def keys(self) -> list[str]:
+        """The pairs of key columns as text: ``src = dst``, or ``ip`` where both have one name."""
+        pairs = zip(self.left_by, self.right_by, strict=True)
+        return [quoted(own) if own == other else f"{quoted(own)} = {quoted(other)}" for own, other in pairs]
+
+    @property
+    def subject(self) -> str:
+        """Keys and times as text."""
+        times = f"{quoted(self.left_time)} and {quoted(self.right_time)}"
+        return f"by {', '.join(self.keys) or 'nothing'} over {times}"
+
+    @property
+    def condition(self) -> str:
+        """Which rows are partners as text, in the form of the arguments."""
+        if self.within is None:
+            return f"in one of the windows {self.windows}"
+        before, after = self.within
+        lengths = str(before) if before == after else f"({before}, {after})"
+        return f"within {lengths}" + ("" if self.closed == "both" else f", closed {self.closed}")
+
     def run(
         self,
         left: Any,
@@ -72,6 +118,7 @@ class Join:
         threads: int | None = None,
         *,
         validate: bool | None = None,
+        metrics: Any = None,
         result: str | None = None,
     ) -> Any:
         """Join two tables.
@@ -79,28 +126,30 @@ class Join:
         Parameters
         ----------
         left, right : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            As for `windowkit.Query.run`. Rows need no order.
+            As for `windowkit.Query.run`. Rows need no order. Or both Spark DataFrames.
         threads : int, optional
-            Threads to use, at least 1; all usable cores if None.
+            Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
-            Look at every value that is read, as for `windowkit.Query.run`.
+            Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
+        metrics : windowkit.spark.Metrics, optional
+            As for `windowkit.spark.join`. Only for Spark.
         result : {"pyarrow", "pandas", "polars"}, optional
-            The library whose table is returned; by default that of `left`.
+            The library whose table is returned; by default that of `left`. Not for Spark.
 
         Returns
         -------
-        pyarrow.Table, pandas.DataFrame or polars.DataFrame
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
             The columns of the left side, then those of the right, then the window if rows are joined by
             windows. Key columns come once, with the names that they have on the left. The order of rows is
             that of the left rows, and where one has several partners, that of their times and then of the
             right rows (with windows, first that of the windows). A left row without a partner is in its
-            place; right rows without one come last, in their order.
+            place; right rows without one come last, in their order. Rows of Spark have no order.
 
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or malformed, or a Spark DataFrame, or the join does not fit it: see
-            `schema`.
+            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame, or the join does
+            not fit it: see `schema`.
         Overflow
             A time is so far away that its windows do not fit 64 bits.
 
@@ -121,7 +170,14 @@ class Join:
         [{'ip': 'a', 't': 10, 'flag': 'x'}, {'ip': 'a', 't': 20, 'flag': 'y'}]
         """
         return engines.evaluate(
-            "join", self, left, right=right, threads=threads, validate=validate, result=result
+            "join",
+            self,
+            left,
+            right=right,
+            threads=threads,
+            validate=validate,
+            metrics=metrics,
+            result=result,
         )
 
     def batches(
@@ -221,6 +277,81 @@ class Join:
         """
         schema: pyarrow.Schema = engines.find("join_schema")(self, left, right)
         return schema
+
+    def explain(self, left: Any = None, right: Any = None) -> str:
+        """Describe how it is evaluated.
+
+        Parameters
+        ----------
+        left, right : schema or data, optional
+            As for `schema`, or Spark DataFrames; both or neither. With them the text has the columns of the
+            result and, for Spark, what runs where.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            One of the two is given alone, or as `schema`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="t", within="2 minutes", how="anti")
+        >>> print(join.explain().splitlines()[0])
+        join by ip over t and t: within 2 minutes, anti
+        """
+        if (left is None) != (right is None):
+            given, other = ("left", "right") if right is None else ("right", "left")
+            raise InvalidValue(f"{other}: {given} is given alone; explain takes both sides, or neither")
+        return Lines(engines.evaluate("explain_join", self, left, right=right))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Raises
+        ------
+        InvalidType
+            The windows are user-defined.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left")
+        >>> form = join.to_dict()
+        >>> form["by"], form["within"], form["how"]
+        ({'src': 'dst'}, [5, 0], 'left')
+        >>> wk.Join.from_dict(form) == join
+        True
+        """
+        return written.write_join(
+            by=dict(zip(self.left_by, self.right_by, strict=True)),
+            left_time=self.left_time,
+            right_time=self.right_time,
+            within=self.within,
+            windows=self.windows,
+            how=self.how,
+            closed=None if self.within is None else self.closed,
+            suffix=self.suffix,
+            left_columns=self.left_columns,
+            right_columns=self.right_columns,
+        )
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Join:
+        """Return what a dict says that `to_dict` made, or another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `join` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="u", windows=wk.tumbling("1 hour"))
+        >>> wk.Join.from_dict(join.to_dict()).windows
+        <windowkit.Window tumbling(1 hour)>
+        """
+        return join(**written.read_join(form))
 
 
 def join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,8 @@ from windowkit.watermarks import in_time, scalar
 from windowkit.windows.base import counted
 
 __all__ = ["JoinOperator", "Watermarks"]
+
+NO_SPARK: Final = "an operator joins streams in one process; join.run(left, right) joins two DataFrames"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class JoinOperator(Stepped[_native.JoinOperator]):
     """
 
     def __init__(self, join: Join, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
-        refuse_spark(left, right)
+        refuse_spark(left, right, NO_SPARK)
         self._bind(join, schema_of(left, "left"), schema_of(right, "right"))
         self._hold(_native.JoinOperator(self._planned, limit("late_limit", late_limit, 0)))
 
@@ -326,7 +328,7 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
-            refuse_spark(batch, None)
+            refuse_spark(batch, None, NO_SPARK)
             source = Source("batch", batch, validate=validate, schema=self._left if is_left else self._right)
             with source:
                 return core.push(is_left, source.shortest)

@@ -38,10 +38,8 @@ TABLE: Final = (
 WITHOUT_SPARK: Final = {
     "batch": TABLE,
     "schema": f"a pyarrow.Schema, or {TABLE}",
-    "left": TABLE,
-    "right": TABLE,
 }
-"""What the arguments of operators and joins are, which take no Spark DataFrames."""
+"""What the arguments of operators are, which take no Spark DataFrames."""
 INSTEAD: Final = {
     ("polars", "LazyFrame"): "call .collect() on it first",
     ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",

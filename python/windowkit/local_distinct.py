@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,15 @@ from windowkit.aggregates import max as latest
 from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
-from windowkit.local import OTHERWISE, Source, checked_threads, reader_of
+from windowkit.local import OTHERWISE, Source, checked_threads, reader_of, schema_of
 from windowkit.results import form_of, plainly
 from windowkit.rolling import rolling
+from windowkit.windows import quoted
 from windowkit.windows.base import counted
 
-__all__ = ["bound", "refuse_spark", "run"]
+__all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "refuse_spark", "run", "schema"]
+
+IN_SPARK: Final = "distinct.run(data) returns a DataFrame"
 
 
 def run(
@@ -30,7 +33,6 @@ def run(
     result: str | None = None,
 ) -> Any:
     """Evaluate `distinct`; see `windowkit.Distinct.run`."""
-    refuse_spark("data", data)
     count, form = checked_threads(threads), form_of(data, result)
     # A DataFrame that is returned as one is filtered as it is.
     own = form != "pyarrow" and is_a(data, form, "DataFrame")
@@ -41,9 +43,34 @@ def run(
     rows = is_first(distinct, planned.within, table, count)
     if own:
         return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
+    return plainly(kept(planned, table, rows).read_all(), form)
+
+
+def batches(
+    distinct: Distinct, data: Any, *, threads: int | None = None, validate: bool | None = None
+) -> pa.RecordBatchReader:
+    """Evaluate `distinct` batch by batch; see `windowkit.Distinct.batches`."""
+    refuse_spark("data", data, f"batches are of one process; {IN_SPARK}")
+    count = checked_threads(threads)
+    source = Source("data", data, validate=validate)
+    planned = bound(distinct, source.schema)
+    with source:
+        table = pa.Table.from_batches(reader_of(source), source.schema)
+    return kept(planned, table, is_first(distinct, planned.within, table, count))
+
+
+def schema(distinct: Distinct, data: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Distinct.schema`."""
+    refuse_spark("data", data, f"it has no schema in this process; {IN_SPARK}, which has the schema")
+    given = schema_of(data)
+    bound(distinct, given)
+    return given
+
+
+def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> pa.RecordBatchReader:
+    """Return some rows of a table."""
     # pyarrow does not filter all types of its own.
-    kept = planned.filter(table, rows.combine_chunks())
-    return plainly(pa.RecordBatchReader.from_stream(kept).read_all(), form)
+    return pa.RecordBatchReader.from_stream(planned.filter(table, rows.combine_chunks()))
 
 
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
@@ -87,14 +114,50 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
     return _native.Distinct(schema, list(distinct.by), distinct.time, counted(distinct.within))
 
 
-def refuse_spark(argument: str, data: Any) -> None:
+def refuse_spark(argument: str, data: Any, instead: str) -> None:
     """Refuse a DataFrame of Spark, which this process does not hold."""
     if is_spark(data):
-        raise InvalidType(
-            f"{argument}: a Spark DataFrame is given; duplicates are removed in one process. Collect what "
-            f"fits there with {argument}.toArrow(), or have Spark call it for each key: "
-            f"{argument}.groupBy(keys).applyInPandas(lambda a: distinct.run(a), {argument}.schema)"
-        )
+        raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
+
+
+def explain(distinct: Distinct, data: Any = None) -> str:
+    """Describe how `distinct` is evaluated; see `windowkit.Distinct.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> print(wk.distinct("id", time="ts", within="10 minutes").explain())
+    distinct by id over ts: within 10 minutes
+    duplicates: rows at most 10 minutes after another row with their id, or at one time with an earlier one
+    tables
+      rows are stored, and sorted by key and time unless each key's rows are in order
+      a row whose predecessor in that order is near is a duplicate
+    streams
+      rows are results once the watermark reaches their time
+      rows are stored until the watermark is more than 10 minutes after their time
+    """
+    lines = [
+        *described(distinct),
+        "tables",
+        "  rows are stored, and sorted by key and time unless each key's rows are in order",
+        "  a row whose predecessor in that order is near is a duplicate",
+        "streams",
+        "  rows are results once the watermark reaches their time",
+        f"  rows are stored until the watermark is more than {distinct.within} after their time",
+    ]
+    if data is not None:
+        lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(distinct, data))]
+    return "\n".join(lines)
+
+
+def described(distinct: Distinct) -> list[str]:
+    """Return the lines of `explain` that do not depend on where it is evaluated."""
+    keys = f" with their {', '.join(map(quoted, distinct.by))}" if distinct.by else ""
+    return [
+        f"distinct {distinct}",
+        f"duplicates: rows at most {distinct.within} after another row{keys}, "
+        "or at one time with an earlier one",
+    ]
 
 
 register(
@@ -102,6 +165,14 @@ register(
         takes=lambda _: True,
         calls={"distinct": run},
         options=("threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"distinct_batches": batches, "distinct_schema": schema, "explain_distinct": explain},
+        options=("threads", "validate"),
         otherwise=OTHERWISE,
     )
 )

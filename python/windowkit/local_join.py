@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,9 +13,20 @@ from windowkit.errors import InvalidType
 from windowkit.join import Join
 from windowkit.local import OTHERWISE, Source, checked_threads, is_relation, reader_of, schema_of
 from windowkit.results import form_of, joined
-from windowkit.windows.base import counted
+from windowkit.windows.base import counted, units
 
-__all__ = ["batches", "bound", "run", "schema"]
+__all__ = ["batches", "bound", "described", "explain", "run", "schema"]
+
+BOTH: Final = "left and right both are Spark DataFrames, or neither is"
+IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
+KINDS: Final = {
+    "inner": "pairs of partners",
+    "left": "pairs of partners, and left rows without a partner",
+    "right": "pairs of partners, and right rows without a partner",
+    "full": "pairs of partners, and rows of both sides without a partner",
+    "semi": "left rows that have a partner, once",
+    "anti": "left rows without a partner",
+}
 
 
 def run(
@@ -40,7 +51,7 @@ def batches(
     join: Join, left: Any, *, right: Any, threads: int | None = None, validate: bool | None = None
 ) -> pa.RecordBatchReader:
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
-    refuse_spark(left, right)
+    refuse_spark(left, right, f"batches are of one process; {IN_SPARK}")
     planned, made = started(join, left, right, checked_threads(threads), validate)
     return pa.RecordBatchReader.from_batches(pa.schema(planned.output_schema), map(pa.record_batch, made))
 
@@ -69,7 +80,7 @@ def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> lis
 
 def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Join.schema`."""
-    refuse_spark(left, right)
+    refuse_spark(left, right, f"it has no schema in this process; {IN_SPARK}, which has the schema")
     return pa.schema(bound(join, schema_of(left, "left"), schema_of(right, "right")).output_schema)
 
 
@@ -95,22 +106,86 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     )
 
 
-def refuse_spark(left: Any, right: Any) -> None:
+def refuse_spark(left: Any, right: Any, instead: str = BOTH) -> None:
     """Refuse DataFrames of Spark, which this process does not hold."""
     for argument, data in (("left", left), ("right", right)):
         if is_spark(data):
-            raise InvalidType(
-                f"{argument}: a Spark DataFrame is given; a join runs in one process. Collect what fits "
-                f"there with {argument}.toArrow(), or have Spark call it for each key: left.groupBy(keys)"
-                ".cogroup(right.groupBy(keys)).applyInPandas(lambda a, b: join.run(a, b), schema)"
-            )
+            raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
+
+
+def explain(join: Join, left: Any = None, *, right: Any = None) -> str:
+    """Describe how `join` is evaluated; see `windowkit.Join.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> join = wk.join(
+    ...     by={"src": "dst"},
+    ...     left_time="sent",
+    ...     right_time="seen",
+    ...     within=("2 minutes", "0 seconds"),
+    ...     how="left",
+    ... )
+    >>> print(join.explain())
+    join by src = dst over sent and seen: within (2 minutes, 0 seconds), left
+    partners: right rows from 2 minutes before the time of a left row to that time, with both ends
+    result: pairs of partners, and left rows without a partner
+    tables
+      rows of both sides are stored, and sorted by key and time unless each key's rows are in order
+      a sweep over both finds the partners of each row
+    streams
+      left rows are stored until the right side is complete beyond their time
+      right rows are stored until the left side is complete beyond 2 minutes after their time
+    """
+    lines = [
+        *described(join),
+        "tables",
+        "  rows of both sides are stored, and sorted by key and time unless each key's rows are in order",
+        "  a sweep over both finds the partners of each row",
+        "streams",
+        *stored(join),
+    ]
+    if left is not None:
+        lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(join, left, right))]
+    return "\n".join(lines)
+
+
+def described(join: Join) -> list[str]:
+    """Return the lines of `explain` that do not depend on where it is evaluated."""
+    where = "that are in one window with a left row, once for each such window"
+    if join.within is not None:
+        before, after = join.within
+        first = f"{before} before the time of a left row" if units(before) else "the time of a left row"
+        last = f"{after} after it" if units(after) else "that time"
+        ends = {"both": "both ends", "left": "the first end only", "right": "the last end only"}
+        where = f"from {first} to {last}, with {ends.get(join.closed, 'neither end')}"
+    return [f"join {join}", f"partners: right rows {where}", f"result: {KINDS[join.how]}"]
+
+
+def stored(join: Join) -> list[str]:
+    """Describe how long operators store rows."""
+    if join.within is None:
+        return ["  rows are stored until the other side is complete beyond the end of their last window"]
+    before, after = (f"{each} after their time" if units(each) else "their time" for each in join.within)
+    return [
+        f"  left rows are stored until the right side is complete beyond {after}",
+        f"  right rows are stored until the left side is complete beyond {before}",
+    ]
 
 
 register(
     Engine(
         takes=lambda _: True,
-        calls={"join": run, "join_batches": batches, "join_schema": schema},
+        calls={"join": run},
         options=("right", "threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"join_batches": batches, "join_schema": schema, "explain_join": explain},
+        options=("right", "threads", "validate"),
         otherwise=OTHERWISE,
     )
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from windowkit._columns import is_spark
+from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidValue
+from windowkit.join import Join
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 
-__all__ = ["at", "explain", "explain_roll", "explain_stream", "roll", "run", "stream"]
+__all__ = ["at", "distinct", "explain", "explain_distinct", "explain_join", "explain_roll", "explain_stream"]
+__all__ += ["join", "roll", "run", "stream"]
 
 
 def run(query: Query, data: Any, **options: Any) -> Any:
@@ -54,6 +57,34 @@ def explain_roll(rolling: Rolling, data: Any) -> str:
     return spark.explain_roll(data, rolling)
 
 
+def join(join: Join, data: Any, *, right: Any, **options: Any) -> Any:
+    """Evaluate `join` in Spark; see `windowkit.spark.join`."""
+    from windowkit import spark
+
+    return spark.join(data, right, join, **options)
+
+
+def explain_join(join: Join, data: Any, *, right: Any) -> str:
+    """Describe how Spark evaluates `join`; see `windowkit.spark.explain_join`."""
+    from windowkit import spark
+
+    return spark.explain_join(data, right, join)
+
+
+def distinct(distinct: Distinct, data: Any, **options: Any) -> Any:
+    """Evaluate `distinct` in Spark; see `windowkit.spark.distinct`."""
+    from windowkit import spark
+
+    return spark.distinct(data, distinct, **options)
+
+
+def explain_distinct(distinct: Distinct, data: Any) -> str:
+    """Describe how Spark evaluates `distinct`; see `windowkit.spark.explain_distinct`."""
+    from windowkit import spark
+
+    return spark.explain_distinct(data, distinct)
+
+
 def stream(query: Query, data: Any, **options: Any) -> Any:
     """Evaluate `query` over a stream in Spark; see `windowkit.spark.stream`."""
     from windowkit import spark
@@ -74,6 +105,22 @@ register(
         calls={"roll": roll, "explain_rolling": explain_roll},
         options=("split", "metrics"),
         otherwise="with a Spark DataFrame; Spark has its own tasks",
+    )
+)
+register(
+    Engine(
+        takes=is_spark,
+        calls={"distinct": distinct, "explain_distinct": explain_distinct},
+        options=("metrics",),
+        otherwise="with a Spark DataFrame; Spark has its own tasks",
+    )
+)
+register(
+    Engine(
+        takes=is_spark,
+        calls={"join": join, "explain_join": explain_join},
+        options=("right", "metrics"),
+        otherwise="with Spark DataFrames; Spark has its own tasks",
     )
 )
 register(

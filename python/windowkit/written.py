@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from windowkit.aggregation import Aggregate, Framed
 from windowkit.aggregation import parse as aggregate_of
 from windowkit.checks import suggested, text, wrong_type
-from windowkit.durations import plain, rows
+from windowkit.durations import Measure, plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
@@ -22,7 +22,8 @@ from windowkit.triggers import Trigger
 from windowkit.windows import Window
 from windowkit.windows import parse as window_of
 
-__all__ = ["read", "read_rolling", "write", "write_rolling"]
+__all__ = ["read", "read_distinct", "read_join", "read_rolling"]
+__all__ += ["write", "write_distinct", "write_join", "write_rolling"]
 
 VERSION: Final = 1
 """Of the forms. A later one reads all earlier ones."""
@@ -32,6 +33,9 @@ OPTIONAL: Final = ("emit", "window_columns", "weight")
 POLICY: Final = ("early", "refinement")
 WAITS: Final = ("at_most", "later")
 ROLLING: Final = ("by", "time", "rolling")
+JOIN: Final = ("by", "left_time", "right_time", "within", "windows", "how", "closed", "suffix")
+CHOICE: Final = ("left_columns", "right_columns")
+DISTINCT: Final = ("by", "time", "within")
 PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
 LEAVES: Final[Mapping[str, Callable[..., Trigger]]] = {"rows": rows, "every": every, "on": on, "at": at}
 COMBINED: Final[Mapping[str, Callable[[Trigger, Trigger], Trigger]]] = {
@@ -100,6 +104,52 @@ def read_rolling(form: Mapping[str, Any]) -> dict[str, Any]:
     form = mapping("form", form, ("version", *ROLLING))
     parts = listed("rolling", form["rolling"], "mappings")
     return {"by": form["by"], "time": form["time"], "aggs": list(map(framed_of, parts))}
+
+
+def write_join(
+    *,
+    by: Mapping[str, str],
+    within: tuple[Measure, Measure] | None,
+    windows: Window | None,
+    left_columns: Sequence[str] | None,
+    right_columns: Sequence[str] | None,
+    **others: str | None,
+) -> dict[str, Any]:
+    """Return a join as a dict; see `windowkit.Join.to_dict`."""
+    refuse_code("windows", [] if windows is None or not windows.is_user_defined else [windows], "join")
+    given = {
+        **others,
+        "by": dict(by),
+        "within": None if within is None else list(map(plain, within)),
+        "windows": None if windows is None else str(windows),
+        "left_columns": None if left_columns is None else list(left_columns),
+        "right_columns": None if right_columns is None else list(right_columns),
+    }
+    return {"version": VERSION, **{name: given[name] for name in (*JOIN, *CHOICE)}}
+
+
+def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `windowkit.join` that `write_join` wrote."""
+    check_version(form)
+    form = mapping("form", form, ("version", *JOIN, *CHOICE))
+    within, windows = form["within"], form["windows"]
+    return {
+        **{name: form[name] for name in (*JOIN, *CHOICE)},
+        "within": tuple(within) if isinstance(within, list) else within,
+        "windows": None if windows is None else window_of(text("windows", windows, STRING)),
+    }
+
+
+def write_distinct(by: Sequence[str], time: str, within: Measure) -> dict[str, Any]:
+    """Return what removes duplicates as a dict; see `windowkit.Distinct.to_dict`."""
+    return {"version": VERSION, "by": list(by), "time": time, "within": plain(within)}
+
+
+def read_distinct(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `windowkit.distinct` that `write_distinct` wrote."""
+    check_version(form)
+    form = mapping("form", form, ("version", *DISTINCT))
+    return {name: form[name] for name in DISTINCT}
 
 
 def form_of(framed: Framed) -> dict[str, Any]:

@@ -11,7 +11,17 @@ from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference
 from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
-from windowkit.spark.routes import aggregate, as_of, explain, explain_roll, roll
+from windowkit.spark.routes import (
+    aggregate,
+    as_of,
+    distinct,
+    explain,
+    explain_distinct,
+    explain_join,
+    explain_roll,
+    join,
+    roll,
+)
 from windowkit.spark.shipping import Metrics
 from windowkit.spark.streams import explain as explain_stream
 from windowkit.spark.streams import stream
@@ -22,10 +32,14 @@ __all__ = [
     "Partitioning",
     "aggregate",
     "as_of",
+    "distinct",
     "explain",
+    "explain_distinct",
+    "explain_join",
     "explain_roll",
     "explain_scan",
     "explain_stream",
+    "join",
     "options",
     "partition_id",
     "partitioning",

@@ -2,6 +2,8 @@
 
 from windowkit.spark.routes import packed, rolling, stages
 from windowkit.spark.routes.as_of import as_of
+from windowkit.spark.routes.duplicates import distinct, explain_distinct
+from windowkit.spark.routes.joins import explain_join, join
 from windowkit.spark.routes.planner import aggregate, described, explain
 from windowkit.spark.routes.rolling import explain_roll, roll
 from windowkit.spark.routes.rule import Expected, expected
@@ -14,10 +16,14 @@ __all__ = [
     "aggregate",
     "as_of",
     "described",
+    "distinct",
     "expected",
+    "explain_distinct",
+    "explain_join",
     "explain",
     "explain_roll",
     "finished",
+    "join",
     "packed",
     "roll",
     "rolling",

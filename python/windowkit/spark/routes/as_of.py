@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.functions import col, lit
 
 from windowkit import local_rolling
 from windowkit._columns import is_spark
@@ -22,19 +21,15 @@ from windowkit.errors import InvalidType
 from windowkit.query import Query
 from windowkit.rolling import Rolling, labels_of
 from windowkit.spark.jobs import job
-from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.rolling import in_one_line, query_of, whole, widened
-from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, packing, shipped
+from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["as_of"]
-
-LABELS: Final = 0
-"""The side of labels, which come first: the events of a bucket without labels are not read."""
-EVENTS: Final = 1
 
 
 def as_of(
@@ -93,15 +88,8 @@ def as_of(
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
     what = in_one_line(rolling)
-    sides = [
-        side.mapInArrow(shipped(packed.pack(checked, never=True), what), packed.CHUNKS).withColumn(
-            "side", lit(number)
-        )
-        for number, side, checked in ((LABELS, rows, asking), (EVENTS, own.rows, own))
-    ]
-    chunks = observed_chunks(metrics, sides[0].unionAll(sides[1]))
-    placed = chunks.repartition(col("bucket")) if keys else chunks.repartition(1)
-    in_turn = placed.sortWithinPartitions("bucket", "side").select("bucket", "chunk", "side")
+    sides = [(rows, packed.pack(asking, never=True)), (own.rows, packed.pack(own, never=True))]
+    in_turn = buckets.united(sides, what, metrics, spread=bool(keys))
     task = AsOf(rolling, own.query, own.schema, asking.query, asking.schema)
     result = in_turn.mapInArrow(shipped(task, what), widened(labels, own))
     answers = (each.name for each in rolling.aggs)
@@ -129,32 +117,13 @@ class AsOf:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the labels of a partition of chunks, whose buckets come one after the other, with results."""
-        plans = {
-            LABELS: packing.fingerprint(self.labels, self.label_schema),
-            EVENTS: packing.fingerprint(self.events, self.event_schema),
-        }
-        rows: dict[int, list[pa.RecordBatch]] = {LABELS: [], EVENTS: []}
-        last, size, is_asked = None, 0, False
-        for batch in batches:
-            sides = batch.column(2).to_pylist()
-            for (bucket, chunk), side in zip(stages.chunks(batch.select([0, 1])), sides, strict=True):
-                if bucket != last:
-                    is_asked = False
-                    if size >= self.limits.joined:
-                        yield from self.answered(rows)
-                        rows, size = {LABELS: [], EVENTS: []}, 0
-                last = bucket
-                is_asked |= side == LABELS
-                if is_asked:
-                    _, part = packing.unpack(chunk, plans[side], bucket)
-                    rows[side].append(part)
-                    size += part.nbytes
-        yield from self.answered(rows)
+        # Labels come first: the events of a bucket without labels are not read.
+        sides = [(self.labels, self.label_schema), (self.events, self.event_schema)]
+        for labels, events in buckets.gathered(batches, sides, self.limits, is_led=True):
+            yield from self.answered(labels, events)
 
-    def answered(self, rows: dict[int, list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    def answered(self, labels: pa.Table, events: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield labels, all those of some keys, with their results."""
-        events = pa.Table.from_batches(rows[EVENTS], self.event_schema)
-        labels = pa.Table.from_batches(rows[LABELS], self.label_schema)
         asking = (self.label_schema, list(self.labels.by), self.labels.time)
         planned = local_rolling.bound(self.rolling, self.event_schema, asking)
         yield from local_rolling.results(planned, events, 1, labels).to_batches()

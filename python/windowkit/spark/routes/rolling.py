@@ -22,8 +22,8 @@ from windowkit.errors import InvalidType
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 from windowkit.spark.jobs import Job, arrow_type, identifier, job, output_schema
-from windowkit.spark.routes import packed, pieces, stages
-from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, packing, shipped
+from windowkit.spark.routes import buckets, packed, pieces, stages
+from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 from windowkit.windows import global_window
 
 if TYPE_CHECKING:
@@ -131,14 +131,14 @@ def query_of(rolling: Rolling) -> Query:
     return Query(rolling.by, rolling.time, (global_window(),), aggs)
 
 
-def whole(checked: Job) -> tuple[DataFrame, Job]:
+def whole(checked: Job, argument: str = "rolling") -> tuple[DataFrame, Job]:
     """Return the rows of a job with all their columns under internal names, and a job over them."""
     df = checked.frame
     # Under the names that the query uses: Spark may find columns in any case.
     read = {position: name for name, position in checked.positions.items()}
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     fields = [
-        (read.get(at, field.name), arrow_type(field.name, field.dataType, "rolling", zone))
+        (read.get(at, field.name), arrow_type(field.name, field.dataType, argument, zone))
         for at, field in enumerate(df.schema.fields)
     ]
     schema = pa.schema([pa.field(name, kind) for name, kind in fields])
@@ -202,22 +202,11 @@ class Roll:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition of chunks, whose buckets come one after the other, with results."""
-        expected = packing.fingerprint(self.query, self.schema)
-        rows: list[pa.RecordBatch] = []
-        last, size = None, 0
-        for bucket, chunk in chain.from_iterable(map(stages.chunks, batches)):
-            if bucket != last and size >= self.limits.joined:
-                yield from self.answered(rows)
-                rows, size = [], 0
-            last = bucket
-            _, batch = packing.unpack(chunk, expected, bucket)
-            rows.append(batch)
-            size += batch.nbytes
-        yield from self.answered(rows)
+        for (table,) in buckets.gathered(batches, [(self.query, self.schema)], self.limits):
+            yield from self.answered(table)
 
-    def answered(self, rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def answered(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield these rows, all those of some keys, with their results."""
-        table = pa.Table.from_batches(rows, self.schema)
         planned = local_rolling.bound(self.rolling, self.schema)
         result = local_rolling.results(planned, table, 1)
         if self.cut:

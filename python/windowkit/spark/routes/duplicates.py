@@ -1,0 +1,134 @@
+"""Duplicates in Spark: rows cross the shuffle packed, by bucket of keys, and the first ones come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from windowkit import local_distinct
+from windowkit.aggregates import count
+from windowkit.checks import a_type
+from windowkit.distinct import Distinct
+from windowkit.errors import InvalidType
+from windowkit.query import Query
+from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.routes import buckets, packed, stages
+from windowkit.spark.routes.rolling import whole
+from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
+from windowkit.windows import global_window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["distinct", "explain_distinct"]
+
+
+def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = None) -> DataFrame:
+    """Leave the first of equal rows that are close in time, lazily: ``distinct.run(df)`` calls it.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A batch DataFrame, classic or Connect. Columns are found by name as by `windowkit.spark.aggregate`.
+    distinct : Distinct
+        Of timestamps, with or without zone, dates, integers or intervals of days and time.
+    metrics : Metrics, optional
+        Counts rows and packed bytes while the result is computed.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `df` that are no duplicates, in no order, with all their columns. Rows at one time have no
+        order in Spark either: any one of equal rows of one time is left.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        `distinct` does not fit `df`, `df` is streaming, or it has a column of a type that Spark does not
+        exchange with Arrow. No Spark job has started then.
+
+    Notes
+    -----
+    All rows of a key are in one task, and those of a bucket of keys in its memory. A row crosses from Spark
+    to Python once, and those that are left cross back.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.spark.distinct(df, wk.distinct("device", time="ts", within="1 minute"))
+    DataFrame[device: string, ts: timestamp, v: double]
+    """
+    rows, checked = prepared(df, distinct, metrics)
+    what = f"distinct {distinct}"
+    chunks = rows.mapInArrow(shipped(packed.pack(checked, never=True), what), packed.CHUNKS)
+    in_turn = packed.in_turn(observed_chunks(metrics, chunks), distinct.by)
+    own = df.schema.fields
+    internal = [
+        spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
+        for at, field in enumerate(own)
+    ]
+    task = Firsts(distinct, checked.query, checked.schema)
+    result = in_turn.mapInArrow(shipped(task, what), spark.StructType(internal))
+    return observed_count(metrics, "rows out", result.toDF(*df.columns))
+
+
+def prepared(df: DataFrame, distinct: Distinct, metrics: Metrics | None = None) -> tuple[DataFrame, Job]:
+    """Check `distinct` against a DataFrame, and return its rows under internal names; starts no Spark job."""
+    if not isinstance(distinct, Distinct):
+        raise InvalidType(
+            f"distinct: {a_type(distinct)} is given; it is what windowkit.distinct(...) returns"
+        )
+    query = Query(distinct.by, distinct.time, (global_window(),), (count(),))
+    rows, checked = whole(job(df, query, metrics), "distinct")
+    local_distinct.bound(distinct, checked.schema)
+    return rows, checked
+
+
+@dataclass(frozen=True)
+class Firsts:
+    """Leaves the rows of packed ones that are no duplicates, one bucket after the other.
+
+    Parameters
+    ----------
+    distinct : Distinct
+    query : Query
+        By which `stages.Pack` packed the rows.
+    schema : pyarrow.Schema
+        Of the rows.
+    """
+
+    distinct: Distinct
+    query: Query
+    schema: pa.Schema
+    limits: stages.Limits = stages.LIMITS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what is left of a partition of chunks, whose buckets come one after the other."""
+        planned = local_distinct.bound(self.distinct, self.schema)
+        for (table,) in buckets.gathered(batches, [(self.query, self.schema)], self.limits):
+            rows = local_distinct.is_first(self.distinct, planned.within, table, 1)
+            yield from local_distinct.kept(planned, table, rows)
+
+
+def explain_distinct(df: DataFrame, distinct: Distinct) -> str:
+    """Describe how `distinct` is evaluated in Spark: what is stored, and what runs where.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `windowkit.spark.distinct`.
+    """
+    _, checked = prepared(df, distinct)
+    of = ", ".join(map(identifier, df.columns))
+    return "\n".join(
+        [
+            *local_distinct.described(distinct),
+            f"stage 1, inside one mapInArrow: rows of {of} are packed",
+            *packed.moved(checked, "rows in order of time, of which duplicates are dropped"),
+            *(["  all rows of a key are in one task"] if distinct.by else []),
+        ]
+    )

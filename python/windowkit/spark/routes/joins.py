@@ -1,0 +1,328 @@
+"""Joins in Spark: rows of both sides cross the shuffle packed, by bucket of keys, then one `mapInArrow`.
+
+Each side is packed as `rolling` packs rows, with the columns that the result has. Keys of both sides have the
+same types, and so they are in the same buckets; stage 2 joins one bucket after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.functions import col
+
+from windowkit import local_join
+from windowkit._columns import is_spark
+from windowkit.aggregates import count
+from windowkit.checks import a_type, suggested
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.join import Join
+from windowkit.query import Query
+from windowkit.spark.jobs import Job, arrow_type, columns_at, identifier, job, position_of
+from windowkit.spark.routes import buckets, packed, stages
+from windowkit.spark.routes.rolling import whole
+from windowkit.spark.shipping import Metrics, observed_count, shipped
+from windowkit.windows import global_window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["explain_join", "join"]
+
+KEPT: Final = {"left": ("left",), "right": ("right",), "full": ("left", "right"), "anti": ("left",)}
+"""The sides of which rows without a partner are in the result."""
+
+
+def join(left: DataFrame, right: DataFrame, join: Join, *, metrics: Metrics | None = None) -> DataFrame:
+    """Join two DataFrames by keys and times, lazily: ``join.run(left, right)`` calls it.
+
+    Parameters
+    ----------
+    left, right : DataFrame
+        Batch DataFrames of one session, classic or Connect. Columns are found by name as by
+        `windowkit.spark.aggregate`.
+    join : Join
+        Of timestamps, with or without zone, dates, integers or intervals of days and time.
+    metrics : Metrics, optional
+        Counts rows and packed bytes while the result is computed.
+
+    Returns
+    -------
+    DataFrame
+        The rows of `windowkit.Join.run`, in no order, with its columns. A column of the right side gets the
+        suffix also if its name differs from one of the left in case alone, unless Spark minds case.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The join does not fit the DataFrames: see `windowkit.Join.schema`. Or one is streaming, or has a
+        column of a type that Spark does not exchange with Arrow. No Spark job has started then.
+
+    Notes
+    -----
+    All rows of a key are in one task, and those of a bucket of keys in its memory. A row crosses from Spark
+    to Python once; one that has no key or no time, and is not in the result, does not.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> nearby = wk.join(by="device", left_time="ts", right_time="ts", within="1 minute", how="left")
+    >>> wk.spark.join(df, df, nearby)
+    DataFrame[device: string, ts: timestamp, v: double, ts_right: timestamp, v_right: double]
+    """
+    sides = prepared(left, right, join)
+    task = Joined(sides.join, tuple((each.query, each.schema) for each in sides.jobs), sides.leads)
+    what = in_one_line(sides.join)
+    of_keys = [
+        (rows, packed.pack(each, never=True)) for rows, each in zip(sides.rows, sides.jobs, strict=True)
+    ]
+    ordered = of_keys[sides.leads :] + of_keys[: sides.leads]
+    in_turn = buckets.united(ordered, what, metrics, spread=bool(sides.join.left_by))
+    numbered = [
+        spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
+        for at, field in enumerate(sides.fields)
+    ]
+    result = in_turn.mapInArrow(shipped(task, what), spark.StructType(numbered))
+    return observed_count(metrics, "rows out", result.toDF(*(field.name for field in sides.fields)))
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A join that fits two DataFrames.
+
+    Parameters
+    ----------
+    join : Join
+        With the names that columns have in the DataFrames.
+    rows : list of DataFrame
+        Left and right, with the columns that are read: c0, c1, ...
+    jobs : list of Job
+        Over these, left and right.
+    fields : list of StructField
+        Of the result.
+    """
+
+    join: Join
+    rows: list[DataFrame]
+    jobs: list[Job]
+    fields: list[spark.StructField]
+
+    @property
+    def leads(self) -> int:
+        """Which side a bucket must have for its rows to be read, 0 for the left one; it comes first."""
+        return int(self.join.how == "right")
+
+
+def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
+    """Check a join against two DataFrames; starts no Spark job."""
+    if not isinstance(join, Join):
+        raise InvalidType(f"join: {a_type(join)} is given; it is what windowkit.join(...) returns")
+    frames = {"left": left, "right": right}
+    for side, frame in frames.items():
+        if not is_spark(frame):
+            raise InvalidType(
+                f"{side}: {a_type(frame)} is given; left and right both are Spark DataFrames, or neither is"
+            )
+        if frame.isStreaming:
+            raise InvalidValue(
+                f"{side}: a streaming DataFrame is given; a join takes batch DataFrames, for instance those "
+                "of foreachBatch, and windowkit.Join.operator joins streams in one process"
+            )
+    join = found(join, left, right)
+    read = [(left, join.left_by, join.left_time, join.left_columns)]
+    read += [(right, join.right_by, join.right_time, () if lacks_right(join) else join.right_columns)]
+    chosen = alike([columns(*side) for side in read], join)
+    rows, jobs = [], []
+    for side, frame, (_, by, time, _) in zip(frames, chosen, read, strict=True):
+        these, checked = whole(job(frame, Query(by, time, (global_window(),), (count(),))), "join")
+        if side not in KEPT.get(join.how, ()):
+            # They have no partners.
+            needed = dict.fromkeys([*by, time])
+            these = these.where(" and ".join(f"c{checked.positions[name]} is not null" for name in needed))
+        rows.append(these)
+        jobs.append(checked)
+    return Sides(join, rows, jobs, fields(join, jobs))
+
+
+def found(join: Join, left: DataFrame, right: DataFrame) -> Join:
+    """Return a join with the names of columns that DataFrames have, which Spark finds in any case."""
+
+    def own(argument: str, frame: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+        there, result = frame.columns, []
+        for name in names:
+            at = position_of(name, there, frame, argument)
+            if at is None:
+                raise UnknownColumn(
+                    f"{argument}: no column {name!r}; there are {', '.join(there)}{suggested(name, there)}"
+                )
+            result.append(there[at])
+        return tuple(result)
+
+    of_left, of_right = join.left_columns, join.right_columns
+    return replace(
+        join,
+        left_by=own("by, of the left side", left, join.left_by),
+        right_by=own("by, of the right side", right, join.right_by),
+        left_time=own("left_time", left, [join.left_time])[0],
+        right_time=own("right_time", right, [join.right_time])[0],
+        left_columns=None if of_left is None else own("left_columns", left, of_left),
+        right_columns=None if of_right is None else own("right_columns", right, of_right),
+    )
+
+
+def lacks_right(join: Join) -> bool:
+    """Whether the result has no columns of the right side."""
+    return join.how in ("semi", "anti")
+
+
+def columns(frame: DataFrame, by: Sequence[str], time: str, read: Sequence[str] | None) -> DataFrame:
+    """Return the columns of a side that are read."""
+    if read is None:
+        return frame
+    names = list(dict.fromkeys([*by, time, *read]))
+    return columns_at(frame, list(map(frame.columns.index, names))).toDF(*names)
+
+
+def alike(frames: list[DataFrame], join: Join) -> list[DataFrame]:
+    """Return the sides, with key columns of one type where they differ in what may be null within them."""
+    kinds = [{field.name: field.dataType for field in frame.schema.fields} for frame in frames]
+    casts: list[dict[str, spark.DataType]] = [{}, {}]
+    for pair in zip(join.left_by, join.right_by, strict=True):
+        own, other = (of.get(name) for of, name in zip(kinds, pair, strict=True))
+        if own is None or other is None or own == other or nullable(own) != nullable(other):
+            continue
+        for cast, name in zip(casts, pair, strict=True):
+            cast[name] = nullable(own)
+    result = []
+    for frame, cast in zip(frames, casts, strict=True):
+        if cast:
+            names = frame.columns
+            numbered = frame.toDF(*(f"i{at}" for at in range(len(names))))
+            values = [(name, col(f"i{at}")) for at, name in enumerate(names)]
+            typed = [value.cast(cast[name]) if name in cast else value for name, value in values]
+            frame = numbered.select(*typed).toDF(*names)
+        result.append(frame)
+    return result
+
+
+def nullable(kind: spark.DataType) -> spark.DataType:
+    """Return a type whose parts may be null."""
+    if isinstance(kind, spark.ArrayType):
+        return spark.ArrayType(nullable(kind.elementType), True)
+    if isinstance(kind, spark.StructType):
+        return spark.StructType(
+            [spark.StructField(field.name, nullable(field.dataType), True) for field in kind.fields]
+        )
+    return kind
+
+
+def fields(join: Join, jobs: Sequence[Job]) -> list[spark.StructField]:
+    """Return the columns of the result, whose types and nulls are those of Spark's own joins.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        The join does not fit its sides.
+    """
+    schemas = []
+    for each in jobs:
+        of_frame = each.frame.schema.fields
+        kinds = zip(each.schema, of_frame, strict=True)
+        schemas.append(pa.schema([own.with_nullable(field.nullable) for own, field in kinds]))
+    planned = local_join.bound(join, *schemas)
+    result: list[spark.StructField] = []
+    minds_case = jobs[0].frame.sparkSession.conf.get("spark.sql.caseSensitive") != "false"
+    for field, origin in zip(pa.schema(planned.output_schema), planned.origins, strict=True):
+        name = field.name
+        if origin is None:
+            result.append(spark.StructField(name, extents(field.type, jobs[0]), field.nullable))
+            continue
+        is_left, source = origin
+        checked = jobs[0] if is_left else jobs[1]
+        own = checked.frame.schema.fields[checked.schema.names.index(source)]
+        taken = {each.name.lower() for each in result}
+        if not minds_case and not is_left and name.lower() in taken:
+            if name == source:
+                name += join.suffix
+            if name.lower() in taken:
+                raise InvalidValue(
+                    f"suffix: the result would have two columns {name!r}, as Spark does not mind case; give "
+                    "another suffix, or choose columns by left_columns and right_columns"
+                )
+        result.append(spark.StructField(name, own.dataType, field.nullable, own.metadata))
+    return result
+
+
+def extents(kind: pa.DataType, checked: Job) -> spark.StructType:
+    """Return the type of a column of windows."""
+    time = checked.type_of(checked.query.time)
+    zone = checked.frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    return spark.StructType(
+        [
+            spark.StructField(
+                each.name,
+                time if arrow_type("window", time, zone=zone) == each.type else spark.LongType(),
+                each.nullable,
+            )
+            for each in kind
+        ]
+    )
+
+
+def in_one_line(join: Join) -> str:
+    """Return it in one line, for errors of tasks."""
+    return f"join {join}"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Joins packed rows, one bucket after the other.
+
+    Parameters
+    ----------
+    join : Join
+    sides : tuple of (Query, Schema)
+        Left and right, by which `stages.Pack` packed them.
+    leads : int
+        Which of them comes first, 0 for the left one; but for full joins, buckets without rows of it are not
+        read.
+    """
+
+    join: Join
+    sides: tuple[tuple[Query, pa.Schema], ...]
+    leads: int
+    limits: stages.Limits = stages.LIMITS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the result for a partition of chunks, whose buckets come one after the other."""
+        planned = local_join.bound(self.join, *(schema for _, schema in self.sides))
+        ordered = self.sides[self.leads :] + self.sides[: self.leads]
+        is_led = self.join.how != "full"
+        for tables in buckets.gathered(batches, ordered, self.limits, is_led=is_led):
+            left, right = tables[self.leads :] + tables[: self.leads]
+            yield from map(pa.record_batch, planned.run(left, right, 1))
+
+
+def explain_join(left: DataFrame, right: DataFrame, join: Join) -> str:
+    """Describe how `join` is evaluated in Spark: what is stored, and what runs where.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `windowkit.spark.join`.
+    """
+    sides = prepared(left, right, join)
+    lines = local_join.described(sides.join)
+    for side, checked in zip(("left", "right"), sides.jobs, strict=True):
+        of = ", ".join(map(identifier, checked.frame.columns))
+        less = "" if side in KEPT.get(sides.join.how, ()) else ", but for those without a key or a time"
+        lines.append(f"stage 1 of the {side} side, inside one mapInArrow: rows of {of} are packed{less}")
+    lines += packed.moved(sides.jobs[0], "rows of both sides in order of time, and their partners")
+    if sides.join.left_by:
+        lines.append("  all rows of a key are in one task")
+    lines.append("output")
+    lines += [f"  {field.name}: {field.dataType.simpleString()}" for field in sides.fields]
+    return "\n".join(lines)
