@@ -82,9 +82,12 @@ def from_elsewhere(data: Any, validate: bool | None) -> bool:
     )
 
 
-def foreign_column(argument: str, data: Any, validate: bool) -> Any:
-    """Return something with the Arrow interface of a column, checked: with `validate`, as pyarrow's."""
+def foreign_column(argument: str, data: Any, validate: bool) -> pa.Array | pa.ChunkedArray:
+    """Return a column as pyarrow's, which looks at lengths that the native core would trust; with `validate`, at all."""
     full = boolean("validate", validate)
-    if full and not isinstance(data, pa.Array | pa.ChunkedArray):
-        data = pa.array(data) if hasattr(data, "__arrow_c_array__") else pa.chunked_array(data)
-    return checked(argument, data, full) if isinstance(data, pa.Array | pa.ChunkedArray) else data
+    if not isinstance(data, pa.Array | pa.ChunkedArray):
+        try:
+            data = pa.array(data) if hasattr(data, "__arrow_c_array__") else pa.chunked_array(data)
+        except pa.ArrowInvalid as error:
+            raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from error
+    return checked(argument, data, full)

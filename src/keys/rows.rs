@@ -25,13 +25,19 @@ pub(super) struct RowKeys {
 
 impl RowKeys {
     pub(super) fn new(types: Vec<DataType>) -> Result<Self> {
+        use DataType::{FixedSizeBinary, FixedSizeList};
         let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
         let is_refused = |(kind, field): &(&DataType, &SortField)| {
-            holds_map(kind) || !RowConverter::supports_fields(std::slice::from_ref(field))
+            let has_no_width = |kind: &DataType| matches!(kind, FixedSizeBinary(0) | FixedSizeList(_, 0));
+            // Arrays of types without width do not know how long they are.
+            holds_map(kind)
+                || holds(kind, has_no_width)
+                || !RowConverter::supports_fields(std::slice::from_ref(field))
         };
         if let Some((kind, _)) = types.iter().zip(&fields).find(is_refused) {
             return Err(Error::InvalidType(format!(
-                "by: a column of type {kind} cannot be a key; allowed are all types but maps, also within others"
+                "by: a column of type {kind} cannot be a key; allowed are all types but maps and types of \
+                 width 0, also within others"
             )));
         }
         let converter = RowConverter::new(fields)?;

@@ -46,6 +46,11 @@ impl Wids {
         self.window.ids().ok_or_else(|| Error::Internal(format!("{} has no ids", self.name)))
     }
 
+    /// What the windows are called.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What its times are.
     pub(super) fn measure(&self) -> &Measure {
         &self.measure

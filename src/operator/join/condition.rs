@@ -14,6 +14,9 @@ use crate::operator::window_spec::{Length, WindowSpec};
 use crate::window::Measure;
 use crate::{Error, Result};
 
+/// Places that the rows of one batch may have: some gigabytes where they are stored.
+const MOST: i128 = 100_000_000;
+
 /// Which rows are partners, as a join states it.
 #[derive(Clone)]
 pub enum ConditionSpec {
@@ -96,12 +99,26 @@ impl Condition {
     /// Which rows of a column of times have places.
     ///
     /// # Errors
-    /// As [`Condition::met`].
+    /// As [`Condition::met`]; `InvalidValue` if the rows have more than [`MOST`] places.
     pub(super) fn placed(&self, times: &[i64], nulls: Option<&NullBuffer>) -> Result<Option<NullBuffer>> {
-        match self {
-            Condition::Band { .. } => Ok(nulls.cloned()),
-            Condition::Windows(wids) => Ok(wids.ranges(times, nulls)?.nulls),
+        let wids = match self {
+            Condition::Band { .. } => return Ok(nulls.cloned()),
+            Condition::Windows(wids) => wids,
+        };
+        let ranges = wids.ranges(times, nulls)?;
+        // Without a range, a row has no place or one, which does not matter here.
+        let lengths =
+            ranges.from.iter().zip(&ranges.to).map(|(from, to)| i128::from(*to) - i128::from(*from) + 1);
+        let total: i128 = lengths.sum();
+        if total > MOST {
+            return Err(Error::InvalidValue(format!(
+                "windows: {} rows are in {total} windows of {}, and a row is joined in each of its windows; allowed are \
+                 {MOST}. Let windows begin less often, or join by within=...",
+                times.len(),
+                wids.name()
+            )));
         }
+        Ok(ranges.nulls)
     }
 
     /// The windows, if rows are partners by these.
