@@ -185,10 +185,10 @@ def page(output: object, facts: Record, records: list[Record]) -> str:
         "",
         pages.header("keys", "order of rows", "results", *columns.heads, left=2),
     ]
-    for record in records:
-        lines.append(
-            pages.row(f"{record['keys']:,}", record["order"], f"{record['results']:,}", *columns.of(record))
-        )
+    lines += [
+        pages.row(f"{record['keys']:,}", record["order"], f"{record['results']:,}", *columns.of(record))
+        for record in records
+    ]
     return "\n".join(lines) + "\n"
 
 

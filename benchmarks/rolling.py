@@ -199,8 +199,10 @@ def page(output: object, facts: Record, records: list[Record]) -> str:
         "",
         pages.header("asked", "keys", "order of rows", *columns.heads, left=3),
     ]
-    for record in records:
-        lines.append(pages.row(record["asked"], f"{record['keys']:,}", record["order"], *columns.of(record)))
+    lines += [
+        pages.row(record["asked"], f"{record['keys']:,}", record["order"], *columns.of(record))
+        for record in records
+    ]
     return "\n".join(lines) + "\n"
 
 
