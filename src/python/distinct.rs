@@ -13,9 +13,9 @@ use super::errors::{Out, PyOut, detached};
 use super::given::{self, Given};
 use super::rolling::{LengthTuple, length};
 use super::stepped::{Stepped, table};
+use crate::Error;
 use crate::interrupt::check;
 use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
-use crate::Error;
 
 /// Which rows are duplicates, bound to a schema.
 #[pyclass(name = "Distinct", module = "windowkit._native", frozen)]
