@@ -56,7 +56,8 @@ HEAD = """
                 if taken < whole / 2:
                     return
             else:
-                taken = whole
+                # Either it never notices, or the first call was slower than others are.
+                taken = whole = min(whole, time.perf_counter() - began)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         raise AssertionError(
