@@ -13,17 +13,16 @@ clock runs, they must agree on fewer rows. They are then timed in turns.
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from statistics import median
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pages
 import pyarrow as pa
+import turns
 from pages import Record
 
 import windowkit as wk
@@ -120,41 +119,8 @@ SIDES: dict[str, Callable[[pa.Table, pa.Table, int], Side]] = {
 }
 
 
-def main() -> None:
-    """Measure, print and write."""
-    options = parsed()
-    if not options.page:
-        records = measured(options)
-        facts = pages.machine(["duckdb", "polars", "pyarrow"])
-        numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
-        pages.keep(options.output, facts | numbers, records)
-    pages.write(options.output, page)
-
-
-def parsed() -> argparse.Namespace:
-    """Return the arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--rows", type=int, default=2_000_000, help="of each side; default: %(default)s")
-    add(
-        "--keys",
-        type=lambda text: [int(each) for each in text.split(",")],
-        default=[1_000, 100_000],
-        help="comma-separated",
-    )
-    add("--only", default="", metavar="TEXT", help="only cells that have this in their names")
-    add("--sides", type=lambda text: text.split(","), default=list(SIDES), help="comma-separated")
-    add("--threads", type=int, default=2, help="of every side; default: %(default)s")
-    add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
-    add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
-    add("--seed", type=int, default=0)
-    pages.add_arguments(parser, "joins")
-    return parser.parse_args()
-
-
 def measured(options: argparse.Namespace) -> list[Record]:
     """Check and measure all cells."""
-    pa.set_cpu_count(options.threads)
     cells = [Cell(keys, order) for keys in options.keys for order in ORDERS]
     cells = [cell for cell in cells if options.only in str(cell)]
     for cell in cells:
@@ -164,25 +130,9 @@ def measured(options: argparse.Namespace) -> list[Record]:
     for cell in cells:
         left, right = tables(cell, options.rows, options.seed)
         sides = {name: SIDES[name](left, right, options.threads) for name in options.sides}
-        seconds: dict[str, list[float]] = {name: [] for name in sides}
-        rows = set()
-        for turn in range(options.repeats + 1):
-            for name, side in sides.items():
-                gc.collect()
-                begin = time.perf_counter()
-                answer = side(cell)
-                took = time.perf_counter() - begin
-                rows.add(answer.num_rows)
-                answer = None
-                # The first turn does not count.
-                if turn > 0:
-                    seconds[name].append(round(took, 4))
-        (count,) = rows
-        records.append({**cell._asdict(), "results": count, "seconds": seconds})
-        print(
-            f"{cell}: " + ", ".join(f"{name} {median(own):.3f} s" for name, own in seconds.items()),
-            flush=True,
-        )
+        asks = {name: partial(side, cell) for name, side in sides.items()}
+        seconds, results = turns.timed(cell, asks, options.repeats)
+        records.append({**cell._asdict(), "results": results, "seconds": seconds})
     return records
 
 
@@ -217,11 +167,9 @@ def check(cell: Cell, options: argparse.Namespace) -> None:
             sys.exit(f"{name} is not {options.sides[0]} in {cell}")
 
 
-def page(output: object, facts: Record, records: Sequence[Record]) -> str:
+def page(output: object, facts: Record, records: list[Record]) -> str:
     """Return the page."""
-    sides = list(records[0]["seconds"])
-    peers = [side for side in sides if side != "windowkit"]
-    heads = [*(f"{side}, s" for side in sides), *(f"{peer} / windowkit" for peer in peers)]
+    columns = turns.Columns(records)
     lines = [
         "# Band joins: windowkit, DuckDB and Polars",
         "",
@@ -235,17 +183,15 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
         "DuckDB is asked by a join in SQL, Polars by `join_where`. Every side gives the columns of both "
         f"tables as Arrow. A time is the median of {facts['repeats']} turns.",
         "",
-        pages.header("keys", "order of rows", "results", *heads, left=2),
+        pages.header("keys", "order of rows", "results", *columns.heads, left=2),
     ]
-    for record in records:
-        times = {side: median(record["seconds"][side]) for side in sides}
-        ratios = [f"{times[peer] / times['windowkit']:.1f}" for peer in peers if "windowkit" in times]
-        shown = [f"{times[side]:.3f}" for side in sides]
-        lines.append(
-            pages.row(f"{record['keys']:,}", record["order"], f"{record['results']:,}", *shown, *ratios)
-        )
+    lines += [
+        pages.row(f"{record['keys']:,}", record["order"], f"{record['results']:,}", *columns.of(record))
+        for record in records
+    ]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    given = turns.arguments(__doc__, "joins", SIDES, rows=2_000_000, keys=[1_000, 100_000], of="of each side")
+    turns.main(given, measured, page)

@@ -13,18 +13,17 @@ clock runs, they must agree on fewer rows. They are then timed in turns.
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from statistics import median
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pages
 import pyarrow as pa
 import pyarrow.compute as pc
+import turns
 from pages import Record
 
 import windowkit as wk
@@ -129,41 +128,8 @@ SIDES: dict[str, Callable[[pa.Table, int], Side]] = {
 }
 
 
-def main() -> None:
-    """Measure, print and write."""
-    options = parsed()
-    if not options.page:
-        records = measured(options)
-        facts = pages.machine(["duckdb", "polars", "pyarrow"])
-        numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
-        pages.keep(options.output, facts | numbers, records)
-    pages.write(options.output, page)
-
-
-def parsed() -> argparse.Namespace:
-    """Return the arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--rows", type=int, default=4_000_000, help="default: %(default)s")
-    add(
-        "--keys",
-        type=lambda text: [int(each) for each in text.split(",")],
-        default=[16, 1024],
-        help="comma-separated",
-    )
-    add("--only", default="", metavar="TEXT", help="only cells that have this in their names")
-    add("--sides", type=lambda text: text.split(","), default=list(SIDES), help="comma-separated")
-    add("--threads", type=int, default=2, help="of every side; default: %(default)s")
-    add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
-    add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
-    add("--seed", type=int, default=0)
-    pages.add_arguments(parser, "rolling")
-    return parser.parse_args()
-
-
 def measured(options: argparse.Namespace) -> list[Record]:
     """Check and measure all cells."""
-    pa.set_cpu_count(options.threads)
     cells = [Cell(asked, keys, order) for keys in options.keys for asked in ASKED for order in ORDERS]
     cells = [cell for cell in cells if options.only in str(cell)]
     for cell in cells:
@@ -176,23 +142,10 @@ def measured(options: argparse.Namespace) -> list[Record]:
     for cell in cells:
         table = rows_of(options.rows, cell.keys, cell.order, options.seed)
         sides = {name: SIDES[name](table, options.threads) for name in options.sides}
-        seconds: dict[str, list[float]] = {name: [] for name in sides}
-        for turn in range(options.repeats + 1):
-            for name, side in sides.items():
-                gc.collect()
-                begin = time.perf_counter()
-                answer = side(cell.asked)
-                took = time.perf_counter() - begin
-                assert answer.num_rows == table.num_rows
-                answer = None
-                # The first turn does not count.
-                if turn > 0:
-                    seconds[name].append(round(took, 4))
+        asks = {name: partial(side, cell.asked) for name, side in sides.items()}
+        seconds, results = turns.timed(cell, asks, options.repeats)
+        assert results == table.num_rows
         records.append({**cell._asdict(), "seconds": seconds})
-        print(
-            f"{cell}: " + ", ".join(f"{name} {median(own):.3f} s" for name, own in seconds.items()),
-            flush=True,
-        )
     return records
 
 
@@ -227,11 +180,9 @@ def check(cell: Cell, table: pa.Table, options: argparse.Namespace) -> None:
                 sys.exit(f"{name} is not {options.sides[0]} in {cell}: {column} differs by {worst}")
 
 
-def page(output: object, facts: Record, records: Sequence[Record]) -> str:
+def page(output: object, facts: Record, records: list[Record]) -> str:
     """Return the page."""
-    sides = list(records[0]["seconds"])
-    peers = [side for side in sides if side != "windowkit"]
-    heads = [*(f"{side}, s" for side in sides), *(f"{peer} / windowkit" for peer in peers)]
+    columns = turns.Columns(records)
     lines = [
         "# Rolling aggregates: windowkit, DuckDB and Polars",
         "",
@@ -246,15 +197,15 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
         "distinct values, by `rolling` over rows that it sorts. Every side gives all rows with their results "
         f"as Arrow. A time is the median of {facts['repeats']} turns.",
         "",
-        pages.header("asked", "keys", "order of rows", *heads, left=3),
+        pages.header("asked", "keys", "order of rows", *columns.heads, left=3),
     ]
-    for record in records:
-        times = {side: median(record["seconds"][side]) for side in sides}
-        ratios = [f"{times[peer] / times['windowkit']:.1f}" for peer in peers if "windowkit" in times]
-        shown = [f"{times[side]:.3f}" for side in sides]
-        lines.append(pages.row(record["asked"], f"{record['keys']:,}", record["order"], *shown, *ratios))
+    lines += [
+        pages.row(record["asked"], f"{record['keys']:,}", record["order"], *columns.of(record))
+        for record in records
+    ]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    given = turns.arguments(__doc__, "rolling", SIDES, rows=4_000_000, keys=[16, 1024])
+    turns.main(given, measured, page)

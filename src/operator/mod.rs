@@ -31,6 +31,8 @@ mod window_spec;
 pub use bounded::Bounded;
 pub use buckets::split_rows;
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
+#[cfg(feature = "python")]
+pub(crate) use held::Stepwise;
 pub use join::{
     ConditionSpec, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep, JoinStream,
     SideSpec, Which,

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, cast::AsArray};
+use arrow_array::{Array, cast::AsArray};
 use arrow_select::filter::filter_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PyRecordBatchReader, PySchema};
 
-use super::errors::{Out, PyOut, detached, py_bytes};
+use super::errors::{Out, PyOut, detached};
 use super::given::{self, Given};
 use super::rolling::{LengthTuple, length};
 use super::stepped::{Stepped, table};
+use crate::Error;
 use crate::interrupt::check;
-use crate::memory::caught;
 use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
-use crate::{Error, Result};
 
 /// Which rows are duplicates, bound to a schema.
 #[pyclass(name = "Distinct", module = "windowkit._native", frozen)]
@@ -114,28 +113,22 @@ impl PyDistinctOperator {
 
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
-        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot(identity))))?;
-        py_bytes(py, &bytes)
+        self.0.snapshot(py, identity)
     }
 
     /// Adds rows. This and the next two leave their step attempted: the next call commits it, unless that is `roll_back`.
     fn push(&self, py: Python<'_>, batch: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
-        let reader = batch.0.into_reader()?;
-        detached(py, move || {
-            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
-            self.attempt(DistinctStep::Push(&batches))
-        })
+        self.0.push(py, batch, |batches| DistinctStep::Push(batches))
     }
 
     /// Moves the watermark.
     fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
-        detached(py, || self.attempt(DistinctStep::Advance(watermark)))
+        self.0.attempt(py, DistinctStep::Advance(watermark))
     }
 
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
-        detached(py, || self.attempt(DistinctStep::Close))
+        self.0.attempt(py, DistinctStep::Close)
     }
 
     /// Rows that were too late.
@@ -161,7 +154,7 @@ impl PyDistinctOperator {
     /// Whether the stream has ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
+        self.0.is_closed(py)
     }
 
     /// Up to when results are complete; nothing is said of that once the stream has ended.
@@ -177,15 +170,5 @@ impl PyDistinctOperator {
             vec![s.keys as u64, s.held as u64, s.bytes as u64, s.rows, s.late, s.dropped, s.results]
         };
         detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
-    }
-}
-
-impl PyDistinctOperator {
-    /// Attempts a step, and returns the rows of the result that it finds.
-    fn attempt(&self, step: DistinctStep<'_>) -> Result<PyRecordBatchReader> {
-        self.0.tried(|stream| {
-            let results = stream.attempt(step)?;
-            Ok(table(results, stream.schema().clone()))
-        })
     }
 }

@@ -1,17 +1,14 @@
 //! `windowkit._native.JoinOperator`: rows of two sides and how far these are complete in, the rows of a join out.
 
-use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
-use super::errors::{Out, PyOut, detached, py_bytes};
-use super::given::{self, Given};
+use super::errors::{Out, PyOut, detached};
+use super::given::Given;
 use super::join::PyJoin;
 use super::stepped::{Stepped, table};
-use crate::Result;
-use crate::memory::caught;
 use crate::operator::{JoinStep, JoinStream, Which};
 
 /// A join of two streams.
@@ -44,9 +41,7 @@ impl PyJoinOperator {
 
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
-        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot(identity))))?;
-        py_bytes(py, &bytes)
+        self.0.snapshot(py, identity)
     }
 
     /// Adds rows of the left side, or of the right one. This and the next two leave their step attempted: the next call
@@ -57,21 +52,17 @@ impl PyJoinOperator {
         is_left: bool,
         batch: Given<AnyRecordBatch>,
     ) -> PyResult<PyRecordBatchReader> {
-        let reader = batch.0.into_reader()?;
-        detached(py, move || {
-            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
-            self.attempt(JoinStep::Push(side(is_left), &batches))
-        })
+        self.0.push(py, batch, |batches| JoinStep::Push(side(is_left), batches))
     }
 
     /// Moves the watermark of a side.
     fn advance(&self, py: Python<'_>, is_left: bool, watermark: i64) -> PyResult<PyRecordBatchReader> {
-        detached(py, || self.attempt(JoinStep::Advance(side(is_left), watermark)))
+        self.0.attempt(py, JoinStep::Advance(side(is_left), watermark))
     }
 
     /// Ends both sides.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
-        detached(py, || self.attempt(JoinStep::Close))
+        self.0.attempt(py, JoinStep::Close)
     }
 
     /// Rows of a side that were too late.
@@ -97,7 +88,7 @@ impl PyJoinOperator {
     /// Whether both sides have ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
+        self.0.is_closed(py)
     }
 
     /// How far results are complete; nothing is said of that once the operator is closed.
@@ -123,14 +114,4 @@ impl PyJoinOperator {
 
 fn side(is_left: bool) -> Which {
     if is_left { Which::Left } else { Which::Right }
-}
-
-impl PyJoinOperator {
-    /// Attempts a step, and returns the rows of the result that it finds.
-    fn attempt(&self, step: JoinStep<'_>) -> Result<PyRecordBatchReader> {
-        self.0.tried(|stream| {
-            let results = stream.attempt(step)?;
-            Ok(table(results, stream.schema().clone()))
-        })
-    }
 }

@@ -5,11 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatchReader;
+use pyo3_arrow::input::AnyRecordBatch;
 
+use super::errors::{detached, py_bytes};
+use super::given::{self, Given};
 use super::shared::Shared;
-use crate::memory::of_panic;
-use crate::operator::{DistinctStream, JoinStream, Operator};
+use crate::memory::{caught, of_panic};
+use crate::operator::{Operator, Stepwise};
 use crate::{Error, Result};
 
 /// What attempts steps.
@@ -24,16 +29,9 @@ impl Steps for Operator {
     }
 }
 
-impl Steps for JoinStream {
+impl<T: Stepwise> Steps for T {
     fn settle(&mut self, commit: bool) -> Result<()> {
-        self.settle(commit);
-        Ok(())
-    }
-}
-
-impl Steps for DistinctStream {
-    fn settle(&mut self, commit: bool) -> Result<()> {
-        self.settle(commit);
+        Stepwise::settle(self, commit);
         Ok(())
     }
 }
@@ -89,6 +87,50 @@ impl<T: Steps> Stepped<T> {
             *held = Err(lost.clone());
             Err(lost)
         })
+    }
+}
+
+/// What Python's operators without queries have in common.
+impl<T: Stepwise + Send> Stepped<T> {
+    /// Attempts a step, and returns its rows: the next call commits it, unless that is `roll_back`.
+    pub(super) fn attempt(&self, py: Python<'_>, step: T::Step<'_>) -> PyResult<PyRecordBatchReader>
+    where
+        for<'a> T::Step<'a>: Send,
+    {
+        detached(py, || self.stepped(step))
+    }
+
+    /// The same of the step that adds rows.
+    pub(super) fn push(
+        &self,
+        py: Python<'_>,
+        batch: Given<AnyRecordBatch>,
+        step: impl FnOnce(&[RecordBatch]) -> T::Step<'_> + Send,
+    ) -> PyResult<PyRecordBatchReader> {
+        let reader = batch.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.stepped(step(&batches))
+        })
+    }
+
+    fn stepped(&self, step: T::Step<'_>) -> Result<PyRecordBatchReader> {
+        self.tried(|stream| {
+            let rows = stream.attempt(step)?;
+            Ok(table(rows, stream.schema().clone()))
+        })
+    }
+
+    /// The whole state, as bytes.
+    pub(super) fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.with(|stream| caught(|| stream.snapshot(identity))))?;
+        py_bytes(py, &bytes)
+    }
+
+    /// Whether what it reads has ended.
+    pub(super) fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        detached(py, || self.with(|stream| Ok(stream.is_closed())))
     }
 }
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.oracle_types import functions_of
 from support.plain import nanoseconds_per_unit
 from support.streams import local_window
-from support.tables import KEYS, TIMES, columns_of
+from support.tables import KEYS, drawn_rows
 from windowkit.moments import Moment
 
 # Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
@@ -92,32 +91,12 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
 
 @st.composite
 def cases(draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any]]]) -> Case:
-    rows = draw(st.integers(0, 25))
-    time_type = draw(st.sampled_from(TIMES))
-    base = 0
-    if not pa.types.is_integer(time_type) and time_type.bit_width == 64:
-        base = draw(st.sampled_from([0, 0, -(10**14), 10**14 + 7]))
-    low = 0 if pa.types.is_unsigned_integer(time_type) else -40
-    times = st.integers(base + low, base + 60) | st.sampled_from([base + 5, base + 10])
-    columns = {"t": columns_of(draw, time_type, times, rows)}
-    by = [f"k{number}" for number in range(draw(st.sampled_from([0, 1, 1, 2, 3])))]
-    for name in by:
-        kind, strategy = draw(st.sampled_from(KEYS))
-        columns[name] = columns_of(draw, kind, strategy, rows)
-    kind, strategy = draw(st.sampled_from(values))
-    columns["v"] = columns_of(draw, kind, strategy, rows)
-    functions = draw(st.lists(st.sampled_from(functions_of(kind)), min_size=1, max_size=5))
-    aggs = [function("v") for function in functions]
+    rows = drawn_rows(draw, values, [0, 1, 1, 2, 3], [0, 0, -(10**14), 10**14 + 7])
+    aggs = rows.asked()
     if draw(st.booleans()):
-        aggs.append(wk.count())
-    if draw(st.booleans()):
-        other, strategy = draw(st.sampled_from(KEYS))
-        columns["by"] = columns_of(draw, other, strategy, rows)
+        rows.add("by", *draw(st.sampled_from(KEYS)))
         aggs += [wk.arg_min("v", by="by"), wk.arg_max("v", by="by")]
-    columns["f"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
-    columns["m"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
-    aggs = [draw(st.sampled_from([each, each, each.where("f")])) for each in aggs]
-    aggs = [each.alias(f"a{number}") for number, each in enumerate(aggs)]
-    query = wk.query(by=by, time="t", windows=draw(window_lists(time_type, base)), aggs=aggs)
-    order = draw(st.permutations(sorted(columns)))
-    return Case(pa.table({name: columns[name] for name in order}), query)
+    rows.add("m", pa.bool_(), st.booleans())
+    aggs = [each.alias(f"a{number}") for number, each in enumerate(rows.filtered(aggs))]
+    windows = draw(window_lists(rows.time_type, rows.base))
+    return Case(rows.table(), wk.query(by=rows.by, time="t", windows=windows, aggs=aggs))

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.oracle import taken
 from support.oracle_aggregates import aggregate
-from support.oracle_types import functions_of
 from support.plain import in_units, key, nanoseconds_per_unit, plain
-from support.tables import KEYS, TIMES, columns_of
+from support.tables import drawn_rows
 
 NEVER = -(2**200)
 """The moment of rows without time, before all others and infinitely far from them."""
@@ -56,30 +55,13 @@ def cases(
     draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any]]], *, ahead: bool = True
 ) -> Case:
     """Draw a table and aggregates over frames, of values of one of these types; some reach `ahead`."""
-    rows = draw(st.integers(0, 25))
-    time_type = draw(st.sampled_from(TIMES))
-    low = 0 if pa.types.is_unsigned_integer(time_type) else -40
-    times = st.integers(low, 60) | st.sampled_from([5, 10])
-    columns = {"t": columns_of(draw, time_type, times, rows)}
-    by = [f"k{number}" for number in range(draw(st.sampled_from([0, 1, 1, 2])))]
-    for name in by:
-        kind, strategy = draw(st.sampled_from(KEYS))
-        columns[name] = columns_of(draw, kind, strategy, rows)
-    kind, strategy = draw(st.sampled_from(values))
-    columns["v"] = columns_of(draw, kind, strategy, rows)
-    functions = draw(st.lists(st.sampled_from(functions_of(kind)), min_size=1, max_size=5))
-    aggs = [function("v") for function in functions]
-    if draw(st.booleans()):
-        aggs.append(wk.count())
-    columns["f"] = columns_of(draw, pa.bool_(), st.booleans(), rows)
-    aggs = [draw(st.sampled_from([each, each, each.where("f")])) for each in aggs]
-    some = draw(st.lists(frames(time_type, ahead=ahead), min_size=1, max_size=3))
+    rows = drawn_rows(draw, values, [0, 1, 1, 2], [0])
+    aggs = rows.filtered(rows.asked())
+    some = draw(st.lists(frames(rows.time_type, ahead=ahead), min_size=1, max_size=3))
     framed = [
         each.over(**draw(st.sampled_from(some))).alias(f"a{number}") for number, each in enumerate(aggs)
     ]
-    order = draw(st.permutations(sorted(columns)))
-    table = pa.table({name: columns[name] for name in order})
-    return Case(table, wk.rolling(by=by, time="t", aggs=framed))
+    return Case(rows.table(), wk.rolling(by=rows.by, time="t", aggs=framed))
 
 
 def inside(

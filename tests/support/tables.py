@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from support.oracle_types import is_number
+import windowkit as wk
+from support.oracle_types import functions_of, is_number
 from support.plain import INTEGER_TYPES, column
 
 WORDS = st.sampled_from(
@@ -80,3 +82,56 @@ def columns_of(
         padded = column([None] * offset + drawn[low:high] + [None], kind)
         chunks.append(padded.slice(offset, high - low))
     return pa.chunked_array(chunks, kind)
+
+
+@dataclass
+class Drawn:
+    """Random rows: the time ``t`` about `base`, keys, values ``v``, and booleans ``f`` for filters."""
+
+    draw: st.DrawFn
+    rows: int
+    time_type: pa.DataType
+    base: int = 0
+    by: list[str] = field(default_factory=list)
+    columns: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+
+    def add(self, name: str, kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+        """Draw a column."""
+        self.columns[name] = columns_of(self.draw, kind, values, self.rows)
+
+    def asked(self) -> list[wk.Aggregate]:
+        """Draw functions of the values."""
+        functions = st.lists(st.sampled_from(functions_of(self.columns["v"].type)), min_size=1, max_size=5)
+        aggs = [function("v") for function in self.draw(functions)]
+        return [*aggs, wk.count()] if self.draw(st.booleans()) else aggs
+
+    def filtered(self, aggs: list[wk.Aggregate]) -> list[wk.Aggregate]:
+        """Draw which of them are of some of the rows."""
+        return [self.draw(st.sampled_from([each, each, each.where("f")])) for each in aggs]
+
+    def table(self) -> pa.Table:
+        """Return the columns in any order."""
+        return pa.table(
+            {name: self.columns[name] for name in self.draw(st.permutations(sorted(self.columns)))}
+        )
+
+
+def drawn_rows(
+    draw: st.DrawFn,
+    values: list[tuple[pa.DataType, st.SearchStrategy[Any]]],
+    keys: list[int],
+    bases: list[int],
+) -> Drawn:
+    """Draw rows, with values of one of these types, so many keys, and times about one of `bases`."""
+    made = Drawn(draw, draw(st.integers(0, 25)), draw(st.sampled_from(TIMES)))
+    if not pa.types.is_integer(made.time_type) and made.time_type.bit_width == 64:
+        made.base = draw(st.sampled_from(bases))
+    low = 0 if pa.types.is_unsigned_integer(made.time_type) else -40
+    near = st.sampled_from([made.base + 5, made.base + 10])
+    made.add("t", made.time_type, st.integers(made.base + low, made.base + 60) | near)
+    made.by = [f"k{number}" for number in range(draw(st.sampled_from(keys)))]
+    for name in made.by:
+        made.add(name, *draw(st.sampled_from(KEYS)))
+    made.add("v", *draw(st.sampled_from(values)))
+    made.add("f", pa.bool_(), st.booleans())
+    return made

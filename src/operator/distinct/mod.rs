@@ -21,16 +21,15 @@ use arrow_cast::cast;
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
 
-use super::held::{Address, Agenda, Entry, Item, KEYS, New, Store, forget};
+use super::held::{Address, Agenda, Entry, Item, KEYS, New, Stepwise, Store, forget};
 use super::length::length;
 use super::output::{BATCH_ROWS, in_parts};
 use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, check, within};
+use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
-use crate::memory::{attempted, spared};
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -99,7 +98,7 @@ pub struct DistinctStream {
 
 /// What a step changes when it is committed.
 #[derive(Default)]
-struct Attempted {
+pub(crate) struct Attempted {
     /// Of a push: the rows to be stored, those of them that are open, those that are late, and how many there were.
     pushed: Option<(Vec<New>, Vec<Item>, Refused, u64)>,
     reached: Option<i64>,
@@ -217,26 +216,33 @@ impl DistinctStream {
     /// # Errors
     /// `InvalidValue` once closed, and for a watermark before the last one; `InvalidType` for a batch of another schema.
     pub fn attempt(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
-        self.settle(true);
-        match attempted(|| within(|| self.tried(step))) {
-            Ok((attempted, results)) => {
-                self.attempted = Some(attempted);
-                Ok(results)
-            }
-            Err(error) => {
-                self.take_back();
-                Err(error)
-            }
-        }
+        Stepwise::attempt(self, step)
     }
 
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     pub fn settle(&mut self, commit: bool) {
-        match self.attempted.take() {
-            Some(attempted) if commit => spared(|| self.commit(attempted)),
-            Some(_) => self.take_back(),
-            None => {}
-        }
+        Stepwise::settle(self, commit);
+    }
+}
+
+impl Stepwise for DistinctStream {
+    type Step<'a> = DistinctStep<'a>;
+    type Attempted = Attempted;
+
+    fn schema(&self) -> &SchemaRef {
+        self.schema()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn pending(&mut self) -> &mut Option<Attempted> {
+        &mut self.attempted
+    }
+
+    fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
+        self.snapshot(identity)
     }
 
     fn take_back(&mut self) {
@@ -244,7 +250,6 @@ impl DistinctStream {
         self.open.take_back();
     }
 
-    /// Room for all that is added here was made before.
     fn commit(&mut self, attempted: Attempted) {
         let Attempted { pushed, reached, takes_late, is_end, results, next } = attempted;
         if let Some((new, open, refused, rows)) = pushed {
@@ -270,9 +275,7 @@ impl DistinctStream {
             attempted.takes_late = true;
             return Ok((attempted, self.late.batches().to_vec()));
         }
-        if self.closed {
-            return Err(Error::InvalidValue("operator: it is closed; no call may follow close()".into()));
-        }
+        self.check_open()?;
         match step {
             DistinctStep::Push(batches) => self.push(batches, &mut attempted, &mut results)?,
             DistinctStep::Advance(time) => {
@@ -295,7 +298,9 @@ impl DistinctStream {
         attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
         Ok((attempted, results))
     }
+}
 
+impl DistinctStream {
     fn push(
         &mut self,
         batches: &[RecordBatch],

@@ -2,10 +2,12 @@
 
 mod agenda;
 mod snapshot;
+mod steps;
 mod store;
 
 pub(super) use agenda::{Agenda, Item};
 pub(super) use snapshot::{read_keys, write_keys};
+pub(crate) use steps::Stepwise;
 pub(super) use store::{Address, Entry, New, Store};
 
 use crate::Result;

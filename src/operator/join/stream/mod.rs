@@ -27,10 +27,9 @@ use self::found::{Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
 use super::plan::JoinPlan;
 use super::side::{NONE, Part};
-use crate::interrupt::{Pace, within};
+use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
-use crate::memory::{attempted, spared};
-use crate::operator::held::{Address, Entry, KEYS, New, Store, forget};
+use crate::operator::held::{Address, Entry, KEYS, New, Stepwise, Store, forget};
 use crate::operator::stream::{Late, Reason, Refused};
 use crate::{Error, Result};
 
@@ -86,7 +85,7 @@ pub struct JoinStream {
 
 /// What a step changes when it is committed.
 #[derive(Default)]
-struct Attempted {
+pub(crate) struct Attempted {
     /// Of a push: its side, the rows to be stored, those that are late, and how many there were.
     pushed: Option<(Which, Vec<New>, Refused, u64)>,
     /// Stored rows that have a partner: side, key, and number in the timeline.
@@ -175,33 +174,39 @@ impl JoinStream {
     /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
     /// `Overflow` for a time that is too far away for its windows.
     pub fn attempt(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
-        self.settle(true);
-        match attempted(|| within(|| self.tried(step))) {
-            Ok((attempted, results)) => {
-                self.attempted = Some(attempted);
-                Ok(results)
-            }
-            Err(error) => {
-                self.take_back();
-                Err(error)
-            }
-        }
+        Stepwise::attempt(self, step)
     }
 
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     pub fn settle(&mut self, commit: bool) {
-        match self.attempted.take() {
-            Some(attempted) if commit => spared(|| self.commit(attempted)),
-            Some(_) => self.take_back(),
-            None => {}
-        }
+        Stepwise::settle(self, commit);
+    }
+}
+
+impl Stepwise for JoinStream {
+    type Step<'a> = JoinStep<'a>;
+    type Attempted = Attempted;
+
+    fn schema(&self) -> &SchemaRef {
+        self.schema()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn pending(&mut self) -> &mut Option<Attempted> {
+        &mut self.attempted
+    }
+
+    fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
+        self.snapshot(identity)
     }
 
     fn take_back(&mut self) {
         self.stores.iter_mut().for_each(|store| store.agenda.take_back());
     }
 
-    /// Room for all that is added here was made before.
     fn commit(&mut self, attempted: Attempted) {
         let Attempted { pushed, met, reached, takes_late, is_end, results, next } = attempted;
         for (which, key, place) in met {
@@ -229,9 +234,7 @@ impl JoinStream {
             let late = self.late[at(which)].batches().to_vec();
             return Ok((Attempted { takes_late: Some(which), ..Attempted::default() }, late));
         }
-        if self.closed {
-            return Err(Error::InvalidValue("operator: it is closed; no call may follow close()".into()));
-        }
+        self.check_open()?;
         let mut attempted = Attempted::default();
         let mut results = Vec::new();
         match step {
@@ -247,7 +250,9 @@ impl JoinStream {
         attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
         Ok((attempted, results))
     }
+}
 
+impl JoinStream {
     fn push(
         &mut self,
         which: Which,
