@@ -427,11 +427,27 @@ fn stream_operators_run_out_of_memory() {
         };
         let key: [ArrayRef; 2] =
             ["key 1", "new"].map(|key| Arc::new(StringArray::from(vec![key])) as ArrayRef);
-        let calls =
-            ["push", "advance", "advance key", "advance new key", "punctuate", "fire", "close", "take late"];
+        let slices: Vec<RecordBatch> = Bounded::new(plan.clone())
+            .and_then(|mut engine| {
+                engine.push(late, 1)?;
+                engine.slices(1)
+            })
+            .map_or(Vec::new(), |made| made.into_iter().map(|(_, slices)| slices).collect());
+        let calls = [
+            "push",
+            "push slices",
+            "advance",
+            "advance key",
+            "advance new key",
+            "punctuate",
+            "fire",
+            "close",
+            "take late",
+        ];
         for call in calls {
             let step = || match call {
                 "push" => Step::Push(late),
+                "push slices" => Step::PushSlices(&slices),
                 "advance" => Step::Advance(14),
                 "advance key" => Step::AdvanceKey(14, &key[..1]),
                 "advance new key" => Step::AdvanceKey(14, &key[1..]),
@@ -442,7 +458,8 @@ fn stream_operators_run_out_of_memory() {
             };
             let mut sound = new();
             let Ok(results) = sound.attempt(step()) else {
-                assert!(matches!(call, "punctuate" | "fire"), "only with marks, or with a policy");
+                let only = "only with marks, with a policy, or where slices are enough";
+                assert!(matches!(call, "punctuate" | "fire" | "push slices"), "{only}");
                 continue;
             };
             let expected = (call != "close").then(|| rest(&mut sound));

@@ -1,9 +1,10 @@
-//! Packed slices, as they cross Spark's shuffle: the Arrow inside was changed, and its checksum fits.
+//! Packed slices, as they cross Spark's shuffle, into engines and operators: the Arrow inside was changed, and its checksum
+//! fits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use windowkit::bounds::check_columns;
-use windowkit::operator::Bounded;
+use windowkit::operator::{Bounded, Operator};
 use windowkit_fuzz::hostile::{Damage, Query, Row, quiet, read, rows, written};
 
 fuzz_target!(|case: (Query, Vec<Row>, Damage, Vec<Row>, bool)| {
@@ -19,6 +20,7 @@ fuzz_target!(|case: (Query, Vec<Row>, Damage, Vec<Row>, bool)| {
     }
     let Ok(buckets) = engine.slices(2) else { return };
     let mut engine = Bounded::new(plan.clone()).unwrap();
+    let mut operator = Operator::new(vec![("q".to_owned(), plan.clone())], query.options()).unwrap();
     for (_, slices) in buckets {
         let mut bytes = written(&slices);
         damage.apply(&mut bytes, 0);
@@ -30,8 +32,12 @@ fuzz_target!(|case: (Query, Vec<Row>, Damage, Vec<Row>, bool)| {
             if engine.push_own_slices(&batch).is_err() {
                 engine = Bounded::new(plan.clone()).unwrap();
             }
+            // An operator is as it was.
+            let _ = operator.push_slices(&[batch]);
         }
     }
+    let _ = operator.push(&[rows(&after)]);
+    let _ = operator.close();
     if engine.push(&[rows(&after)], 1).is_ok()
         && let Ok(output) = engine.finish()
     {

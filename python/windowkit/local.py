@@ -22,7 +22,7 @@ from windowkit.query import Query
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import TABLES, checked, from_elsewhere
 
-__all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of"]
+__all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of", "slices"]
 __all__ += ["shaped", "shaped_schema"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -37,6 +37,7 @@ TABLE: Final = (
 )
 WITHOUT_SPARK: Final = {
     "batch": TABLE,
+    "slices": "a table that query.slices returned",
     "schema": f"a pyarrow.Schema, or {TABLE}",
 }
 """What the arguments of operators are, which take no Spark DataFrames."""
@@ -86,6 +87,18 @@ def batches(
 def own_batch(query: Query, batch: Any) -> pa.RecordBatch:
     """Return a batch of the core as pyarrow's, in the columns that `query` asks for."""
     return shaped(pa.record_batch(batch), query)
+
+
+def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
+    """Aggregate rows to slices; see `windowkit.Query.slices`."""
+    source = source_of(query, data, validate)
+    planned = plan(query, source.schema)
+    engine = planned.engine()
+    with source:
+        for batch in pa.RecordBatchReader.from_stream(source):
+            engine.push(batch)
+    made = [pa.record_batch(of_keys) for _, of_keys in engine.slices(1)]
+    return pa.Table.from_batches(made, pa.schema(planned.slices_schema))
 
 
 def schema(query: Query, data: Any) -> pa.Schema:
@@ -370,7 +383,7 @@ def source_of(query: Query, data: Any, validate: bool | None) -> Source:
 register(
     Engine(
         takes=lambda _: True,
-        calls={"run": run, "batches": batches, "schema": schema},
+        calls={"run": run, "batches": batches, "slices": slices, "schema": schema},
         options=("threads", "validate", "result"),
         otherwise=OTHERWISE,
     )

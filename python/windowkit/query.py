@@ -605,6 +605,45 @@ class Query:
         )
         return operator
 
+    def slices(self, data: Any, *, validate: bool | None = None) -> pyarrow.Table:
+        """Aggregate rows to slices, for the operator of the same query: see `Operator.push_slices`.
+
+        Parameters
+        ----------
+        data, validate
+            As for `run`, but no Spark DataFrame.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each key and slice: the key columns, the start of the slice (of sessions, its first and
+            last time), and the state of each partial aggregate. What the columns are called and hold may
+            change from version to version. Rows without a time are not in it.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As for `run`; and ``InvalidValue`` if a window needs the rows of a key in order.
+        Overflow
+            A part of a sum does not fit its type.
+
+        Notes
+        -----
+        O(rows), and O(slices) for the result.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.sliding(20, 10), aggs=wk.count().alias("n"))
+        >>> slices = query.slices(pa.table({"k": ["a"] * 4, "t": [1, 5, 9, 11]}))
+        >>> slices["start"].to_pylist()
+        [0, 10]
+        """
+        refuse_processing_time(self.time, "slices")
+        made: pyarrow.Table = engines.evaluate("slices", self, data, validate=validate)
+        return made
+
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
 

@@ -325,6 +325,70 @@ class Operator:
 
         return self._calls.make("push", push)
 
+    def push_slices(self, slices: Any, *, validate: bool | None = None) -> pa.Table:
+        """Add rows that were aggregated to slices before, as by another process: `windowkit.Query.slices`.
+
+        Parameters
+        ----------
+        slices : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            What ``query.slices`` returned for the only query of this operator, in the same version.
+        validate : bool, optional
+            As for `push`.
+
+        Returns
+        -------
+        pyarrow.Table
+            What `push` returns for the rows.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            They are not slices of this query; the schema of rows is not known yet; the operator is closed; or
+            its results would not be those of the rows: on a stream in order, with ``progress``, where there
+            are several queries or keys that are ahead, where windows or functions need rows in order or begin
+            at a landmark, and where an emission policy counts rows or looks at them. A slice of a session of
+            which some rows are late, and others are not, is refused too. Push rows then.
+        Overflow
+            As for `push`.
+
+        Notes
+        -----
+        O(slices). `late` and `stats` count the rows of slices if the query has ``count()``, and otherwise
+        each slice as one row. Late ones are not held for `take_late`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> rows = pa.table({"k": ["a", "a", "b"], "t": [1, 5, 12]})
+        >>> op = query.operator(order="out-of-order", schema=rows)
+        >>> op.push_slices(query.slices(rows)).num_rows
+        0
+        >>> op.advance(10).to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        """
+
+        def push_slices(core: _native.Operator, _: pa.Schema) -> pa.Table:
+            source = Source("slices", slices, validate=validate)
+            with source:
+                return self._emitted(core, core.push_slices, source.shortest)
+
+        refuse_spark("slices", slices)
+        return self._ask("push_slices", push_slices)
+
+    @property
+    def takes_slices(self) -> bool:
+        """Whether `push_slices` is allowed, as far as the queries and options of the operator matter.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(rows=3), aggs=wk.count())
+        >>> query.operator(order="out-of-order", schema=pa.schema({"t": pa.int64()})).takes_slices
+        False
+        """
+        return self._ask("takes_slices", lambda core, _: core.refuses_slices() is None)
+
     def advance(self, watermark: Any = None, key: Any = None) -> pa.Table:
         """Declare the stream, or one of its keys, complete up to a time: rows before it are late.
 

@@ -158,19 +158,10 @@ impl Bounded {
     /// # Errors
     /// `InvalidValue` if the columns are not those of this query's slices.
     pub fn push_own_slices(&mut self, batch: &RecordBatch) -> Result<()> {
-        let types = |schema: &Schema| -> Vec<DataType> {
-            schema.fields().iter().map(|field| field.data_type().clone()).collect()
-        };
         if self.slice_types.is_empty() {
-            self.slice_types = types(&*buckets::schema(&self.plan)?);
+            self.slice_types = buckets::types(&*buckets::schema(&self.plan)?);
         }
-        let given = types(batch.schema_ref());
-        if given != self.slice_types {
-            return Err(Error::InvalidValue(format!(
-                "slices: columns of types {given:?} are given; slices of this query have {:?}",
-                self.slice_types
-            )));
-        }
+        buckets::check_types(batch, &self.slice_types)?;
         self.push_slices(batch)
     }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use arrow_select::take::{take, take_record_batch};
 
 use super::plan::Plan;
@@ -108,8 +108,27 @@ pub(super) fn split_slices(
         .collect()
 }
 
+/// Rejects slices whose columns have other types than these, which are those of a query's slices.
+pub(super) fn check_types(slices: &RecordBatch, known: &[DataType]) -> Result<()> {
+    let given = types(slices.schema_ref());
+    if given != known {
+        return Err(Error::InvalidValue(format!(
+            "slices: columns of types {given:?} are given; slices of this query have {known:?}"
+        )));
+    }
+    Ok(())
+}
+
+/// The types of the columns of a schema.
+pub(super) fn types(schema: &Schema) -> Vec<DataType> {
+    schema.fields().iter().map(|field| field.data_type().clone()).collect()
+}
+
 /// The columns of emitted slices: keys, start, with sessions last, then each partial's state.
-pub(super) fn schema(plan: &Plan) -> Result<Arc<Schema>> {
+///
+/// # Errors
+/// What a user-defined function raises.
+pub fn schema(plan: &Plan) -> Result<Arc<Schema>> {
     let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
     let keys = KeyIndex::new(types.collect())?.values()?;
     let none = SliceTable::new(plan.empty_partials()?, plan.edges().gap().is_some());

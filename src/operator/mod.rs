@@ -29,7 +29,7 @@ mod wids;
 mod window_spec;
 
 pub use bounded::Bounded;
-pub use buckets::split_rows;
+pub use buckets::{schema as slices_schema, split_rows};
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
 #[cfg(feature = "python")]
 pub(crate) use held::Stepwise;

@@ -204,6 +204,12 @@ impl Policy {
         self.events.iter().any(|event| matches!(event, Event::Ticked(_)))
     }
 
+    /// Whether it matters how many rows come, or what is in them, rather than whether any do.
+    pub(super) fn looks_at_rows(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Marked(_)))
+            || self.trigger.as_ref().is_some_and(Trigger::counts_rows)
+    }
+
     /// Whether boundaries of event time matter.
     pub(super) fn has_boundaries(&self) -> bool {
         self.events.iter().any(|event| matches!(event, Event::Passed(_)))
@@ -256,6 +262,17 @@ impl Trigger {
                 *number = *next;
                 *next += 1;
                 stages.iter_mut().for_each(|each| each.number_chains(next));
+            }
+        }
+    }
+
+    /// Whether it depends on how many rows there are, if there are any.
+    fn counts_rows(&self) -> bool {
+        match self {
+            Self::Rows(rows) => *rows > 1,
+            Self::Event(_) => false,
+            Self::Any(all) | Self::All(all) | Self::Chain { stages: all, .. } => {
+                all.iter().any(Self::counts_rows)
             }
         }
     }

@@ -117,7 +117,7 @@ impl PyOperator {
         detached(py, || self.0.with(|stream| Ok(PySchema::new(stream.input().clone()))))
     }
 
-    /// Adds rows. This and the next four leave their step attempted: the next call commits it, unless that is
+    /// Adds rows. This and the steps below leave their step attempted: the next call commits it, unless that is
     /// `roll_back`. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
     fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<Option<PyRecordBatchReader>> {
         let reader = stream.0.into_reader()?;
@@ -125,6 +125,24 @@ impl PyOperator {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.attempt(Step::Push(&batches))
         })
+    }
+
+    /// Adds slices that were made elsewhere.
+    fn push_slices(
+        &self,
+        py: Python<'_>,
+        stream: Given<AnyRecordBatch>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
+        let reader = stream.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("slices", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.attempt(Step::PushSlices(&batches))
+        })
+    }
+
+    /// Why it takes no slices, or null if it does.
+    fn refuses_slices(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        detached(py, || self.0.with(|stream| Ok(stream.refuses_slices())))
     }
 
     /// Moves the watermark.

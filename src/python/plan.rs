@@ -17,7 +17,7 @@ use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
     AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Sign, Stored, Term, WindowSpec,
-    length, split_rows,
+    length, slices_schema, split_rows,
 };
 use crate::window::{Measure, Timetable, Unit};
 
@@ -149,6 +149,12 @@ impl PyPlan {
     #[getter]
     fn pane_edges(&self) -> Option<Vec<(i64, i64)>> {
         self.0.edges().panes()
+    }
+
+    /// The schema of slices that an engine returns.
+    #[getter]
+    fn slices_schema(&self, py: Python<'_>) -> PyResult<PySchema> {
+        detached(py, || Ok(PySchema::new(slices_schema(&self.0)?)))
     }
 
     /// Whether every slice has a start.

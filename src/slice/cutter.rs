@@ -105,6 +105,11 @@ impl Cutter {
         self.slices.as_mut().unwrap_or(&mut self.calendar).slice_of(t)
     }
 
+    /// Adds cells that were cut elsewhere.
+    pub fn take(&mut self, cells: impl Iterator<Item = Cell>) {
+        cells.for_each(|cell| interrupt::push(&mut self.cells, cell));
+    }
+
     /// The cells of this call.
     pub fn cells(&self) -> &[Cell] {
         &self.cells

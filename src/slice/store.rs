@@ -9,6 +9,8 @@ use std::ops::Range;
 use super::cells::{Cut, slots_of};
 use super::parting::Parts;
 use super::timeline::Timelines;
+use arrow_array::ArrayRef;
+
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Upkeep};
 use crate::interrupt::Pace;
@@ -65,6 +67,17 @@ impl Delta {
             };
             input.feed(&mut **partial, Rows::all(slots, times), cells)?;
         }
+        (self.slots, self.rows) = (cells, self.rows + times.len());
+        Ok(())
+    }
+
+    /// Merges slices into the last cells, of which there are `cells` now. `states[i]` is what partial i has of each, and
+    /// `times` are their first times.
+    pub fn merge(&mut self, states: &[&[ArrayRef]], times: &[i64], cells: usize) -> Result<()> {
+        let slots: Vec<u32> = ((cells - times.len()) as u32..cells as u32).collect();
+        let rows = Rows::all(&slots, times);
+        let mut each = self.partials.iter_mut().zip(states);
+        each.try_for_each(|(partial, state)| partial.merge(state, rows, cells))?;
         (self.slots, self.rows) = (cells, self.rows + times.len());
         Ok(())
     }

@@ -96,7 +96,9 @@ class Run:
         self.work: Work = own_work(query, schema, mode, lateness, partitions, each)
         self.query, self.schema, self.delay = query, schema, delay
         self.checkpoint = Checkpoint() if checkpoint is None else checkpoint
-        self.pack = Guarded(Pack(self.work.query, schema, partitions, each, never=True))
+        self.pack = Guarded(
+            Pack(self.work.query, schema, partitions, each, self.work.rows_instead is not None)
+        )
         self.late = 0
 
     def batch(self, *tasks: pa.Table) -> list[dict[str, Any]]:

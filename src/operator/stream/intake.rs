@@ -35,6 +35,16 @@ pub(super) struct Accepted {
     /// The earliest and the latest time.
     pub(super) least: i64,
     pub(super) most: i64,
+    pub(super) are: Are,
+}
+
+/// What rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Are {
+    /// Those of the stream.
+    Rows,
+    /// Slices that were made elsewhere: see `slices`.
+    Slices,
 }
 
 impl Accepted {
@@ -52,7 +62,7 @@ impl Accepted {
         let times: Vec<i64> = these.values().set_indices().map(|row| self.times[row]).collect();
         let (least, most) = simd::span(&times).unwrap_or((i64::MAX, i64::MIN));
         let rows = filter_record_batch(&self.rows, these)?;
-        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most })
+        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most, are: self.are })
     }
 }
 
@@ -115,6 +125,7 @@ impl Gate {
         &self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
+        are: Are,
     ) -> Result<(Accepted, Option<RecordBatch>)> {
         let (mut rows, mut untimed) = (batch.clone(), None);
         let time = batch.column(plan.time());
@@ -125,7 +136,8 @@ impl Gate {
         }
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-            return Ok((Accepted { rows, times, is_sorted: true, least: i64::MAX, most: i64::MIN }, untimed));
+            let (least, most) = (i64::MAX, i64::MIN);
+            return Ok((Accepted { rows, times, is_sorted: true, least, most, are }, untimed));
         };
         let (mut least, mut most) = (first, last);
         let is_sorted = simd::is_ascending(&times);
@@ -138,7 +150,7 @@ impl Gate {
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        Ok((Accepted { rows, times, is_sorted, least, most }, untimed))
+        Ok((Accepted { rows, times, is_sorted, least, most, are }, untimed))
     }
 
     /// Takes note of rows that came.

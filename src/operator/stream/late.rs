@@ -138,7 +138,9 @@ impl Late {
         if dropped > 0 {
             for batch in &mut batches {
                 let held = room.min(batch.num_rows() as u64);
-                if held < batch.num_rows() as u64 {
+                if held == 0 {
+                    *batch = batch.slice(0, 0);
+                } else if held < batch.num_rows() as u64 {
                     // A copy, as a slice would hold all of its rows.
                     *batch = take_record_batch(batch, &UInt32Array::from_iter_values(0..held as u32))?;
                 }

@@ -9,9 +9,10 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 
 use super::Operator;
-use super::intake::Accepted;
+use super::intake::{Accepted, Are};
 use super::late::Reason;
 use super::queries::Entry;
+use super::slices::{counted, row_counts};
 use crate::Result;
 use crate::window::KeyRows;
 
@@ -93,12 +94,13 @@ impl Operator {
         rows: &Accepted,
         limits: &[Limit],
         refused: &mut Vec<RecordBatch>,
-    ) -> Result<(usize, Vec<Option<BooleanBuffer>>)> {
+    ) -> Result<(u64, Vec<Option<BooleanBuffer>>)> {
         let of_ahead = self.of_keys_ahead(rows)?;
         let of_all = || self.entries.iter().zip(limits);
         if of_ahead.is_empty() && of_all().all(|(entry, limit)| limit.is_safe(entry, rows.least)) {
             return Ok((0, Vec::new()));
         }
+        let counts = if rows.are == Are::Slices { row_counts(self.leader(), &rows.rows) } else { Vec::new() };
         let mut late_for_all = BooleanBuffer::new_set(rows.times.len());
         let mut of_emitters = Vec::new();
         for (at, (entry, limit)) in of_all().enumerate() {
@@ -115,12 +117,21 @@ impl Operator {
             for reason in [Reason::TooLate, Reason::BeforeQuery] {
                 let these = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row] == Some(reason));
                 if these.count_set_bits() > 0 {
-                    let these = filter_record_batch(&rows.rows, &BooleanArray::new(these, None))?;
-                    refused.push(self.late.batch(&these, &entry.name, reason)?);
+                    refused.push(match rows.are {
+                        Are::Slices => counted(these.set_indices().map(|at| counts[at]).sum())?,
+                        Are::Rows => {
+                            let these = filter_record_batch(&rows.rows, &BooleanArray::new(these, None))?;
+                            self.late.batch(&these, &entry.name, reason)?
+                        }
+                    });
                 }
             }
         }
-        Ok((late_for_all.count_set_bits(), of_emitters))
+        let late_for_all = match rows.are {
+            Are::Rows => late_for_all.count_set_bits() as u64,
+            Are::Slices => late_for_all.set_indices().map(|at| counts[at]).sum(),
+        };
+        Ok((late_for_all, of_emitters))
     }
 }
 

@@ -27,6 +27,7 @@ mod outgoing;
 mod progress;
 mod queries;
 mod sharing;
+mod slices;
 mod snapshot;
 mod steps;
 mod tuples;
@@ -86,6 +87,8 @@ pub struct Operator {
 pub enum Step<'a> {
     /// See [`Operator::push`].
     Push(&'a [RecordBatch]),
+    /// See [`Operator::push_slices`].
+    PushSlices(&'a [RecordBatch]),
     /// See [`Operator::advance`].
     Advance(i64),
     /// See [`Operator::advance_key`].
@@ -246,6 +249,17 @@ impl Operator {
     /// was promised; `Overflow` where a result does not fit its type; what a user-defined function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         self.take(Step::Push(batches))
+    }
+
+    /// Takes in all of these slices or, if it fails, none of them: as [`Operator::push`] takes in their rows. They are those
+    /// that [`super::Bounded::slices`] of the same query returned. Late rows are counted, if the query counts rows (else a slice as one), and not held.
+    ///
+    /// # Errors
+    /// As [`Operator::push`]; and `InvalidValue` for columns and times that slices of the query do not have, for a slice of which
+    /// some rows are late and others are not, and where slices do not lead to the results of their rows: see
+    /// [`Operator::refuses_slices`].
+    pub fn push_slices(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+        self.take(Step::PushSlices(batches))
     }
 
     /// Moves the watermark, so that no window that ends at or before it waits for rows any longer, and emits those

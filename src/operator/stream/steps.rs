@@ -6,10 +6,11 @@ use arrow_select::filter::filter_record_batch;
 use super::emission::Reached;
 use super::emission::{Emission, Moved};
 use super::engine::{Emptied, Engine, Outcome};
-use super::intake::{Accepted, Gate, check_open, check_schema, check_watermark, nth_valid};
+use super::intake::{Accepted, Are, Gate, check_open, check_schema, check_watermark, nth_valid};
 use super::late::{Reason, Refused};
 use super::progress::Seen;
 use super::queries::Entry;
+use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::keys::KeyIndex;
 use crate::slice::strategy::Order;
@@ -35,6 +36,7 @@ impl Operator {
     pub(super) fn tried(&mut self, step: Step<'_>) -> Result<(Box<Attempted>, Vec<RecordBatch>)> {
         let mut attempted = Box::new(match step {
             Step::Push(batches) => self.try_push(batches),
+            Step::PushSlices(batches) => self.try_push_slices(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
             Step::AdvanceKey(watermark, key) => self.try_advance_key(watermark, key),
             Step::Follow => self.try_follow(),
@@ -111,14 +113,25 @@ impl Operator {
         check_open(self.closed, "push")?;
         let input = self.input().clone();
         batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
+        self.try_take(batches, Are::Rows)
+    }
+
+    fn try_push_slices(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
+        check_open(self.closed, "push_slices")?;
+        let rows = self.slices_as_rows(batches)?;
+        self.try_take(&rows, Are::Slices)
+    }
+
+    fn try_take(&mut self, batches: &[RecordBatch], are: Are) -> Result<Attempted> {
         let (mut gate, limits) = (self.gate(), self.limits());
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
         for batch in batches {
-            for weights in self.entries.iter().filter_map(|entry| entry.plan.weights()) {
+            let weights = self.entries.iter().filter_map(|entry| entry.plan.weights());
+            for weights in weights.filter(|_| are == Are::Rows) {
                 weights.check(batch, before)?;
             }
-            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before))?;
+            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before), are)?;
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
@@ -143,18 +156,26 @@ impl Operator {
             }
             before += batch.num_rows();
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
-            rows += (timed.times.len() - late_for_all) as u64;
+            let all = match are {
+                Are::Rows => timed.times.len() as u64,
+                Are::Slices => row_counts(self.leader(), &timed.rows).iter().sum(),
+            };
+            rows += all - late_for_all;
             if let Some(emission) = &mut self.emission {
                 emission.note(&timed, self.entries[0].plan.by(), &late)?;
             }
             accepted.push(timed);
         }
-        let refused = self.late.limited(refused, self.options.late_limit)?;
+        let limit = if are == Are::Slices { Some(0) } else { self.options.late_limit };
+        let refused = self.late.limited(refused, limit)?;
         let watermark = match (self.options.order, &seen) {
             (Order::InOrder, _) => gate.latest_row,
             (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
         };
         self.divide(&accepted)?;
+        if are == Are::Slices {
+            self.check_whole(&accepted)?;
+        }
         let outcomes = self.all(|engine| {
             let own = engine.own_rows(&accepted)?;
             engine.try_push(&own, watermark)

@@ -118,8 +118,8 @@ def unpack(
     bucket : int or None
         The bucket of its row, None where that was lost.
     is_kept : bool
-        Another version of windowkit, or of Arrow, whose schemas have other bytes, may have written it: rows
-        that a stream keeps outlive releases. Whoever keeps them knows which query they belong to.
+        Another version of windowkit, or of Arrow, whose schemas have other bytes, may have written it: what
+        a stream keeps outlives releases. Whoever keeps it knows which query it belongs to.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def unpack(
             "written, so it was damaged on its way"
         )
     wrote = bytes(chunk[HEADER.size : body]).decode(errors="replace")
-    if wrote != _native.__version__ and not (is_kept and kind == ROWS):
+    if wrote != _native.__version__ and not is_kept:
         raise InvalidValue(
             f"packed slices: windowkit {wrote} wrote a chunk, and {_native.__version__} reads it; all "
             "workers of a job have one version"

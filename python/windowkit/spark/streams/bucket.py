@@ -1,7 +1,7 @@
-"""The state of a bucket of keys: a log of packed rows and watermarks, with a snapshot now and then.
+"""The state of a bucket of keys: a log of packed slices or rows and watermarks, and snapshots.
 
 A call of Spark's state is a round trip, and its values are written whole, so there are few, large ones: each
-batch appends its rows to the log, and every ten batches the log is replaced by a snapshot. A bucket is
+batch appends what it brings to the log, and every ten batches the log is replaced by a snapshot. A bucket is
 restored by replaying its log, so that it continues exactly where it stood.
 
 A row is late by the watermark of the batch before, which a bucket only knows if it was called then. So all
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from windowkit.errors import InvalidValue, WindowKitError
-from windowkit.spark.streams.work import Work, differences, refused
+from windowkit.spark.streams.work import Given, Work, differences, refused
 from windowkit.stream import Operator
 
 __all__ = ["ENTRY", "GUARD", "HEAD", "SEQUENCE", "Bucket", "Head", "guard"]
@@ -35,8 +35,8 @@ GUARD: Final = -1
 
 Other numbers depend on how many buckets there are, so that none of the old ones need be met again."""
 
-SNAPSHOT, ROWS, IDENTITY = 0, 1, 2
-"""Kinds of entries."""
+SNAPSHOT, BROUGHT, IDENTITY = 0, 1, 2
+"""Kinds of entries; what batches brought are packed slices or rows."""
 MORE: Final = -1
 """The watermark of an entry that is not the last one of its batch."""
 
@@ -149,7 +149,7 @@ class Bucket:
 
     def _taken(self, operator: Operator, chunks: list[bytes], watermark: int) -> Iterator[pa.RecordBatch]:
         if chunks:
-            yield from self._work.selected(operator.push(self._work.rows(chunks, self._number)))
+            yield from self._work.selected(self._work.given(chunks, self._number).push(operator))
         yield from self._work.selected(operator.advance(watermark * 1000))
 
     def _watch(self, before: int | None, watermark: int, *, by_timer: bool) -> None:
@@ -172,7 +172,7 @@ class Bucket:
             parts = [snapshot[at : at + ENTRY_BYTES] for at in range(0, len(snapshot), ENTRY_BYTES)]
             kind, batches, entries = SNAPSHOT, 0, 0
         else:
-            kind, parts = ROWS, list(joined(chunks)) or [b""]
+            kind, parts = BROUGHT, list(joined(chunks)) or [b""]
         for at, part in enumerate(parts, start=1):
             reached = watermark if at == len(parts) else MORE
             self._log.updateValue((entries,), (kind, part, since, reached))
@@ -194,19 +194,21 @@ class Bucket:
         parts = list(takewhile(lambda entry: entry[0] == SNAPSHOT, entries))
         work = self._work
         operator = work.restored(b"".join(bytes(part[1]) for part in parts)) if parts else work.operator()
-        run, chunks, first, last = list[pa.Table](), list[bytes](), 0, 0
+        run, chunks, first, last = list[Given](), list[bytes](), 0, 0
         for kind, data, since, reached in entries[len(parts) :]:
-            if kind != ROWS:
-                raise InvalidValue(f"log: an entry is of kind {kind}; after a snapshot there are rows")
+            if kind != BROUGHT:
+                raise InvalidValue(
+                    f"log: an entry is of kind {kind}; after a snapshot comes what batches brought"
+                )
             chunks += parted(bytes(data))
             if reached == MORE:
                 continue
-            rows, chunks = work.rows(chunks, self._number), []
-            if run and not work.joins(rows, since):
+            given, chunks = work.given(chunks, self._number), []
+            if run and not (run[0].are_slices == given.are_slices and work.joins(given, since)):
                 replay(operator, run, first, last)
                 run = []
             first, last = first if run else since, reached
-            run.append(rows)
+            run.append(given)
         replay(operator, run, first, last)
         reached = entries[-1][3] if entries else 0
         if not MORE < reached <= head.watermark:
@@ -216,13 +218,13 @@ class Bucket:
         return operator
 
 
-def replay(operator: Operator, run: list[pa.Table], first: int, last: int) -> None:
+def replay(operator: Operator, run: list[Given], first: int, last: int) -> None:
     """Repeat the calls of batches, whose results were returned before."""
     if run:
         operator.advance(first * 1000)
-        rows = pa.concat_tables(run)
-        if rows.num_rows:
-            operator.push(rows)
+        all_of_them = run[0]._replace(table=pa.concat_tables(given.table for given in run))
+        if all_of_them.table.num_rows:
+            all_of_them.push(operator)
         operator.advance(last * 1000)
 
 

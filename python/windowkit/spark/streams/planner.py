@@ -73,8 +73,9 @@ def stream(
 
     Notes
     -----
-    Rows are packed by bucket of keys, as Arrow, and each bucket is one group of ``transformWithState``, whose
-    state is a log of packed rows with a snapshot every ten batches. A batch takes in its rows, and then the
+    Slices (or rows, where slices do not do: `explain` says why) are packed by bucket of keys, as Arrow. Each
+    bucket is one group of ``transformWithState``, whose state is a log of what came, with a snapshot every
+    ten batches. A batch takes in its rows, and then the
     watermark that earlier batches set; so in append mode results are those of Spark's own windows.
 
     Examples
@@ -93,7 +94,8 @@ def run(made: Streaming) -> DataFrame:
     """Return the result of a stream."""
     work = made.work
     limits = replace(LIMITS, chunk=ENTRY_BYTES)
-    pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never=True, limits=limits)
+    never = work.rows_instead is not None
+    pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never, limits)
     chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
     if made.metrics_name is not None:
         counts = {"rows in": total("rows"), "bytes packed": total(length("chunk"))}
@@ -140,16 +142,18 @@ def explain(
     ready = (
         "with rows or an open slice" if work.is_eager else "with rows, or once its first open slice has ended"
     )
+    packs = "slices" if work.rows_instead is None else "rows"
     lines = [
         *described(query),
         f"stream in {made.mode} mode, exactly once",
         f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
         f"  columns: {', '.join(map(identifier, work.columns))}",
-        "stage 1, in Rust inside one mapInArrow: rows of "
+        f"stage 1, in Rust inside one mapInArrow: {packs} of "
         f"{', '.join(map(identifier, work.schema.names))}, packed by bucket",
+        *([f"  no slices, as {work.rows_instead}"] if work.rows_instead is not None else []),
         f"shuffle: packed Arrow, {of} in {made.partitions:,} partitions",
         f"stage 2, in Rust inside transformWithState: an operator per bucket, which holds {needs}",
-        f"  state: a log of packed rows per bucket, with a snapshot every {EVERY} batches",
+        f"  state: a log of packed {packs} per bucket, with a snapshot every {EVERY} batches",
         f"  a bucket is restored when the watermark moves, {ready}",
         "stage 3, inside one mapInArrow: results as rows",
     ]

@@ -26,7 +26,14 @@ from windowkit.spark.jobs import (
     output_schema,
     position_of,
 )
-from windowkit.spark.streams.work import Work, identity, is_eager, operator_of
+from windowkit.spark.streams.work import (
+    Work,
+    counting,
+    identity,
+    is_eager,
+    operator_of,
+    rows_instead,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,8 +154,9 @@ def own_work(
     as_spark = mode == "update" and query.emit is None
     # In Spark's update mode, a batch returns the windows that its rows changed.
     effective = replace(query, emit=emit(rows(1))) if as_spark else query
-    names = operator_of(effective, schema, lateness).schema.names
-    planned = plan(effective, schema, of_stream=True)
+    operator = operator_of(effective, schema, lateness)
+    names, planned = operator.schema.names, plan(effective, schema, of_stream=True)
+    instead = rows_instead(effective, schema, planned, operator)
     if query.emit is not None:
         columns = names
     elif of_measure("allowed_lateness", lateness)[0]:
@@ -156,12 +164,13 @@ def own_work(
     else:
         columns = query.columns
     return Work(
-        effective,
+        effective if instead is not None else counting(effective),
         schema,
         lateness,
         tuple(columns),
         as_spark,
         is_eager(query, planned.needs_rows, has_policy=query.emit is not None),
+        instead,
         identity(
             query,
             schema,

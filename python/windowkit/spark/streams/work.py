@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowkit._native import Plan
+from windowkit.aggregates import count
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue, WindowKitError
+from windowkit.local import plan
 from windowkit.progress import of_measure
 from windowkit.query import MAX_WINDOWS, Query
+from windowkit.spark.routes import stages
 from windowkit.spark.shipping import in_one_line, packing
 from windowkit.stream import Operator
 
-__all__ = ["FORMAT", "Work", "differences"]
+__all__ = ["FORMAT", "Given", "Work", "differences"]
 
 FORMAT: Final = 1
 """Of the state in a checkpoint: its fields, and what they mean."""
+
+
+class Given(NamedTuple):
+    """Rows, or slices, of a batch."""
+
+    table: pa.Table
+    are_slices: bool
+
+    def push(self, operator: Operator) -> pa.Table:
+        """Push them; return the results."""
+        return operator.push_slices(self.table) if self.are_slices else operator.push(self.table)
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class Work:
         Final results are not returned: in Spark's update mode they would repeat early ones.
     is_eager : bool
         Results may be ready at any time, rather than at the end of a slice: as soon as the watermark moves.
+    rows_instead : str or None
+        Why rows cross the shuffle; None if slices do.
     identity : str
         What a checkpoint belongs to, as JSON that maps names to values.
     """
@@ -52,6 +69,7 @@ class Work:
     columns: tuple[str, ...]
     drops_final: bool
     is_eager: bool
+    rows_instead: str | None
     identity: str
 
     @cached_property
@@ -60,8 +78,8 @@ class Work:
         return in_one_line(self.query)
 
     @cached_property
-    def rows_plan(self) -> bytes:
-        """The fingerprint of chunks of rows."""
+    def chunks_plan(self) -> bytes:
+        """The fingerprint of chunks."""
         return packing.fingerprint(self.query, self.schema)
 
     @cached_property
@@ -80,15 +98,26 @@ class Work:
         """Return an operator that continues from a snapshot."""
         return Operator.restore(snapshot, self.query)
 
-    def rows(self, chunks: list[bytes], bucket: int) -> pa.Table:
-        """Return the rows of packed chunks."""
-        batches = []
+    def given(self, chunks: list[bytes], bucket: int) -> Given:
+        """Return what packed chunks hold: as slices, if some of them hold slices."""
+        rows, slices = list[pa.RecordBatch](), list[pa.RecordBatch]()
         for chunk in chunks:
-            kind, batch = packing.unpack(chunk, self.rows_plan, bucket, is_kept=True)
-            if kind != packing.ROWS:
-                raise InvalidValue(f"packed slices: a chunk is of kind {kind}; streams pack rows")
-            batches.append(batch.cast(self.schema) if batch.schema != self.schema else batch)
-        return pa.Table.from_batches(batches, self.schema)
+            kind, batch = packing.unpack(chunk, self.chunks_plan, bucket, is_kept=True)
+            if kind == packing.ROWS:
+                rows.append(batch.cast(self.schema) if batch.schema != self.schema else batch)
+            else:
+                slices.append(batch)
+        if not slices:
+            return Given(pa.Table.from_batches(rows, self.schema), are_slices=False)
+        if rows:
+            # An operator that took in both, one after the other, would return some results twice.
+            engine = plan(self.query, self.schema).engine()
+            for batch in slices:
+                engine.push_slices(batch)
+            for batch in rows:
+                engine.push(batch)
+            slices = [pa.record_batch(batch) for _, batch in engine.slices(1)]
+        return Given(pa.Table.from_batches(slices), are_slices=True)
 
     @cached_property
     def may_join(self) -> bool:
@@ -97,15 +126,16 @@ class Work:
         lateness, _ = of_measure("allowed_lateness", self.allowed_lateness)
         return not (self.is_eager or is_limited or lateness or self.query.emit is not None)
 
-    def joins(self, rows: pa.Table, since: int) -> bool:
-        """Whether a batch of rows may be replayed in one call with those before it.
+    def joins(self, given: Given, since: int) -> bool:
+        """Whether a batch may be replayed in one call with those before it.
 
         So it may if none of its rows comes before the watermark, in ms, that was reached before them: then
-        none is too late, nor in a window that has been returned.
+        none is too late, nor in a window that has been returned. No row of a slice comes before its start.
         """
         if not self.may_join:
             return False
-        first = pc.min(rows[self.query.time].cast(pa.int64())).as_py()
+        times = given.table["start" if given.are_slices else self.query.time]
+        first = pc.min(times.cast(pa.int64())).as_py()
         return first is None or first >= since * 1000
 
     def selected(self, results: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -136,6 +166,26 @@ def operator_of(query: Query, schema: pa.Schema, allowed_lateness: Length) -> Op
     return query.operator(
         order="out-of-order", allowed_lateness=allowed_lateness, late_limit=0, schema=schema
     )
+
+
+def rows_instead(query: Query, schema: pa.Schema, planned: Plan, operator: Operator) -> str | None:
+    """Return why rows cross the shuffle, and not slices; None if slices do."""
+    if planned.has_session:
+        return "some rows of a slice of a session may be late, and others not"
+    why = stages.rows_instead(query, schema, planned)
+    if why is None and not operator.takes_slices:
+        why = "the emission policy counts rows, or looks at them"
+    return why
+
+
+def counting(query: Query) -> Query:
+    """Return the query with a count of rows, so that operators know how many rows late slices are of."""
+    if any(each.function == "count_all" and each.filter is None for each in query.aggs):
+        return query
+    name = "rows"
+    while name in query.columns or name in (each.name for each in query.aggs):
+        name += "_"
+    return replace(query, aggs=(*query.aggs, count().alias(name)))
 
 
 def identity(query: Query, schema: pa.Schema, settings: dict[str, Any]) -> str:

@@ -19,12 +19,13 @@ use arrow_array::{ArrayRef, RecordBatch};
 
 use super::agenda::Agenda;
 use super::ahead::{Ahead, Calls};
-use super::intake::Accepted;
+use super::intake::{Accepted, Are};
 use super::keyed::Keyed;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
 use super::sharing::Shared;
+use super::slices::{last_column, state_columns};
 use super::tuples::{Changed, Moves, Tuples};
 use crate::aggregate::BySlot;
 use crate::interrupt::{self, Pace, check, within};
@@ -375,6 +376,9 @@ impl Engine {
 
     /// Folds rows into the call's cells.
     fn fold(&mut self, batch: &Accepted, delta: &mut Delta) -> Result<()> {
+        if batch.are == Are::Slices {
+            return self.fold_slices(batch, delta);
+        }
         let columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
         let (rows, sorted) = (columns.times.len(), batch.is_sorted);
         // Where rows before the horizon are put, so that they are new to the first window that has not expired.
@@ -410,6 +414,21 @@ impl Engine {
             delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
+    }
+
+    /// Has each slice that was made elsewhere be one of the call's cells.
+    fn fold_slices(&mut self, slices: &Accepted, delta: &mut Delta) -> Result<()> {
+        let plan = self.queries.leader();
+        let columns = slices.rows.columns();
+        let keys: Vec<ArrayRef> = plan.by().iter().map(|&column| columns[column].clone()).collect();
+        let lasts = last_column(plan).map(|column| plan.measure().read(&columns[column])).transpose()?;
+        let states: Vec<&[ArrayRef]> = state_columns(plan).into_iter().map(|range| &columns[range]).collect();
+        self.ids.clear();
+        self.keys.assign(&keys, slices.times.len(), &mut self.ids)?;
+        let lasts = lasts.as_ref().unwrap_or(&slices.times);
+        let cells = self.ids.iter().zip(&slices.times[..]).zip(&lasts[..]);
+        self.cutter.take(cells.map(|((&key, &first), &last)| Cell { key, first, last }));
+        delta.merge(&states, &slices.times, self.cutter.cells().len())
     }
 
     /// Puts rows under the slices, if rows are kept there, and fits slices to them.
