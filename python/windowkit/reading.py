@@ -1,4 +1,4 @@
-"""Columns in types that the core does not compute with, as it reads them: with the same values in another type."""
+"""Columns of types that the core does not compute with, and as what it reads them: the same values."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def column_as_read(name: str, column: Any) -> Any:
             column = pc.run_end_decode(column)
         except pa.ArrowNotImplementedError as error:
             raise InvalidType(
-                f"data: column {name!r} has type {column.type}, whose runs pyarrow does not decode ({error}); "
-                "decode them before, or leave the column out"
+                f"data: column {name!r} has type {column.type}, whose runs pyarrow does not decode "
+                f"({error}); decode them before, or leave the column out"
             ) from None
         return column_as_read(name, column)
     return column.cast(read_type(column.type))

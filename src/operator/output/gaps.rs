@@ -178,7 +178,7 @@ fn of_two(first: &ArrayRef, second: &ArrayRef, places: &[(usize, usize)]) -> Res
         return Ok(of(first, second)?);
     };
     // Two dictionaries one after the other would hold values twice.
-    if own.values().to_data() == other.values().to_data() {
+    if own.values().is_empty() || own.values().to_data() == other.values().to_data() {
         return Ok(of(&own.with_values(other.values().clone()), second)?);
     }
     let values = other.values().data_type();

@@ -66,8 +66,8 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         )
     if query.fill is not None:
         raise InvalidValue(
-            f"query: it has fill={form_of(query.fill)!r}, and Spark's own functions do not make windows without "
-            "rows; query.run(df) does"
+            f"query: it has fill={form_of(query.fill)!r}, and Spark's own functions do not make windows "
+            "without rows; query.run(df) does"
         )
     for aggregate in query.aggs:
         if aggregate.user is not None:
@@ -173,7 +173,7 @@ def output_schema(checked: Job) -> spark.StructType:
     if len(query.windows) > 1:
         fields.append(spark.StructField("window_name", spark.StringType(), False))
     fields += [window, RANKS] if query.has_ranks else [window]
-    ways = of_each(query.fill, [each.name for each in query.aggs]) or [None] * len(query.aggs)
+    ways = of_each(query.fill, [each.name for each in query.aggs]) or [""] * len(query.aggs)
     for aggregate, field, fill in zip(query.aggs, aggregates.fields, ways, strict=True):
         has_alias = aggregate.name not in aggregate.default_names
         metadata = field.metadata if has_alias else unnamed.metadata
