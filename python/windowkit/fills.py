@@ -80,5 +80,6 @@ def refuse_stream(fill: Fill | None) -> None:
         raise InvalidValue(
             f"fill: {form_of(fill)!r} is given for a stream, where windows without rows are not emitted: a "
             "key may never have another row, its last window would have to be held for ever, and late rows "
-            "may fall into windows that were filled. Leave fill out; query.run over the stored rows fills them"
+            "may fall into windows that were filled. Leave fill out; query.run over the stored rows fills "
+            "them"
         )
