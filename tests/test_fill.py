@@ -271,3 +271,5 @@ def test_a_query_with_fill_is_a_value() -> None:
     assert "fill" not in wk.query(**args).to_dict()
     assert str(wk.query(**args, fill="zero")).endswith("; fill 'zero'")
     assert "fill" in one._repr_html_()
+    assert "  without rows, between a key's first and last: n zero, sum(v) previous" in one.explain()
+    assert "without rows" not in wk.query(**args).explain()

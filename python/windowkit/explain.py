@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowkit import _native
+from windowkit import _native, fills
 from windowkit.aggregation import Aggregate
 from windowkit.durations import NANOSECONDS, Duration
 from windowkit.engines import Engine, register
@@ -77,6 +77,7 @@ def explain(query: Query, data: Any = None) -> str:
             f"{f'; rows are stored ({source})' if needs_rows else ''}"
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
+        *fills.described(query.fill),
         *slices(query, planned, unit),
         f"  store {', '.join(stored)}{twice(query)}",
         *panes(query, planned),

@@ -9,7 +9,7 @@ from windowkit.checks import one_of, suggested, wrong_type
 from windowkit.errors import InvalidValue
 from windowkit.windows import Window
 
-__all__ = ["FILLS", "Fill", "check_windows", "checked", "form_of", "of_each", "refuse_stream"]
+__all__ = ["FILLS", "Fill", "check_windows", "checked", "described", "form_of", "of_each", "refuse_stream"]
 
 FILLS: Final = ("null", "zero", "previous")
 ALLOWED: Final = (
@@ -72,6 +72,15 @@ def of_each(fill: Fill | None, names: Sequence[str]) -> list[str] | None:
 def form_of(fill: Fill) -> str | dict[str, str]:
     """Return what `windowkit.query` takes for it."""
     return fill if isinstance(fill, str) else dict(fill)
+
+
+def described(fill: Fill | None) -> list[str]:
+    """Return what `explain` says of windows without rows: a line, if they are filled."""
+    if fill is None:
+        return []
+    ways = fill if isinstance(fill, str) else ", ".join(f"{name} {how}" for name, how in fill)
+    rest = "" if isinstance(fill, str) else "; other aggregates null"
+    return [f"  without rows, between a key's first and last: {ways}{rest}"]
 
 
 def refuse_stream(fill: Fill | None) -> None:
