@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
@@ -421,3 +425,22 @@ def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> No
         """
     )
     assert printed == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "way"),
+    [(pl.col("a") * 2, "df.with_columns"), (pc.field("a") * 2, "table.append_column")],
+    ids=["polars", "pyarrow"],
+)
+def test_expressions_are_no_names(expression: Any, way: str) -> None:
+    """The message says how the library makes a column of its expression."""
+    args = {"by": "k", "time": "t", "windows": wk.tumbling(1), "aggs": wk.count()}
+    calls: list[Callable[[], object]] = [
+        lambda: wk.sum(expression),
+        lambda: wk.count().where(expression),
+        lambda: wk.query(**args | {"by": expression}),
+        lambda: wk.query(**args | {"time": expression}),
+    ]
+    for call in calls:
+        with pytest.raises(wk.InvalidType, match=rf"compute the column first, by {way}"):
+            call()

@@ -34,6 +34,7 @@ class Plan:
         max_windows: int | None = None,
         policy: tuple[Sequence[Term], str, int | None, tuple[int, bool] | None] | None = None,
         weight: str | None = None,
+        fill: Sequence[str] | None = None,
     ) -> None: ...
     @property
     def output_schema(self) -> _ArrowSchema: ...

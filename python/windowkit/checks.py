@@ -17,6 +17,12 @@ __all__ = [
 
 Item = TypeVar("Item")
 NAMES: Final = "a str or a sequence of str"
+EXPRESSIONS: Final = {
+    ("polars", "Expr"): "df.with_columns(expression.alias('x'))",
+    ("pyspark", "Column"): "df.withColumn('x', expression)",
+    ("pyarrow", "Expression"): "table.append_column('x', pyarrow.compute.multiply(...)) or another function",
+}
+"""How the libraries whose expressions are no names make columns of them."""
 
 
 def article(noun: str) -> str:
@@ -114,7 +120,9 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     # A Column of Spark says that it is iterable, and then is not.
     spark = type(given).__module__.split(".")[0] == "pyspark"
     if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise InvalidType(f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}")
+        raise InvalidType(
+            f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}{computed(given)}"
+        )
     members = tuple(given)
     for member in members:
         if not isinstance(member, kind):
@@ -125,7 +133,7 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
 def checked_name(argument: str, name: str) -> str:
     """Return `name` if it can name a column."""
     if not isinstance(name, str):
-        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str")
+        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str{computed(name)}")
     if not name:
         raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
     if re.search("[\0\ud800-\udfff]", name):
@@ -134,6 +142,15 @@ def checked_name(argument: str, name: str) -> str:
             "without NUL"
         )
     return name
+
+
+def computed(given: object) -> str:
+    """Return what a message adds where an expression of a library is given for the name of a column."""
+    libraries = {each.__module__.split(".")[0] for each in type(given).__mro__}
+    for (library, kind), how in EXPRESSIONS.items():
+        if library in libraries and kind == type(given).__name__:
+            return f"; compute the column first, by {how}, and name it"
+    return ""
 
 
 def names(argument: str, given: str | Iterable[str], allowed: str = NAMES) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowkit import _native
+from windowkit import _native, fills
 from windowkit.aggregation import Aggregate
 from windowkit.durations import NANOSECONDS, Duration
 from windowkit.engines import Engine, register
@@ -16,6 +16,7 @@ from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
+from windowkit.reading import read_types
 from windowkit.windows import WEEKDAYS, Assembly, Window, bare, quoted, time_type, units
 
 __all__ = ["explain", "sizes"]
@@ -58,7 +59,7 @@ def explain(query: Query, data: Any = None) -> str:
       stddev(v): moments(v); algebraic, associative, commutative
     """
     bound = data is not None
-    schema = schema_of(data) if bound else assumed(query)
+    schema = read_types(schema_of(data)) if bound else assumed(query)
     planned = plan(query, schema)
     # Which columns there are is not known without data.
     every = schema.names if query.reads_all else None
@@ -76,6 +77,7 @@ def explain(query: Query, data: Any = None) -> str:
             f"{f'; rows are stored ({source})' if needs_rows else ''}"
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
+        *fills.described(query.fill),
         *slices(query, planned, unit),
         f"  store {', '.join(stored)}{twice(query)}",
         *panes(query, planned),

@@ -18,7 +18,9 @@ from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer, suggested
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, UnknownColumn
+from windowkit.fills import of_each
 from windowkit.query import Query
+from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import TABLES, checked, from_elsewhere
 
@@ -103,7 +105,7 @@ def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table
 
 def schema(query: Query, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Query.schema`."""
-    return shaped_schema(pa.schema(plan(query, schema_of(data)).output_schema), query)
+    return shaped_schema(pa.schema(plan(query, read_types(schema_of(data))).output_schema), query)
 
 
 def shaped(result: Result, query: Query) -> Result:
@@ -136,6 +138,7 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
             query.max_windows,
             policy,
             query.weight,
+            of_each(query.fill, [each.name for each in query.aggs]),
         )
     except UnknownColumn as error:
         # The core says which column there is not; which one is probably meant is a matter of language.
@@ -295,6 +298,8 @@ class Source:
         Look at every value; by default where `from_elsewhere` says so.
     schema : pyarrow.Schema, optional
         The schema of the stream that the data belongs to: see `aligned`.
+    aggregated : bool
+        Whether columns are read in types that the core computes with: see `as_read`.
 
     Raises
     ------
@@ -310,6 +315,7 @@ class Source:
         *,
         validate: bool | None = None,
         schema: pa.Schema | None = None,
+        aggregated: bool = False,
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
         is_arrow = isinstance(data, TABLES)
@@ -323,11 +329,14 @@ class Source:
             data if is_arrow else reader_of(data, argument)
         )
         self._schema: pa.Schema = self._data.schema
+        read = read_types(self._schema) if aggregated else self._schema
+        self._is_read = read is not self._schema
+        self._schema = read
         self._align = None if schema is None else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
             self._schema = pa.schema(list(zip(schema.names, schema.types, strict=True)))
-        self._may_fail = self._align is not None or not is_arrow
+        self._may_fail = self._align is not None or self._is_read or not is_arrow
         self._failure: BaseException | None = None
 
     @property
@@ -356,7 +365,10 @@ class Source:
             yield None
             for batch in reader_of(self._data):
                 # What casts columns trusts them.
-                own = checked(self._argument, batch, self._full or self._align is not None)
+                casts = self._align is not None or self._is_read
+                own = checked(self._argument, batch, self._full or casts)
+                if self._is_read:
+                    own = as_read(own)
                 yield own if self._align is None else self._align(own)
         except GeneratorExit:
             raise
@@ -377,7 +389,8 @@ class Source:
 
 def source_of(query: Query, data: Any, validate: bool | None) -> Source:
     """Return the data of a query, of which other columns than it reads are not converted."""
-    return Source("data", data, None if query.reads_all else query.inputs, validate=validate)
+    columns = None if query.reads_all else query.inputs
+    return Source("data", data, columns, validate=validate, aggregated=True)
 
 
 register(

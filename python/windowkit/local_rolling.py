@@ -13,6 +13,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.explain import partial, properties_of, sizes
 from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
+from windowkit.reading import as_read, read_types
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
 
@@ -30,7 +31,7 @@ def run(
     """Evaluate `rolling`; see `windowkit.Rolling.run`."""
     count, form = checked_threads(threads), form_of(data, result)
     source = Source("data", data, validate=validate)
-    planned = bound(rolling, source.schema)
+    planned = bound(rolling, read_types(source.schema))
     with source:
         table = pa.Table.from_batches(reader_of(source), source.schema)
     own = {each.name: each.aggregate for each in rolling.aggs}
@@ -55,9 +56,9 @@ def at(
             "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
         )
     read = None if rolling.reads_all else rolling.inputs
-    source = Source("events", events, read, validate=validate)
+    source = Source("events", events, read, validate=validate, aggregated=True)
     own = Source("labels", labels, validate=validate)
-    planned = bound(rolling, source.schema, (own.schema, list(by), time))
+    planned = bound(rolling, source.schema, (read_types(own.schema), list(by), time))
     with own:
         table = pa.Table.from_batches(reader_of(own), own.schema)
     with source:
@@ -68,7 +69,9 @@ def at(
 def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table | None = None) -> pa.Table:
     """Return a table with the results of its rows; or labels with theirs, of the rows of `data`."""
     table = data if labels is None else labels
-    columns = pa.RecordBatchReader.from_stream(planned.run(data, threads, labels)).read_all()
+    asked = None if labels is None else as_read(labels)
+    rows = as_read(data) if isinstance(data, pa.Table) else data
+    columns = pa.RecordBatchReader.from_stream(planned.run(rows, threads, asked)).read_all()
     for field, column in zip(columns.schema, columns.columns, strict=True):
         table = table.append_column(field, column)
     return table
@@ -77,7 +80,7 @@ def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table 
 def schema(rolling: Rolling, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Rolling.schema`."""
     given = schema_of(data)
-    result = pa.schema(bound(rolling, given).plan.output_schema)
+    result = pa.schema(bound(rolling, read_types(given)).plan.output_schema)
     # Those of the input as they were, with what Arrow's interface may not carry.
     return pa.schema([*given, *list(result)[len(given) :]], given.metadata)
 
@@ -121,7 +124,7 @@ def explain(rolling: Rolling, data: Any = None) -> str:
       max(v) OVER (9 rows): max(v); distributive, associative, commutative
       median(v) OVER (9 rows): values(v); holistic, associative, commutative, invertible
     """
-    given = assumed(rolling) if data is None else schema_of(data)
+    given = assumed(rolling) if data is None else read_types(schema_of(data))
     planned = bound(rolling, given)
     lines = described(rolling, planned.plan)
     if data is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload
 
-from windowkit import engines, written
+from windowkit import engines, fills, written
 from windowkit.aggregates import Aggregate
 from windowkit.checks import a_type, checked_name, items, limit, names, one_of, refuse_duplicates
 from windowkit.display import Lines, facts
@@ -79,6 +79,8 @@ class Query:
         Whether a window is one column of results, or two.
     weight : str or None
         The column of weights, if rows may retract others.
+    fill : str, tuple of pairs of str, or None
+        How results fill windows without rows: one way for all aggregates, or names with theirs.
     """
 
     by: tuple[str, ...]
@@ -89,6 +91,7 @@ class Query:
     emit: Emission | None = None
     window_columns: str = "struct"
     weight: str | None = None
+    fill: fills.Fill | None = None
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -100,6 +103,9 @@ class Query:
         # Flat columns are made of structs, so the names of these are taken, too.
         refuse_duplicates("query", "output column", self.nested.columns)
         refuse_duplicates("query", "output column", self.columns)
+        if self.fill is not None:
+            fills.check_windows(self.windows)
+            object.__setattr__(self, "fill", fills.checked(self.fill, [each.name for each in self.aggs]))
         if self.emit is not None:
             if not isinstance(self.emit, Emission):
                 raise InvalidType(
@@ -126,7 +132,8 @@ class Query:
         time = self.time if isinstance(self.time, ProcessingTime) else quoted(self.time)
         windows, aggs = (", ".join(map(str, several)) for several in (self.windows, self.aggs))
         weight = "" if self.weight is None else f", weighed by {quoted(self.weight)}"
-        return f"by {keys} over {time}{weight}: {windows}; {aggs}"
+        fill = "" if self.fill is None else f"; fill {fills.form_of(self.fill)!r}"
+        return f"by {keys} over {time}{weight}: {windows}; {aggs}{fill}"
 
     def __repr__(self) -> str:
         return f"<windowkit.Query {self}>"
@@ -135,7 +142,10 @@ class Query:
         rows = [("by", self.by), ("time", [self.time]), ("windows", self.windows), ("aggregates", self.aggs)]
         emit = [] if self.emit is None else [("emit", [self.emit])]
         weight = [] if self.weight is None else [("weight", [self.weight])]
-        return facts("windowkit query", [*rows, *weight, *emit, ("columns of the result", self.columns)])
+        fill = [] if self.fill is None else [("fill", [fills.form_of(self.fill)])]
+        return facts(
+            "windowkit query", [*rows, *weight, *emit, *fill, ("columns of the result", self.columns)]
+        )
 
     @property
     def nested(self) -> Query:
@@ -238,7 +248,8 @@ class Query:
             `windowkit.PROCESSING_TIME`), ``windows`` and ``aggs`` (lists of text forms, as on the command
             line), ``max_windows`` (an int or None); and ``emit`` if it has an emission policy: ``early``
             (None, or a mapping such as ``{"rows": 10}`` or ``{"or": [...]}``) and ``refinement``;
-            ``window_columns`` if these are ``"flat"``; and ``weight`` if rows have weights.
+            ``window_columns`` if these are ``"flat"``; ``weight`` if rows have weights; and ``fill`` if
+            windows without rows are filled.
 
         Raises
         ------
@@ -263,6 +274,7 @@ class Query:
             self.emit,
             self.window_columns,
             self.weight,
+            self.fill,
         )
 
     @staticmethod
@@ -732,6 +744,7 @@ def query(
     emit: Emission | None = None,
     window_columns: str = "struct",
     weight: str | None = None,
+    fill: str | Mapping[str, str] | None = None,
 ) -> Query:
     """Describe a window aggregation.
 
@@ -766,6 +779,12 @@ def query(
         values, as in the results of a retracting query. Results cover the rows that remain; a window in which
         none remains is omitted. Allowed are windows whose extent no row changes, and functions from which a
         row can be removed; see "Rows that retract others" in the document "Semantics".
+    fill : {"null", "zero", "previous"} or mapping of str to these, optional
+        Results have the windows without rows, too, between a key's first and its last window of a type, as
+        pandas' ``resample`` does; without it they are not there. Aggregates are null in them (a count, too),
+        zero, or what they are in the previous window with rows; a mapping from their names in the result
+        says which for each, and those that it leaves out are null. Only for tumbling and sliding windows over
+        time or integers, local ones included, and not for streams. `max_windows` counts these windows, too.
 
     Returns
     -------
@@ -807,6 +826,8 @@ def query(
         emit=emit,
         window_columns=window_columns,
         weight=None if weight is None else checked_name("weight", weight),
+        # The names of aggregates that a mapping has are known once these are.
+        fill=fill,  # type: ignore[arg-type]  # `Query` makes pairs of a mapping.
     )
 
 

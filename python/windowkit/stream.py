@@ -19,10 +19,12 @@ from windowkit.durations import Length
 from windowkit.emission import Emission
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.fills import refuse_stream
 from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
+from windowkit.reading import read_types
 from windowkit.stats import Stats
 from windowkit.watermarks import in_time, one_key, scalar
 
@@ -125,7 +127,7 @@ class Operator:
         self._calls = Calls(self._entered(State(MappingProxyType({})), query, name, None)[0])
         if schema is not None:
             refuse_spark("schema", schema)
-            given = schema_of(schema, "schema")
+            given = read_types(schema_of(schema, "schema"))
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
 
@@ -318,7 +320,7 @@ class Operator:
             stamps, known = self._stamps, state.schema
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)
-            source = Source("batch", batch, validate=validate, schema=known)
+            source = Source("batch", batch, validate=validate, schema=known, aggregated=True)
             if state.core is None:
                 state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))
             return state, self._taken(state, source)
@@ -1004,6 +1006,7 @@ class Operator:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
             raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
+        refuse_stream(query.fill)
         added = state.added + 1
         while name is None and f"q{added}" in state.queries:
             added += 1

@@ -83,7 +83,7 @@ def from_elsewhere(data: Any, validate: bool | None) -> bool:
 
 
 def foreign_column(argument: str, data: Any, validate: bool) -> pa.Array | pa.ChunkedArray:
-    """Return a column as pyarrow's, which checks lengths that the core trusts; `validate` checks all of it."""
+    """Return a column as pyarrow's, which checks lengths that the core trusts; `validate` checks it all."""
     full = boolean("validate", validate)
     if not isinstance(data, pa.Array | pa.ChunkedArray):
         try:

@@ -16,6 +16,8 @@ from windowkit.checks import suggested, text, wrong_type
 from windowkit.durations import Measure, plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.fills import Fill
+from windowkit.fills import form_of as form_of_fill
 from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
 from windowkit.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.triggers import Trigger
@@ -29,7 +31,7 @@ VERSION: Final = 1
 """Of the forms. A later one reads all earlier ones."""
 
 FIELDS: Final = ("by", "time", "windows", "aggs", "max_windows")
-OPTIONAL: Final = ("emit", "window_columns", "weight")
+OPTIONAL: Final = ("emit", "window_columns", "weight", "fill")
 POLICY: Final = ("early", "refinement")
 WAITS: Final = ("at_most", "later")
 ROLLING: Final = ("by", "time", "rolling")
@@ -58,6 +60,7 @@ def write(
     emit: Emission | None,
     window_columns: str,
     weight: str | None,
+    fill: Fill | None,
 ) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
     refuse_code("windows", [window for window in windows if window.is_user_defined], "query")
@@ -73,6 +76,7 @@ def write(
         **({} if emit is None else {"emit": emit.form()}),
         **({} if window_columns == "struct" else {"window_columns": window_columns}),
         **({} if weight is None else {"weight": weight}),
+        **({} if fill is None else {"fill": form_of_fill(fill)}),
     }
 
 
@@ -89,6 +93,7 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
         "emit": None if form.get("emit") is None else emission_of(form["emit"]),
         "window_columns": form.get("window_columns", "struct"),
         "weight": form.get("weight"),
+        "fill": form.get("fill"),
     }
 
 

@@ -66,6 +66,19 @@ pub enum Partial {
     User(User),
 }
 
+/// What to do with a type that functions do not support.
+fn way_out(input: &DataType) -> &'static str {
+    match plain(input) {
+        DataType::Decimal256(..) => {
+            "; decimals of more than 38 digits can be cast to decimal128, or to floats"
+        }
+        DataType::Struct(_) => {
+            "; of structs, arg_min and arg_max take the one with the least or greatest value of another column"
+        }
+        _ => "",
+    }
+}
+
 impl Partial {
     /// Its name for planners.
     pub fn name(&self) -> &str {
@@ -101,7 +114,8 @@ impl Partial {
     /// `InvalidType` if the kind does not support these types: the message begins with the unsupported type.
     pub fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
         let input = inputs.first().unwrap_or(&DataType::Int64);
-        let refused = || Error::InvalidType(format!("{input}; allowed are {}", self.allowed()));
+        let refused =
+            || Error::InvalidType(format!("{input}; allowed are {}{}", self.allowed(), way_out(input)));
         let by = || {
             let by = inputs.get(1).unwrap_or(&DataType::Null);
             Error::InvalidType(format!("{by} to order by; allowed are {}", self.allowed()))
@@ -178,7 +192,9 @@ impl Partial {
 
     fn allowed(&self) -> &'static str {
         match self {
-            Partial::Sum | Partial::SumWithoutInvert => "integers, floats, decimal128 and durations",
+            Partial::Sum | Partial::SumWithoutInvert => {
+                "integers, floats, decimal128, booleans and durations"
+            }
             Partial::Moments | Partial::LogSum => "integers, floats and decimal128",
             Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
             Partial::HyperLogLog(_) => {

@@ -21,7 +21,8 @@ pub fn is_number(input: &DataType) -> bool {
 /// The type of a sum, if values of type `input` have one; unsigned integers stay unsigned.
 pub fn sum_type(input: &DataType) -> Option<DataType> {
     Some(match input {
-        _ if input.is_signed_integer() => DataType::Int64,
+        // How many are true.
+        _ if input.is_signed_integer() || *input == DataType::Boolean => DataType::Int64,
         _ if input.is_unsigned_integer() => DataType::UInt64,
         _ if input.is_floating() => DataType::Float64,
         DataType::Decimal128(precision, scale) => DataType::Decimal128((precision + 10).min(38), *scale),
@@ -33,6 +34,8 @@ pub fn sum_type(input: &DataType) -> Option<DataType> {
 /// The type of a mean, if values of type `input` have one.
 pub fn mean_type(input: &DataType) -> Option<DataType> {
     Some(match input {
+        // Of booleans, the share that is true.
+        DataType::Boolean => DataType::Float64,
         _ if input.is_integer() || input.is_floating() => DataType::Float64,
         DataType::Decimal128(p, s) => DataType::Decimal128((p + 4).min(38), (s + 4).min(38)),
         DataType::Duration(_) => input.clone(),

@@ -143,6 +143,8 @@ impl Function {
             Function::Variance { .. } => return refuse("integers, floats and decimal128"),
             Function::Sum | Function::Mean => {
                 let output = if *self == Function::Sum { sum_type(input) } else { mean_type(input) };
+                // Kernels have no sums of booleans.
+                let output = output.filter(|_| *input != DataType::Boolean);
                 return output.map_or_else(|| refuse("integers, floats, decimal128 and durations"), Ok);
             }
         })

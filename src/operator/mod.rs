@@ -11,6 +11,7 @@ mod binding;
 mod bounded;
 mod buckets;
 mod distinct;
+mod fill;
 mod gathered;
 mod held;
 mod join;
@@ -31,6 +32,7 @@ mod window_spec;
 pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
+pub use fill::Fill;
 #[cfg(feature = "python")]
 pub(crate) use held::Stepwise;
 pub use join::{

@@ -1,5 +1,6 @@
 //! Windows out of slices, batch by batch: the window manager of bounded input (Traub et al. 2019, §5.3.3).
 
+mod gaps;
 mod limit;
 mod listed;
 mod sizes;
@@ -10,10 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array,
+    cast::AsArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
-use arrow_select::filter::filter_record_batch;
+use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 
 use super::gathered::Ordered;
@@ -28,6 +30,7 @@ use crate::keys::KeyIndex;
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
 use crate::{Error, Result};
+use gaps::Gaps;
 use limit::Limit;
 use listed::Cursor;
 pub(super) use listed::Windows;
@@ -87,6 +90,17 @@ struct Block {
     listed: Option<(usize, Windows, usize)>,
     /// How many rows the next batch may have.
     size: Size,
+    /// Which windows without rows come next, where these are filled.
+    gaps: Gaps,
+}
+
+/// A batch of results.
+struct Made {
+    /// Whose windows they are.
+    window: usize,
+    /// The number of each row's key.
+    keys: UInt32Array,
+    batch: RecordBatch,
 }
 
 impl Output {
@@ -232,11 +246,32 @@ impl Output {
                 (slices, Some(lists))
             }
         };
-        Ok(Block { slices, ranked, window: 0, cursor: Cursor::default(), listed: None, size: Size::new() })
+        Ok(Block {
+            slices,
+            ranked,
+            window: 0,
+            cursor: Cursor::default(),
+            listed: None,
+            size: Size::new(),
+            gaps: Gaps::default(),
+        })
     }
 
-    /// The next batch of a block's windows, if there is one: as many as `BATCH_BYTES` hold by those before.
+    /// The next batch of a block's windows, if there is one.
     fn batch_of(&self, block: &mut Block) -> Result<Option<RecordBatch>> {
+        let Some(fill) = self.plan.fill() else { return Ok(self.computed(block)?.map(|made| made.batch)) };
+        loop {
+            check()?;
+            if let Some(batch) = block.gaps.next(&self.plan, fill, self.varies)? {
+                return Ok(Some(batch));
+            }
+            let Some(made) = self.computed(block)? else { return Ok(None) };
+            block.gaps.add(&self.plan, made)?;
+        }
+    }
+
+    /// The next batch of a block's windows with rows, if there is one: as many as `BATCH_BYTES` hold by those before.
+    fn computed(&self, block: &mut Block) -> Result<Option<Made>> {
         if !self.varies {
             let Some((window, windows)) = self.listed(block) else { return Ok(None) };
             return self.batch(window, block.slices.partials(), windows).map(Some);
@@ -248,12 +283,12 @@ impl Output {
         loop {
             let rows = block.size.rows().min(windows.keys.len() - from);
             match self.batch(window, block.slices.partials(), windows.part(from, from + rows)) {
-                Ok(batch) => {
-                    block.size.follow(rows, bytes(batch.columns()));
+                Ok(made) => {
+                    block.size.follow(rows, bytes(made.batch.columns()));
                     if from + rows < windows.keys.len() {
                         block.listed = Some((window, windows, from + rows));
                     }
-                    return Ok(Some(batch));
+                    return Ok(Some(made));
                 }
                 Err(Error::Overflow(_)) if rows > 1 => block.size.halve(rows),
                 Err(error) => return Err(error),
@@ -284,13 +319,13 @@ impl Output {
     }
 
     /// A batch of results for the windows with this number, over slices that store `partials`.
-    fn batch(&self, window: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<RecordBatch> {
+    fn batch(&self, number: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<Made> {
         check()?;
         let rows = windows.keys.len();
-        let (name, window) = &self.plan.windows()[window];
-        let ids = UInt32Array::from(windows.keys);
+        let (name, window) = &self.plan.windows()[number];
+        let keys = UInt32Array::from(windows.keys);
         let mut columns: Vec<ArrayRef> =
-            self.keys.iter().map(|key| take(key, &ids, None)).collect::<std::result::Result<_, _>>()?;
+            self.keys.iter().map(|key| take(key, &keys, None)).collect::<std::result::Result<_, _>>()?;
         if self.plan.windows().len() > 1 {
             columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, rows))));
         }
@@ -308,12 +343,10 @@ impl Output {
         columns.extend(own);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema().clone(), columns, &options)?;
-        match of_windows {
-            None => Ok(batch),
-            Some(rows) => {
-                Ok(filter_record_batch(&batch, &rows.iter().map(|&rows| Some(rows > 0)).collect())?)
-            }
-        }
+        let Some(rows) = of_windows else { return Ok(Made { window: number, keys, batch }) };
+        let is_there = rows.iter().map(|&rows| Some(rows > 0)).collect();
+        let keys = filter(&keys, &is_there)?.as_primitive().clone();
+        Ok(Made { window: number, keys, batch: filter_record_batch(&batch, &is_there)? })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::binding::bind_window;
+use super::fill::Fill;
 use super::policy::Policy;
 use super::schema::{find, output_schema, with_results};
 use super::stored::Planned;
@@ -67,6 +68,7 @@ pub struct Plan {
     max_windows: Option<u64>,
     policy: Option<Arc<Policy>>,
     weights: Option<Weights>,
+    fill: Option<Arc<[Fill]>>,
     spec: Spec,
 }
 
@@ -198,7 +200,7 @@ impl Plan {
             _ => output_schema(&input, &by, &measure, &windows, results)?,
         };
         let max_windows = Some(MAX_WINDOWS);
-        let (aggregates, policy) = (planned, None);
+        let (aggregates, policy, fill) = (planned, None, None);
         Ok(Self {
             input,
             by,
@@ -212,6 +214,7 @@ impl Plan {
             max_windows,
             policy,
             weights,
+            fill,
             spec,
         })
     }
@@ -232,6 +235,32 @@ impl Plan {
     /// How rows are weighed, if they are.
     pub(super) fn weights(&self) -> Option<&Weights> {
         self.weights.as_ref()
+    }
+
+    /// The same plan for results in which windows without rows are filled, between a key's first and last window of each
+    /// type: `fill` says how for each aggregate.
+    ///
+    /// # Errors
+    /// `InvalidValue` if windows do not follow each other in time, `InvalidType` if a type has no zero.
+    pub fn with_fill(self, fill: Option<Vec<Fill>>) -> Result<Self> {
+        let Some(fill) = fill else { return Ok(self) };
+        if let Some((name, _)) = self.windows.iter().find(|(_, window)| window.series().is_none()) {
+            return Err(Error::InvalidValue(format!(
+                "fill: windows of {name} do not follow each other in time, so that none are known to be missing; allowed \
+                 are tumbling and sliding windows over time or integers, and those of a calendar"
+            )));
+        }
+        let first = self.output.fields().len() - self.aggregates.len();
+        let (names, results) = self.output.fields().split_at(first);
+        let results =
+            results.iter().zip(&fill).map(|(field, how)| how.of(field)).collect::<Result<Vec<_>>>()?;
+        let fields: Vec<_> = names.iter().cloned().chain(results.into_iter().map(Arc::new)).collect();
+        Ok(Self { output: Arc::new(Schema::new(fields)), fill: Some(fill.into()), ..self })
+    }
+
+    /// How windows without rows are filled, for each aggregate, if they are.
+    pub(super) fn fill(&self) -> Option<&Arc<[Fill]>> {
+        self.fill.as_ref()
     }
 
     /// The same plan, allowed to make so many windows in one call; any number if `None`.
@@ -445,7 +474,7 @@ impl Plan {
             position += width;
         }
         let plan = Self::bind(Arc::new(Schema::new(fields)), self.spec.clone(), true)?;
-        Ok(plan.with_max_windows(self.max_windows))
+        plan.with_max_windows(self.max_windows).with_fill(self.fill.as_deref().map(<[Fill]>::to_vec))
     }
 }
 

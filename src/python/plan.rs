@@ -16,8 +16,8 @@ use super::window::{WindowTuple, window};
 use crate::Result;
 use crate::aggregate::{Arrays, Partial, User};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Flush, Output, Plan, Policy, Sign, Stored, Term, WindowSpec,
-    length, slices_schema, split_rows,
+    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Fill, Flush, Output, Plan, Policy, Sign, Stored, Term,
+    WindowSpec, length, slices_schema, split_rows,
 };
 use crate::window::{Measure, Timetable, Unit};
 
@@ -40,7 +40,7 @@ type Properties = (bool, bool, bool, &'static str);
 #[pymethods]
 impl PyPlan {
     #[new]
-    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None, weight = None))]
+    #[pyo3(signature = (schema, by, time, windows, aggregates, max_windows = None, policy = None, weight = None, fill = None))]
     #[allow(clippy::too_many_arguments, reason = "as many as a query has parts")]
     fn new(
         py: Python<'_>,
@@ -52,6 +52,7 @@ impl PyPlan {
         max_windows: Option<u64>,
         policy: Option<PolicyTuple>,
         weight: Option<String>,
+        fill: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
@@ -69,6 +70,8 @@ impl PyPlan {
                 Policy::new(&terms, &refinement, flush, plan.input(), plan.measure())
             });
             let policy = policy.transpose()?;
+            let fill = fill.map(|fill| fill.iter().map(|name| Fill::named(name)).collect::<Result<_>>());
+            let plan = plan.with_fill(fill.transpose()?)?;
             Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy))))
         })
     }

@@ -72,6 +72,7 @@ pub use periods::{Periods, Unit};
 pub use punctuation::{Mark, Punctuation};
 pub use row_session::{Gap, RowSession};
 pub use rules::{Accepts, ByRows, ByTime, Rules};
+pub use series::Series;
 pub use session::Session;
 pub use sliding::Sliding;
 pub use spans::{Cursor, Ending, Listed, Spans, gallop, place};
@@ -156,6 +157,18 @@ impl Window {
             Window::Sliding(window) => Some(window),
             Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
             Window::Local(_) | Window::LocalLandmark(_) => None,
+            Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
+            Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
+        }
+    }
+
+    /// Its windows in their order, if they follow each other in time, so that those without rows are known, too.
+    pub fn series(&self) -> Option<&dyn Series> {
+        match self {
+            Window::Sliding(window) => Some(window),
+            Window::Local(window) => Some(window),
+            Window::Session(_) | Window::Band(_) | Window::Landmark(_) | Window::Global(_) => None,
+            Window::LocalLandmark(_) => None,
             Window::Counted(_) | Window::LastRows(_) | Window::LastTime(_) | Window::Arrivals(_) => None,
             Window::Punctuation(_) | Window::Between(_) | Window::RowSession(_) | Window::User(_) => None,
         }

@@ -3,8 +3,8 @@
 
 use super::spans::{Cursor, Ending, Listed, Spans};
 
-/// Windows that are numbered in their order.
-pub(super) trait Series {
+/// Windows that are numbered in their order, with and without rows.
+pub trait Series {
     /// From the number of a window to that of the next.
     fn step(&self) -> i64;
 
@@ -22,6 +22,21 @@ pub(super) trait Series {
 
     /// Size and slide, in the same unit.
     fn lengths(&self) -> (i64, i64);
+
+    /// The window `[start, end)`.
+    fn number_of(&self, (start, end): (i64, i64)) -> i64 {
+        let mut number = self.last_begun(start);
+        // Where a zone skips a day, two windows begin at once.
+        while self.extent_at(number).1 > end {
+            number -= self.step();
+        }
+        number
+    }
+
+    /// How many windows there are from the first that contains a row at `first` to the last that contains one at `last`.
+    fn between(&self, first: i64, last: i64) -> u64 {
+        self.last_begun(last).abs_diff(self.first_after(first)) / self.step().unsigned_abs() + 1
+    }
 
     /// Whether each window begins where the one before ends.
     #[inline]

@@ -158,6 +158,11 @@ class Window(ABC):
         return False
 
     @property
+    def follows_in_time(self) -> bool:
+        """Whether its windows follow each other in time, so that those without rows are known, too."""
+        return False
+
+    @property
     def rows_may_move(self) -> bool:
         """Whether a row that comes later may move others to other windows, so that results do not add up."""
         return not self.known_before_rows

@@ -108,6 +108,11 @@ class Sliding(Localised):
         return [*(name for name, is_set in flags.items() if is_set), *self.calendar_options()]
 
     @property
+    def follows_in_time(self) -> bool:
+        """Whether its windows follow each other in time: unless rows are counted."""
+        return not self.counts_rows
+
+    @property
     def known_before_rows(self) -> bool:
         """Whether streams know where a window is before its rows: if it is by time."""
         return not self.counts_rows

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Source;
 use crate::Result;
+use crate::interrupt::check;
 use crate::operator::plan::Plan;
 use crate::slice::KeyOrder;
 use crate::window::{Ending, Spans, Window};
@@ -21,8 +22,8 @@ impl Limit {
     /// # Errors
     /// `InvalidValue` if they are more than the plan allows.
     pub(super) fn of(plan: &Plan, source: &Source, order: &KeyOrder) -> Result<Self> {
-        let limit = |most| Self { most, counted: AtomicU64::new(0) };
-        let Some(most) = plan.max_windows() else { return Ok(limit(None)) };
+        let unlimited = || Self { most: None, counted: AtomicU64::new(0) };
+        let Some(most) = plan.max_windows() else { return Ok(unlimited()) };
         let slots = order.slots.len();
         let at_most = |window: &Window| match (window.by_time(), window.by_rows()) {
             (Some(rules), _) => rules.at_most(slots, &Ending::ALL),
@@ -30,8 +31,11 @@ impl Limit {
             _ => u64::MAX,
         };
         let windows = plan.windows();
+        if plan.fill().is_some() {
+            return Self::filled(plan, order, most);
+        }
         if windows.iter().map(|(_, window)| at_most(window)).fold(0, u64::saturating_add) <= most {
-            return Ok(limit(None));
+            return Ok(unlimited());
         }
         let mut counts = vec![0u64; windows.len()];
         let mut count = |spans: Spans<'_>| {
@@ -55,7 +59,28 @@ impl Limit {
                 }
             }
         }
-        let limit = limit(Some(most));
+        Self::none_beyond(plan, &counts, most)
+    }
+
+    /// Counts the windows by time from each key's first to its last, with rows or without. O(slots).
+    fn filled(plan: &Plan, order: &KeyOrder, most: u64) -> Result<Self> {
+        let mut counts = vec![0u64; plan.windows().len()];
+        for key in 0..order.bounds.len() - 1 {
+            check()?;
+            let times =
+                || order.slots[order.bounds[key]..order.bounds[key + 1]].iter().map(|&(time, _)| time);
+            let (Some(first), Some(last)) = (times().min(), times().max()) else { continue };
+            for (count, (_, window)) in counts.iter_mut().zip(plan.windows()) {
+                let own = window.series().map_or(0, |series| series.between(first, last));
+                *count = count.saturating_add(own);
+            }
+        }
+        Self::none_beyond(plan, &counts, most)
+    }
+
+    /// What counts further windows, after these of each type.
+    fn none_beyond(plan: &Plan, counts: &[u64], most: u64) -> Result<Self> {
+        let limit = Self { most: Some(most), counted: AtomicU64::new(0) };
         let total = counts.iter().copied().fold(0, u64::saturating_add);
         let greatest = (0..counts.len()).max_by_key(|&window| counts[window]).unwrap_or(0);
         limit.add(plan, greatest, total)?;
@@ -69,6 +94,8 @@ impl Limit {
     pub(super) fn add(&self, plan: &Plan, window: usize, more: u64) -> Result<()> {
         let Some(most) = self.most else { return Ok(()) };
         let total = self.counted.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-        if total > most { Err(plan.too_many("the query", total, window)) } else { Ok(()) }
+        let context =
+            if plan.fill().is_some() { "the query, with those that fill adds," } else { "the query" };
+        if total > most { Err(plan.too_many(context, total, window)) } else { Ok(()) }
     }
 }

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.fills import form_of, of_each
 from windowkit.query import Query
 from windowkit.spark.jobs import sql
 from windowkit.spark.jobs.job import Job, job, shaped
@@ -62,6 +63,11 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         raise InvalidValue(
             f"query: it has weight={query.weight!r}, and Spark's own functions do not take rows back; "
             "query.run(df) does"
+        )
+    if query.fill is not None:
+        raise InvalidValue(
+            f"query: it has fill={form_of(query.fill)!r}, and Spark's own functions do not make windows "
+            "without rows; query.run(df) does"
         )
     for aggregate in query.aggs:
         if aggregate.user is not None:
@@ -150,6 +156,9 @@ def own(checked: Job, aggregate: Aggregate) -> str:
         values = ["bigint(null)"]
     elif aggregate.function in sql.SKETCHES:
         values = [str(sql.counted(checked.type_of(aggregate.columns[0]), values[0]))]
+    if values:
+        kind = checked.type_of(aggregate.columns[0])
+        values[0] = sql.summed(aggregate.function, kind, values[0])
     where = None if aggregate.filter is None else checked.internal(aggregate.filter)
     given = aggregate.parameters, aggregate.columns
     return sql.aggregate(aggregate.function, values, checked.time, where, *given)
@@ -164,10 +173,12 @@ def output_schema(checked: Job) -> spark.StructType:
     if len(query.windows) > 1:
         fields.append(spark.StructField("window_name", spark.StringType(), False))
     fields += [window, RANKS] if query.has_ranks else [window]
-    for aggregate, field in zip(query.aggs, aggregates.fields, strict=True):
+    ways = of_each(query.fill, [each.name for each in query.aggs]) or [""] * len(query.aggs)
+    for aggregate, field, fill in zip(query.aggs, aggregates.fields, ways, strict=True):
         has_alias = aggregate.name not in aggregate.default_names
         metadata = field.metadata if has_alias else unnamed.metadata
-        fields.append(spark.StructField("", field.dataType, field.nullable, metadata))
+        nullable = field.nullable or fill == "null"
+        fields.append(spark.StructField("", field.dataType, nullable, metadata))
     return spark.StructType(
         [
             spark.StructField(name, field.dataType, field.nullable, field.metadata)

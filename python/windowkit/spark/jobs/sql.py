@@ -185,6 +185,12 @@ def aggregate(
     return f"{NAMES[function]}({value}){taken}"
 
 
+def summed(function: str, kind: spark.DataType, value: str) -> str:
+    """Return what Spark's sums and means take of a value: it has none of booleans."""
+    is_summed = function in (*SUMS, "mean") and isinstance(kind, spark.BooleanType)
+    return f"int({value})" if is_summed else value
+
+
 def counted(kind: spark.DataType, value: str) -> str | None:
     """Return what Spark's sketches take of a value, hashed alike; None if there is nothing like it."""
     if isinstance(kind, spark.StringType | spark.BinaryType):
@@ -293,7 +299,7 @@ def partial(
     taken = "" if where is None else f" filter (where {where})"
     if kind == "count_all":
         return [f"count(1){taken}"]
-    value = values[0]
+    value = summed(kind, types[0], values[0])
     if kind in SUMS and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
     if kind in SUMS and isinstance(types[0], spark.FloatType | spark.DoubleType):

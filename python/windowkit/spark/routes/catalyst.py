@@ -32,6 +32,8 @@ HELD_DIGITS: Final = 28
 def refusal(job: Job) -> str | None:
     if job.query.weight is not None:
         return "Spark's functions do not take rows back"
+    if job.query.fill is not None:
+        return "Spark's functions do not fill windows without rows"
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     window = job.query.windows[0]
@@ -190,7 +192,10 @@ def explain(job: Job) -> list[str]:
         f"  group by: {', '.join([*map(identifier, query.by), group])}",
     ]
     for aggregate in query.aggs:
-        values = [identifier(column) for column in aggregate.columns]
+        values = [
+            sql.summed(aggregate.function, job.type_of(column), identifier(column))
+            for column in aggregate.columns
+        ]
         where = None if aggregate.filter is None else identifier(aggregate.filter)
         given = aggregate.parameters, aggregate.columns
         text = sql.aggregate(aggregate.function, values, time, where, *given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from windowkit import fills
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
@@ -169,6 +170,7 @@ def described(query: Query) -> list[str]:
     return [
         f"query by {keys} over {identifier(query.time)}",
         *(f"  window: {window}" for window in query.windows),
+        *fills.described(query.fill),
         *(f"  answer: {aggregate}" for aggregate in query.aggs),
     ]
 

@@ -13,6 +13,7 @@ from windowkit.checks import integer, one_of, text
 from windowkit.durations import Length, length, rows
 from windowkit.emission import Emission, emit
 from windowkit.errors import InvalidValue, UnknownColumn
+from windowkit.fills import refuse_stream
 from windowkit.local import plan
 from windowkit.progress import of_measure
 from windowkit.query import Query
@@ -131,6 +132,7 @@ def streaming(
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
     of_measure("allowed_lateness", lateness)
     check_policy(query.emit)
+    refuse_stream(query.fill)
     if query.weight is not None and query.emit is None and mode == "update":
         raise InvalidValue(
             f"output_mode: 'update' is given for a query with weight={query.weight!r}, whose windows may "

@@ -1,0 +1,71 @@
+"""Columns of types that the core does not compute with, and as what it reads them: the same values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowkit.errors import InvalidType
+
+__all__ = ["as_read", "column_as_read", "read_types"]
+
+DIGITS: Final = 38
+"""Those of a decimal128."""
+
+
+def read_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which a column is read: mostly its own.
+
+    Examples
+    --------
+    >>> print(read_type(pa.decimal256(38, 2)), read_type(pa.run_end_encoded(pa.int32(), pa.int8())))
+    decimal128(38, 2) int8
+    """
+    if pa.types.is_run_end_encoded(kind):
+        return read_type(kind.value_type)
+    if pa.types.is_decimal(kind) and kind.bit_width != 128 and kind.precision <= DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
+
+
+def read_types(schema: pa.Schema) -> pa.Schema:
+    """Return the schema as which data of this one is read: itself, if no column is read as another type."""
+    kinds = [read_type(kind) for kind in schema.types]
+    if kinds == schema.types:
+        return schema
+    fields = [field.with_type(kind) for field, kind in zip(schema, kinds, strict=True)]
+    return pa.schema(fields, schema.metadata)
+
+
+def as_read(data: Any) -> Any:
+    """Return a table or batch of pyarrow as it is read: itself, if no column is read as another type."""
+    schema = read_types(data.schema)
+    if schema is data.schema or schema.equals(data.schema):
+        return data
+    columns = [column_as_read(name, column) for name, column in zip(schema.names, data.columns, strict=True)]
+    return type(data).from_arrays(columns, schema=schema)
+
+
+def column_as_read(name: str, column: Any) -> Any:
+    """Return a column as it is read.
+
+    Raises
+    ------
+    InvalidType
+        pyarrow does not decode runs of values of its type.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        kind = read_type(column.type)
+        return pa.chunked_array([column_as_read(name, chunk) for chunk in column.chunks], kind)
+    if pa.types.is_run_end_encoded(column.type):
+        try:
+            column = pc.run_end_decode(column)
+        except pa.ArrowNotImplementedError as error:
+            raise InvalidType(
+                f"data: column {name!r} has type {column.type}, whose runs pyarrow does not decode "
+                f"({error}); decode them before, or leave the column out"
+            ) from None
+        return column_as_read(name, column)
+    return column.cast(read_type(column.type))
