@@ -22,7 +22,7 @@ def test_every_route_fills_windows(spark: SparkSession) -> None:
     query = wk.query(
         by="device",
         time="ts",
-        windows=[wk.tumbling("1 minute"), wk.sliding("1 hour", "20 minutes").alias("long")],
+        windows=[wk.tumbling("30 days"), wk.sliding("300 days", "100 days").alias("long")],
         aggs=[wk.count().alias("rows"), wk.sum("n").alias("sum"), wk.max("n").alias("most")],
         fill={"rows": "zero", "most": "previous"},
         window_columns="flat",
@@ -42,7 +42,7 @@ def test_every_route_fills_windows(spark: SparkSession) -> None:
 def test_what_spark_itself_does_not_fill(spark: SparkSession) -> None:
     frame = spark.createDataFrame(readings_table(5))
     query = wk.query(
-        by="device", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.count().alias("n"), fill="null"
+        by="device", time="ts", windows=wk.tumbling("30 days"), aggs=wk.count().alias("n"), fill="null"
     )
     assert query.run(frame).schema["n"].nullable
     assert not replace(query, fill="zero").run(frame).schema["n"].nullable
