@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windowkit.durations import Length
     from windowkit.processing import Clock
     from windowkit.progress import Delay
+    from windowkit.shedding import Shed
     from windowkit.stream import Operator
 
 __all__ = ["Query", "query"]
@@ -533,6 +534,7 @@ class Query:
         schema: Any = None,
         clock: Clock | None = None,
         emit: Emission | None = None,
+        shed: Shed | None = None,
     ) -> Operator:
         """Evaluate the query over a stream, window by window as they become final.
 
@@ -566,6 +568,9 @@ class Query:
             default.
         emit : Emission, optional
             An emission policy in place of the query's own: `windowkit.emit`.
+        shed : Shed, optional
+            How much memory the state may take, and what is dropped where it would take more:
+            `windowkit.shed`. Any amount by default.
 
         Returns
         -------
@@ -600,6 +605,7 @@ class Query:
             schema=schema,
             clock=clock,
             emit=emit,
+            shed=shed,
         )
         return operator
 

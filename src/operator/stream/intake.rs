@@ -35,6 +35,8 @@ pub(super) struct Accepted {
     /// The earliest and the latest time.
     pub(super) least: i64,
     pub(super) most: i64,
+    /// How many rows each stands for.
+    pub(super) weight: f64,
 }
 
 impl Accepted {
@@ -52,7 +54,7 @@ impl Accepted {
         let times: Vec<i64> = these.values().set_indices().map(|row| self.times[row]).collect();
         let (least, most) = simd::span(&times).unwrap_or((i64::MAX, i64::MIN));
         let rows = filter_record_batch(&self.rows, these)?;
-        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most })
+        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most, weight: self.weight })
     }
 }
 
@@ -125,7 +127,8 @@ impl Gate {
         }
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-            return Ok((Accepted { rows, times, is_sorted: true, least: i64::MAX, most: i64::MIN }, untimed));
+            let (least, most) = (i64::MAX, i64::MIN);
+            return Ok((Accepted { rows, times, is_sorted: true, least, most, weight: 1.0 }, untimed));
         };
         let (mut least, mut most) = (first, last);
         let is_sorted = simd::is_ascending(&times);
@@ -138,7 +141,7 @@ impl Gate {
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        Ok((Accepted { rows, times, is_sorted, least, most }, untimed))
+        Ok((Accepted { rows, times, is_sorted, least, most, weight: 1.0 }, untimed))
     }
 
     /// Takes note of rows that came.

@@ -293,18 +293,31 @@ impl Engine {
     fn drop_keys(&mut self) {
         let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
         live.resize(self.keys.len(), false);
-        self.ahead.each().for_each(|(key, _)| live[key as usize] = true);
-        let has_slices = |key: u32| !self.slices.of(key).is_empty();
-        let live: Vec<u32> =
-            (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
-        if live.len() > self.keys.len() / 2 || !self.keys.keep(&live) {
+        let live: Vec<u32> = (0..)
+            .zip(&live)
+            .filter(|&(key, &live)| live || self.has_state(key))
+            .map(|(key, _)| key)
+            .collect();
+        if live.len() <= self.keys.len() / 2 {
+            self.renumber_keys(&live);
+        }
+    }
+
+    /// Whether a key has slices, or is ahead of the stream.
+    pub(super) fn has_state(&self, key: u32) -> bool {
+        !self.slices.of(key).is_empty() || self.ahead.of(key).is_some()
+    }
+
+    /// Keeps these keys, which ascend, and drops the others, which have no slices. If that fails, they stay.
+    pub(super) fn renumber_keys(&mut self, live: &[u32]) {
+        if !self.keys.keep(live) {
             return;
         }
-        self.slices.keep_keys(&live);
-        self.ahead.keep_keys(&live);
-        self.pending.iter_mut().for_each(|pending| pending.keep_keys(&live));
+        self.slices.keep_keys(live);
+        self.ahead.keep_keys(live);
+        self.pending.iter_mut().for_each(|pending| pending.keep_keys(live));
         if let Some(tuples) = &mut self.tuples {
-            tuples.keep_keys(&live);
+            tuples.keep_keys(live);
         }
         self.rebuild_eager();
         self.reopened.retain_mut(|reopened| {
