@@ -8,10 +8,9 @@ from fractions import Fraction
 from typing import Final
 
 from windowkit.checks import integer, one_of
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query
+from windowkit.errors import InvalidValue
 
-__all__ = ["Shed", "refuse", "shed"]
+__all__ = ["Shed", "shed"]
 
 KEPT: Final = ("keys", "rows")
 UNITS: Final = {
@@ -20,8 +19,6 @@ UNITS: Final = {
     **{f"{unit}ib": 1024 ** (power + 1) for power, unit in enumerate("kmgt")},
 }
 SIZE: Final = "it is a number of bytes above zero, such as 1_000_000_000, '1 GB' or '512 MiB'"
-ESTIMATED: Final = ("count_all", "count", "sum", "sum_without_invert", "mean")
-"""What the core calls the functions that have an unbiased estimate."""
 
 
 @dataclass(frozen=True)
@@ -106,40 +103,3 @@ def size(given: int | str) -> int:
     if not 0 < number < 2**63:
         raise InvalidValue(f"bytes: {given!r} is out of range; {SIZE}")
     return number
-
-
-def refuse(shed: Shed | None, query: Query) -> None:
-    """Refuse a query that cannot be answered from a sample; the core does so again, once it knows the schema.
-
-    Raises
-    ------
-    InvalidType, InvalidValue
-        It has no keys, a function without an estimate, weights, or results that are retracted.
-    """
-    if shed is None:
-        return
-    if not isinstance(shed, Shed):
-        raise InvalidType(f"shed: {shed!r:.60} is given; it is what windowkit.shed(...) returns")
-    if query.emit is not None and query.emit.refinement == "retracting":
-        raise InvalidValue(
-            "shed: it is given with refinement='retracting'; early results of what is dropped would never be "
-            "retracted, so allowed are 'accumulating' and 'discarding'"
-        )
-    if shed.keep == "keys":
-        if not query.by:
-            raise InvalidValue(
-                "shed: keep='keys' is given for a query without keys (by=[]); allowed are queries with keys, "
-                "and keep='rows'"
-            )
-        return
-    for agg in query.aggs:
-        if agg.user is not None or agg.function not in ESTIMATED:
-            raise InvalidValue(
-                f"shed: keep='rows' is given, and {agg.name} has no unbiased estimate from a sample of the "
-                "rows; allowed are count, sum and mean, and keep='keys', with which all functions are exact"
-            )
-    if query.weight is not None:
-        raise InvalidValue(
-            f"shed: keep='rows' is given for a query with weight={query.weight!r}; a row and the one that "
-            "takes it back would not be dropped together. Allowed is keep='keys'"
-        )

@@ -23,7 +23,8 @@ from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
-from windowkit.shedding import Shed, refuse
+from windowkit.sampled import refuse
+from windowkit.shedding import Shed
 from windowkit.stats import Stats
 from windowkit.watermarks import in_time, one_key, scalar
 

@@ -17,7 +17,6 @@ use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::partial::Partial;
 use super::partials::Partials;
 use crate::{Error, Result};
 
@@ -51,16 +50,15 @@ const fn error(power: u8) -> Term {
 
 impl Estimate {
     /// The sums that it is lowered from, or that its error is.
-    pub(super) fn partials(self, is_error: bool) -> Vec<Partial> {
-        let terms: &[Term] = match (self, is_error) {
+    pub(super) fn terms(self, is_error: bool) -> &'static [Term] {
+        match (self, is_error) {
             (Estimate::CountAll | Estimate::Count, false) => &[ROWS],
-            (Estimate::CountAll | Estimate::Count, true) => &[error(0)],
+            (Estimate::CountAll | Estimate::Count, true) => const { &[error(0)] },
             (Estimate::Sum, false) => &[VALUES],
-            (Estimate::Sum, true) => &[error(2)],
+            (Estimate::Sum, true) => const { &[error(2)] },
             (Estimate::Mean, false) => &[VALUES, ROWS],
-            (Estimate::Mean, true) => &[VALUES, ROWS, error(2), error(1), error(0)],
-        };
-        terms.iter().map(|&term| Partial::Term(term)).collect()
+            (Estimate::Mean, true) => const { &[VALUES, ROWS, error(2), error(1), error(0)] },
+        }
     }
 
     /// The type of the estimate, or of its error. It does not depend on that of the values, as a sum of weights and values

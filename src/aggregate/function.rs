@@ -236,7 +236,7 @@ impl Function {
             Function::ApproxQuantile(_) => vec![of(Sketch)],
             Function::ApproxCountDistinct(precision) => vec![of(HyperLogLog(*precision))],
             Function::Estimate(estimate, is_error) => {
-                estimate.partials(*is_error).into_iter().map(of).collect()
+                estimate.terms(*is_error).iter().map(|&term| of(Term(term))).collect()
             }
             Function::User(user, _) => vec![of(User(user.clone()))],
             Function::M4 { times: false } => vec![of(Min), of(Max), of(FirstValid), of(LastValid)],
