@@ -106,8 +106,8 @@ def test_the_state_fits_and_everything_is_counted() -> None:
         assert stats.bytes <= limit
         assert stats.rows + stats.rows_shed == 1_000 * (at + 1)
         last = stats.shed_share
-    # Without a limit it would take three times as much, and between times that it is tidied, more.
-    assert 1 / 32 <= last <= 1 / 2
+    # Without a limit it would take three to four times as much.
+    assert 1 / 8 <= last <= 1 / 2
     assert stats.slices_shed == stats.keys_shed > 0
     assert "shed: keys are kept where the state would take more than 500,000 bytes" in op.explain()
 

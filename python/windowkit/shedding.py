@@ -43,8 +43,8 @@ class Shed:
 def shed(bytes: int | str, keep: str = "keys", *, seed: int = 0) -> Shed:  # noqa: A002
     """Return what a stream operator drops when its state would take more memory than this.
 
-    Whenever its state has come to take more, the operator reduces it to a random half, until it fits, and
-    takes in the same share p of what comes from then on: 1/2, 1/4, and so on.
+    Whenever its state has come to take more, the operator reduces it to a random half, until it takes three
+    quarters of that, and takes in the same share p of what comes from then on: 1/2, 1/4, and so on.
 
     Parameters
     ----------

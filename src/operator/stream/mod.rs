@@ -470,23 +470,36 @@ impl Operator {
     /// # Errors
     /// Those of an interrupt, and `Memory`; either nothing has changed then, or less is too much.
     fn relieve(&mut self) -> Result<()> {
-        while self.shedding.as_ref().is_some_and(Shedding::is_due) {
+        if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
+            return Ok(());
+        }
+        let mut is_tight = false;
+        loop {
             let Stats { keys, slices, bytes, .. } = self.stats();
             let Some(shedding) = &mut self.shedding else { return Ok(()) };
-            let Some(sample) = shedding.half(bytes).filter(|_| !self.closed && slices > 1) else {
+            if self.closed || !shedding.is_above(bytes, is_tight) {
                 shedding.measured(keys);
                 return Ok(());
-            };
-            let dropped = attempted(|| match shedding.shed.keep {
-                Keep::Keys => Self::keep_keys(&mut self.engines, &mut self.emission, sample),
-                Keep::Rows => Self::thin(&mut self.engines, sample).map(Some),
-            })?;
-            match dropped {
-                Some(dropped) => shedding.drop_to(sample, dropped),
-                None => shedding.measured(keys),
             }
+            if !is_tight {
+                spared(|| self.engines.iter_mut().for_each(|(_, engine)| engine.tighten()));
+                is_tight = true;
+                continue;
+            }
+            let dropped = match shedding.half().filter(|_| slices > 1) {
+                None => None,
+                Some(sample) => attempted(|| match shedding.shed.keep {
+                    Keep::Keys => Self::keep_keys(&mut self.engines, &mut self.emission, sample),
+                    Keep::Rows => Self::thin(&mut self.engines, sample).map(Some),
+                })?
+                .map(|dropped| (sample, dropped)),
+            };
+            let Some((sample, dropped)) = dropped else {
+                shedding.cannot_help(keys, bytes);
+                return Ok(());
+            };
+            shedding.drop_to(sample, dropped);
         }
-        Ok(())
     }
 
     /// Drops the keys that are not in a sample, unless none would be left; returns how many these are, and their slices.

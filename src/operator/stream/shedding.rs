@@ -74,6 +74,8 @@ pub(super) struct Shedding {
     /// Rows since the state was measured, and how many keys there were then.
     unmeasured: u64,
     known: usize,
+    /// The bytes of a state of which nothing could be dropped.
+    futile: u64,
     /// That of results, if they have a column of their own.
     pub(super) schema: Option<SchemaRef>,
 }
@@ -129,7 +131,18 @@ impl Shed {
 impl Shedding {
     /// Of a stream of which nothing was dropped yet.
     pub(super) fn new(shed: Shed) -> Self {
-        Self { shed, level: 0, next: 0, rows: 0, keys: 0, slices: 0, unmeasured: 0, known: 0, schema: None }
+        Self {
+            shed,
+            level: 0,
+            next: 0,
+            rows: 0,
+            keys: 0,
+            slices: 0,
+            unmeasured: 0,
+            known: 0,
+            futile: 0,
+            schema: None,
+        }
     }
 
     /// What was dropped so far.
@@ -142,16 +155,30 @@ impl Shedding {
         self.unmeasured > 0 && self.unmeasured as f64 >= ROWS_PER_KEY * self.known as f64
     }
 
-    /// The sample that has half of what the present one has, if a state of so many bytes is too large, and smaller samples are
-    /// allowed.
-    pub(super) fn half(&self, bytes: usize) -> Option<Sample> {
-        let is_above = bytes as u64 > self.shed.bytes && self.level < DEEPEST;
-        is_above.then(|| Sample { level: self.level + 1, ..self.sample() })
+    /// Whether a state of so many bytes is too large: of one without slack, also one that soon will be.
+    pub(super) fn is_above(&mut self, bytes: usize, is_tight: bool) -> bool {
+        let (bytes, most) = (bytes as u64, self.shed.bytes);
+        if bytes <= most && !is_tight {
+            self.futile = 0;
+        }
+        // What cannot be reduced is not worked on for each row.
+        bytes > if is_tight { most - most / 4 } else { most.max(self.futile + self.futile / 8) }
     }
 
-    /// Takes note that no more can be done about a state of so many keys, until more rows come.
+    /// The sample that has half of what the present one has, unless that is the smallest one.
+    pub(super) fn half(&self) -> Option<Sample> {
+        (self.level < DEEPEST).then(|| Sample { level: self.level + 1, ..self.sample() })
+    }
+
+    /// Takes note that a state of so many keys is no concern until more rows come.
     pub(super) fn measured(&mut self, keys: usize) {
         (self.unmeasured, self.known) = (0, keys);
+    }
+
+    /// Takes note that nothing can be dropped of a state of so many keys and bytes.
+    pub(super) fn cannot_help(&mut self, keys: usize, bytes: usize) {
+        self.measured(keys);
+        self.futile = bytes as u64;
     }
 
     fn sample(&self) -> Sample {

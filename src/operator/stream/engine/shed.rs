@@ -1,14 +1,15 @@
 //! What an engine drops where memory runs short: keys with all that it holds of them, or slices.
 //!
-//! All that can fail comes first, so that an engine is never half done. To free memory may fail: the next call does it then.
+//! All that can fail comes first, so that an engine is never half done. Memory that cannot be freed for want of memory is freed
+//! by a later call.
 
 use arrow_buffer::BooleanBuffer;
 
 use super::Engine;
 use crate::Result;
+use crate::memory::attempted;
 use crate::operator::stored::doubled;
 use crate::operator::stream::shedding::Sample;
-use crate::operator::stream::tuples::Tuples;
 
 impl Engine {
     /// Which of its keys are in a sample, and whether one of those has slices.
@@ -52,17 +53,25 @@ impl Engine {
         let dropped = self.slices.retain(|| each.next().is_none_or(|slice| sample.tosses(slice)));
         let slices = &self.slices;
         self.pending.iter_mut().for_each(|pending| pending.keep_those_in(slices));
-        self.shrink();
-        let live: Vec<u32> = (0..self.keys.len() as u32).filter(|&key| self.has_state(key)).collect();
-        self.renumber_keys(&live);
+        self.tighten();
         Ok(dropped)
     }
 
-    /// Frees what belongs to no slice.
+    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
+    pub(in crate::operator::stream) fn tighten(&mut self) {
+        self.renumber_keys(&self.live_keys());
+        self.shrink();
+    }
+
     fn shrink(&mut self) {
-        let _ = self.store.compact(&mut self.slices);
-        let _ = self.store.drop_values();
-        self.tuples.iter_mut().for_each(Tuples::squeeze);
+        let _ = attempted(|| self.store.compact(&mut self.slices));
+        let _ = attempted(|| self.store.drop_values());
+        if let Some(tuples) = &mut self.tuples {
+            let _ = attempted(|| {
+                tuples.squeeze();
+                Ok(())
+            });
+        }
         self.forget_reopened();
         self.rebuild_eager();
     }

@@ -289,23 +289,21 @@ impl Engine {
         }
     }
 
-    /// Renumbers the keys that still have state, and drops the others.
+    /// Renumbers the keys that still have state, and drops the others, if they are many.
     fn drop_keys(&mut self) {
-        let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
-        live.resize(self.keys.len(), false);
-        let live: Vec<u32> = (0..)
-            .zip(&live)
-            .filter(|&(key, &live)| live || self.has_state(key))
-            .map(|(key, _)| key)
-            .collect();
+        let live = self.live_keys();
         if live.len() <= self.keys.len() / 2 {
             self.renumber_keys(&live);
         }
     }
 
-    /// Whether a key has slices, or is ahead of the stream.
-    pub(super) fn has_state(&self, key: u32) -> bool {
-        !self.slices.of(key).is_empty() || self.ahead.of(key).is_some()
+    /// The keys that have state.
+    pub(super) fn live_keys(&self) -> Vec<u32> {
+        let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
+        live.resize(self.keys.len(), false);
+        let has_state = |key: u32| !self.slices.of(key).is_empty() || self.ahead.of(key).is_some();
+        let live = (0..).zip(&live).filter(|&(key, &live)| live || has_state(key));
+        live.map(|(key, _)| key).collect()
     }
 
     /// Keeps these keys, which ascend, and drops the others, which have no slices. If that fails, they stay.
