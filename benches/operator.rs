@@ -80,6 +80,7 @@ const IN_ORDER: Options = Options {
     progress: None,
     store: StoreKind::Auto,
     late_limit: None,
+    shed: None,
 };
 const DELAY: Delay = Delay { by: By::Time(2 * MICROS), source: None, idle: None, future: None };
 const OUT_OF_ORDER: Options = Options { progress: Some(DELAY), order: Order::OutOfOrder, ..IN_ORDER };

@@ -207,6 +207,7 @@ const IN_ORDER: Options = Options {
     progress: None,
     store: StoreKind::Auto,
     late_limit: None,
+    shed: None,
 };
 const OUT_OF_ORDER: Options = Options { order: Order::OutOfOrder, allowed_lateness: 5, ..IN_ORDER };
 

@@ -102,6 +102,13 @@ class TestJobs:
         )
         assert rows(pa.parquet.read_table(output)) == rows(query.run(table))
 
+    def test_rows_take_back_others(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+        source.write_text("t,v,w\n1,5,1\n2,7,1\n1,5,-1\n14,3,1\n14,3,-1\n")
+        requested = ["--time", "t", "--window", "tumbling(10)", "--agg", "sum(v)", "--weight", "w"]
+        assert run(capsys, ["--input", source, "--output", output, *requested]) == (0, "", "")
+        assert output.read_text().splitlines()[1:] == ["0,10,7"]
+
     def test_nothing_in_nothing_out(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         source = tmp_path / "in.parquet"
         pa.parquet.write_table(TABLE.slice(0, 0), source)
@@ -269,6 +276,9 @@ class TestRefusals:
                 "--max-windows: 'many' is not a number; it is an int of at least 1, or",
             ),
             ({"--max-windows": "0"}, "--max-windows: 0 is out of range; it is an int of at least 1"),
+            ({"--weight": "w"}, "--weight: no column 'w'; there are device"),
+            ({"--weight": "v"}, "--weight: column 'v' is Float64; allowed are columns of signed integers"),
+            ({"--weight": ""}, "--weight: '' is empty"),
             ({"--engine": "dask"}, "--engine: invalid choice: 'dask' "),
             (
                 {"--master": "local[2]"},

@@ -110,7 +110,7 @@ def test_what_is_not_delivered_is_neither_lost_nor_duplicated(
     limit: int | None, steps: list[tuple[str, int, bool]]
 ) -> None:
     plans = [("q1", local.plan(QUERY, SCHEMA))]
-    core = _native.Operator([(*plans[0], None)], "out-of-order", (0, False), None, "auto", limit)
+    core = _native.Operator([(*plans[0], None)], "out-of-order", (0, False), None, "auto", limit, None)
     core.advance(100)
     held: list[int] = []
     count = dropped = number = 0

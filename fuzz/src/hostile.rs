@@ -176,6 +176,7 @@ impl Query {
                 Some(true) => StoreKind::Eager,
             },
             late_limit: None,
+            shed: None,
         }
     }
 }

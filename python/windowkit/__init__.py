@@ -89,6 +89,7 @@ from windowkit.processing import PROCESSING_TIME
 from windowkit.progress import Delay, delay
 from windowkit.query import Query, query
 from windowkit.rolling import Rolling, rolling
+from windowkit.shedding import Shed, shed
 from windowkit.stream import Operator
 from windowkit.triggers import Trigger
 from windowkit.user import UserFunction, aggregate
@@ -161,6 +162,7 @@ __all__ = [
     "Rolling",
     "Rows",
     "Session",
+    "Shed",
     "Shift",
     "Sliding",
     "Trigger",
@@ -211,6 +213,7 @@ __all__ = [
     "rolling",
     "rows",
     "session",
+    "shed",
     "sliding",
     "stddev",
     "stddev_pop",

@@ -72,6 +72,7 @@ OPTIONS: Final = {
     "threads": "--threads",
     "max_windows": "--max-windows",
     "window_columns": "--window-columns",
+    "weight": "--weight",
 }
 """What the command line calls the arguments that errors name."""
 INSTEAD: Final = {
@@ -221,6 +222,11 @@ def parser() -> Parser:
         help=f"most windows that the query, or a task of Spark, may make (default: {MAX_WINDOWS}; or 'any')",
     )
     add(
+        "--weight",
+        metavar="COLUMN",
+        help="a column of 1, and of -1 for rows that take back others",
+    )
+    add(
         "--format",
         choices=["parquet", "csv", "arrow"],
         help="of paths whose extension does not determine it, and of stdout (default: csv)",
@@ -291,6 +297,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         aggs=[read("--agg", aggregates.parse, each) for each in arguments.agg],
         max_windows=arguments.max_windows,
         window_columns=arguments.window_columns,
+        weight=arguments.weight,
     )
     if arguments.engine == "spark":
         try:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from windowkit import _native
 from windowkit.query import Query
+from windowkit.shedding import Shed
 from windowkit.windows import quoted
 
 __all__ = ["Decisions", "decisions_of", "described", "summary"]
@@ -48,13 +49,17 @@ def summary(query: Query) -> str:
     return f"{windows}; {aggs}{policy}"
 
 
-def described(order: str, queries: Mapping[str, Query], decisions: Decisions | None) -> str:
+def described(
+    order: str, queries: Mapping[str, Query], decisions: Decisions | None, shed: Shed | None = None
+) -> str:
     """Describe an operator; None if the schema of its rows is not known yet."""
     first = next(iter(queries.values()))
     orders = "in order" if order == "in-order" else "out of order"
     lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
     lines += ["queries"]
     lines += [f"  {quoted(name)}: {summary(query)}" for name, query in queries.items()]
+    if shed is not None:
+        lines += [f"shed: {shed.keep} are kept where the state would take more than {shed.bytes:,} bytes"]
     if decisions is None:
         return "\n".join([*lines, "decisions", "  none before the schema is known"])
     lines.append("decisions (Traub et al. 2019)")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windowkit.durations import Length
     from windowkit.processing import Clock
     from windowkit.progress import Delay
+    from windowkit.shedding import Shed
     from windowkit.stream import Operator
 
 __all__ = ["Query", "query"]
@@ -547,6 +548,7 @@ class Query:
         schema: Any = None,
         clock: Clock | None = None,
         emit: Emission | None = None,
+        shed: Shed | None = None,
     ) -> Operator:
         """Evaluate the query over a stream, returning each window once it is final.
 
@@ -580,6 +582,9 @@ class Query:
             default.
         emit : Emission, optional
             An emission policy in place of the query's own: `windowkit.emit`.
+        shed : Shed, optional
+            How much memory the state may take, and what is dropped where it would take more:
+            `windowkit.shed`. Any amount by default.
 
         Returns
         -------
@@ -614,6 +619,7 @@ class Query:
             schema=schema,
             clock=clock,
             emit=emit,
+            shed=shed,
         )
         return operator
 

@@ -15,8 +15,8 @@ class Stats:
     ----------
     keys, slices, rows_kept, bytes : int
         The current state: keys with slices, slices, rows stored besides slices (none where partial aggregates
-        suffice), and the memory of slices, their partial aggregates and what these point to. A buffer that
-        partial aggregates point into is held as a whole, so it counts as a whole, once.
+        suffice), and the memory of keys, slices, their partial aggregates and what these point to. A buffer
+        that partial aggregates point into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
         Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
         these were updates.
@@ -30,6 +30,11 @@ class Stats:
     keys_ahead : int
         Keys that are complete further than the stream, by ``advance(..., key=...)``; see
         `Operator.keys_ahead`.
+    rows_shed, keys_shed, slices_shed : int
+        What was dropped for want of memory (`windowkit.shed`): rows that were not taken in, which `rows`
+        does not count, keys with all that was held of them, and slices, of these or of all keys.
+    shed_level : int
+        How often the share was halved of what is taken in.
     """
 
     keys: int
@@ -47,6 +52,15 @@ class Stats:
     late_dropped: int
     late_bytes: int
     keys_ahead: int
+    rows_shed: int
+    keys_shed: int
+    slices_shed: int
+    shed_level: int
+
+    @property
+    def shed_share(self) -> float:
+        """Which share of the keys, or of the rows, is taken in at present: 1.0 while nothing was dropped."""
+        return float(0.5**self.shed_level)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
 from windowkit.reading import read_types
+from windowkit.sampled import refuse
+from windowkit.shedding import Shed
 from windowkit.stats import Stats
 from windowkit.watermarks import in_time, one_key, scalar
 
@@ -51,6 +53,8 @@ class Operator:
     key and window. Its columns are those of `windowkit.Query.run`, with ``query_name`` before the window once
     there has been more than one query, and ``update`` at the end. ``update`` is true where late rows changed
     a final window; such a row replaces the earlier rows of the same query and key whose windows it covers.
+
+    Where state may be dropped for want of memory (`windowkit.shed`), results have columns that say so.
 
     Once a query has an emission policy (`windowkit.emit`), calls also return windows that are not final, and
     results have the column ``emission`` after ``update``: ``early``, ``final``, ``late`` (of rows with
@@ -99,6 +103,7 @@ class Operator:
         schema: Any = None,
         clock: Clock | None = None,
         emit: Emission | None = None,
+        shed: Shed | None = None,
     ) -> None:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
@@ -109,7 +114,7 @@ class Operator:
             raise InvalidType(
                 f"progress: {progress!r} is {a_type(progress)}; it is what windowkit.delay(...) returns"
             )
-        self._progress = progress
+        self._progress, self._shed = progress, shed
         if order == "in-order" and progress is not None:
             raise InvalidValue(
                 "progress: it is given for order='in-order', where each row is a watermark; it requires "
@@ -882,9 +887,9 @@ class Operator:
         """
         is_bound, queries = self._is_bound("explain"), self.queries
         if not is_bound:
-            return Lines(described(self._order, queries, None))
+            return Lines(described(self._order, queries, None, self._shed))
         decisions = self._ask("explain", lambda core, _: decisions_of(core), closed=True)
-        return Lines(described(self._order, queries, decisions))
+        return Lines(described(self._order, queries, decisions, self._shed))
 
     def snapshot(self) -> bytes:
         """Return all that the operator holds, for `Operator.restore`.
@@ -977,6 +982,7 @@ class Operator:
         plans = [(name, plan(query, schema, of_stream=True)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
         this._is_idle = core.has_clock
+        this._shed = None if core.shed is None else Shed.taken(core.shed)
         this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
         this._clock = Stamps(clock)
         state = State(
@@ -1007,6 +1013,7 @@ class Operator:
         if not isinstance(query, Query):
             raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
         refuse_stream(query.fill)
+        refuse(self._shed, query)
         added = state.added + 1
         while name is None and f"q{added}" in state.queries:
             added += 1
@@ -1043,6 +1050,7 @@ class Operator:
             None if self._progress is None else self._progress.given(),
             self._store,
             self._late_limit,
+            None if self._shed is None else self._shed.given(),
         )
         return replace(state, schema=schema, core=core)
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 
+use super::estimate::Estimate;
 use super::hyperloglog::HyperLogLogs;
 use super::list::row_fields;
 use super::m4::{fields, m4};
@@ -49,6 +50,8 @@ pub enum Function {
     ApproxQuantile(f64),
     /// About how many distinct values there are, by a sketch of this precision.
     ApproxCountDistinct(u32),
+    /// What a sample of the rows says of all of them, or (true) the standard error of that.
+    Estimate(Estimate, bool),
     /// A user-defined one, of this many columns.
     User(User, usize),
 }
@@ -181,10 +184,23 @@ impl Function {
         Ok(function)
     }
 
+    /// The same function as it is estimated from a sample of the rows, or (true) the standard error of that; none if there is no
+    /// estimate of it.
+    pub fn estimated(&self, is_error: bool) -> Option<Self> {
+        let estimate = match self {
+            Function::Plain(Partial::CountAll) => Estimate::CountAll,
+            Function::Plain(Partial::Count) => Estimate::Count,
+            Function::Plain(Partial::Sum | Partial::SumWithoutInvert) => Estimate::Sum,
+            Function::Mean => Estimate::Mean,
+            _ => return None,
+        };
+        Some(Function::Estimate(estimate, is_error))
+    }
+
     /// How many columns the function reads.
     pub fn columns(&self) -> usize {
         match self {
-            Function::Plain(Partial::CountAll) => 0,
+            Function::Plain(Partial::CountAll) | Function::Estimate(Estimate::CountAll, _) => 0,
             Function::Plain(Partial::ArgMin | Partial::ArgMax) => 2,
             Function::Plain(Partial::Rows(names)) => names.len(),
             Function::User(_, columns) => *columns,
@@ -219,6 +235,9 @@ impl Function {
             Function::Ask(_) => vec![of(Values)],
             Function::ApproxQuantile(_) => vec![of(Sketch)],
             Function::ApproxCountDistinct(precision) => vec![of(HyperLogLog(*precision))],
+            Function::Estimate(estimate, is_error) => {
+                estimate.terms(*is_error).iter().map(|&term| of(Term(term))).collect()
+            }
             Function::User(user, _) => vec![of(User(user.clone()))],
             Function::M4 { times: false } => vec![of(Min), of(Max), of(FirstValid), of(LastValid)],
             Function::M4 { times: true } => {
@@ -257,6 +276,7 @@ impl Function {
             Function::Ask(Statistic::Top(_) | Statistic::Frequent(_)) => {
                 DataType::List(Arc::new(Field::new_list_field(DataType::Struct(counted_fields(input)), true)))
             }
+            Function::Estimate(estimate, is_error) => estimate.output_type(*is_error),
             Function::User(user, _) => user.0.output_type(inputs)?,
             Function::Ask(Statistic::Quantile(_)) => quantile_type(input).ok_or_else(|| {
                 Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
@@ -290,6 +310,9 @@ impl Function {
 
     /// Whether a result can be null.
     pub fn nullable(&self) -> bool {
+        if let Function::Estimate(estimate, _) = self {
+            return estimate.nullable();
+        }
         !matches!(
             self,
             Function::Plain(
@@ -329,6 +352,7 @@ impl Function {
                 Some(sketches) => Ok(sketches.estimates()),
                 None => Err(Error::Internal("an approximate distinct count is of sketches".into())),
             },
+            (Function::Estimate(estimate, is_error), partials) => estimate.lower(partials, *is_error),
             (Function::M4 { times }, partials) => m4(partials, input, times.then(|| plain(time))),
             _ => Err(Error::Internal(format!("{self:?} does not lower {} partials", partials.len()))),
         }

@@ -3,6 +3,7 @@
 use arrow_schema::DataType;
 
 use super::column::Column;
+use super::estimate::Term;
 use super::extrema::extrema;
 use super::hyperloglog::HyperLogLogs;
 use super::list::List;
@@ -62,6 +63,8 @@ pub enum Partial {
     Sketch,
     /// A sketch of distinct values, of this precision.
     HyperLogLog(u32),
+    /// A sum that estimates are lowered from.
+    Term(Term),
     /// Of a user-defined function.
     User(User),
 }
@@ -104,6 +107,7 @@ impl Partial {
             Partial::Rows(_) => "rows",
             Partial::Sketch => "sketch",
             Partial::HyperLogLog(_) => "hyperloglog",
+            Partial::Term(_) => "term",
             Partial::User(user) => user.0.name(),
         }
     }
@@ -128,7 +132,10 @@ impl Partial {
                 return Ok(Box::new(Column::new(Floats::new(true))));
             }
             Partial::Moments if is_number(plain(input)) => return Ok(Box::new(Column::new(Variance))),
-            Partial::LogSum | Partial::Moments => None,
+            Partial::Term(term) if !term.is_of_numbers() || is_number(plain(input)) => {
+                return Ok(Box::new(Column::new(Floats::new(false))));
+            }
+            Partial::LogSum | Partial::Moments | Partial::Term(_) => None,
             Partial::Min => bytes_extrema(input, false).or_else(|| extrema(input, false)),
             Partial::Max => bytes_extrema(input, true).or_else(|| extrema(input, true)),
             Partial::MinCount => ties(input, false),
@@ -167,7 +174,7 @@ impl Partial {
                 let halved = number.is_floating() || matches!(number, DataType::Int64 | DataType::UInt64);
                 if halved { 2 } else { 1 }
             }
-            Partial::LogSum => 2,
+            Partial::LogSum | Partial::Term(_) => 2,
             Partial::Moments => 4,
             Partial::ArgMin | Partial::ArgMax => 3,
             Partial::MinCount | Partial::MaxCount => 2,
@@ -186,7 +193,7 @@ impl Partial {
             Min | Max | First | Last | FirstValid | LastValid => 1,
             ArgMin | ArgMax => 2,
             CountAll | Count | Sum | SumWithoutInvert | LogSum | MinCount | MaxCount | Moments | Values
-            | List | Rows(_) | Sketch | HyperLogLog(_) | User(_) => 0,
+            | List | Rows(_) | Sketch | HyperLogLog(_) | Term(_) | User(_) => 0,
         }
     }
 
@@ -195,7 +202,7 @@ impl Partial {
             Partial::Sum | Partial::SumWithoutInvert => {
                 "integers, floats, decimal128, booleans and durations"
             }
-            Partial::Moments | Partial::LogSum => "integers, floats and decimal128",
+            Partial::Moments | Partial::LogSum | Partial::Term(_) => "integers, floats and decimal128",
             Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
             Partial::HyperLogLog(_) => {
                 "integers, floats, booleans, dates, times, timestamps, durations, strings and binaries"

@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 use arrow_select::take::take;
 
 use crate::dictionary::{plain, widened};
+pub(crate) use hash::supported as hashable;
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;

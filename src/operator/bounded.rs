@@ -269,6 +269,15 @@ impl Columns {
         Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
     }
 
+    /// The same where each row stands for `weight` rows, if `partials` are of a sample.
+    pub(crate) fn weighed(self, partials: &[Stored], weight: f64) -> Result<Self> {
+        let rows = self.times.len();
+        let each = self.inputs.into_iter().zip(partials);
+        let inputs =
+            each.map(|(input, stored)| stored.weighed(input, rows, weight)).collect::<Result<_>>()?;
+        Ok(Self { inputs, ..self })
+    }
+
     /// The same for `rows` rows from row `from`.
     pub(crate) fn slice(&self, from: usize, rows: usize) -> Self {
         Self {

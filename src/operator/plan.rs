@@ -73,13 +73,15 @@ pub struct Plan {
 }
 
 /// What a plan was built from, to bind it again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Spec {
     by: Vec<String>,
     time: String,
     windows: Vec<WindowSpec>,
     aggregates: Vec<AggregateSpec>,
     weight: Option<String>,
+    /// Whether rows are a sample, from which aggregates are estimated.
+    is_sample: bool,
 }
 
 impl Plan {
@@ -97,7 +99,7 @@ impl Plan {
         if windows.is_empty() {
             return Err(Error::InvalidValue("windows: none given; at least one is needed".into()));
         }
-        Self::bind(input, Spec { by, time, windows, aggregates, weight: None }, true)
+        Self::bind(input, Spec { by, time, windows, aggregates, ..Spec::default() }, true)
     }
 
     /// Binds aggregates of rows without windows, as those over frames are: the result has all rows, those without time
@@ -111,7 +113,7 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, true)
+        Self::bind(input, Spec { by, time, aggregates, ..Spec::default() }, true)
     }
 
     /// The same for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
@@ -124,7 +126,7 @@ impl Plan {
         time: String,
         aggregates: Vec<AggregateSpec>,
     ) -> Result<Self> {
-        Self::bind(input, Spec { by, time, windows: Vec::new(), aggregates, weight: None }, false)
+        Self::bind(input, Spec { by, time, aggregates, ..Spec::default() }, false)
     }
 
     /// The plan of the rows that this one's aggregates are asked for, which are read for their keys and times: the
@@ -187,9 +189,15 @@ impl Plan {
         let mut planned = Vec::new();
         let mut results = Vec::new();
         for aggregate in &spec.aggregates {
-            let (bound, field) = bind_aggregate(aggregate, &input, time, &mut partials)?;
-            planned.push(bound);
-            results.push(field);
+            let whole = if spec.is_sample { &[Some(false), Some(true)][..] } else { &[None] };
+            for &estimate in whole {
+                let (bound, field) = bind_aggregate((aggregate, estimate), &input, time, &mut partials)?;
+                planned.push(bound);
+                results.push(field);
+            }
+        }
+        if spec.is_sample {
+            check_sample(&windows, spec.weight.as_deref())?;
         }
         let weights =
             spec.weight.as_deref().map(|name| Weights::bind(name, &input, &windows, &planned, &mut partials));
@@ -230,6 +238,16 @@ impl Plan {
         }
         let bound = Self::bind(self.input.clone(), Spec { weight, ..self.spec.clone() }, true)?;
         Ok(Self { max_windows: self.max_windows, policy: self.policy, ..bound })
+    }
+
+    /// The same plan for rows that are a sample, each of which was kept with a known probability: in place of each aggregate
+    /// its estimate, and then the standard error of that.
+    ///
+    /// # Errors
+    /// `InvalidValue` for functions of which there is no estimate, for windows that rows determine, and with weights.
+    pub fn of_sample(&self) -> Result<Self> {
+        let bound = Self::bind(self.input.clone(), Spec { is_sample: true, ..self.spec.clone() }, true)?;
+        Ok(Self { max_windows: self.max_windows, policy: self.policy.clone(), ..bound })
     }
 
     /// How rows are weighed, if they are.
@@ -505,8 +523,27 @@ fn check_gaps(windows: &[(String, Window)]) -> Result<()> {
     )))
 }
 
+/// Refuses queries whose windows, or rows, a sample would change.
+fn check_sample(windows: &[(String, Window)], weight: Option<&str>) -> Result<()> {
+    if let Some(weight) = weight {
+        return Err(Error::InvalidValue(format!(
+            "shed: keep='rows' is given for a query with weight='{weight}'; a row and the one that takes it back would not be \
+             dropped together. Allowed is keep='keys'"
+        )));
+    }
+    let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) else {
+        return Ok(());
+    };
+    Err(Error::InvalidValue(format!(
+        "shed: keep='rows' is given for {window}, which begins or ends elsewhere where rows are dropped; allowed are tumbling \
+         and sliding windows by time, bands, landmark windows, the global window, those of a windowkit.ContextFree, and \
+         keep='keys'"
+    )))
+}
+
+/// Binds an aggregate or, of a sample, its estimate (false) or the error of that (true).
 fn bind_aggregate(
-    spec: &AggregateSpec,
+    (spec, estimate): (&AggregateSpec, Option<bool>),
     input: &Schema,
     time: usize,
     partials: &mut Vec<Stored>,
@@ -514,6 +551,10 @@ fn bind_aggregate(
     let function = match &spec.user {
         Some(user) => Function::User(user.clone(), spec.columns.len()),
         None => Function::parse(&spec.function, &spec.columns, &spec.parameters)?,
+    };
+    let function = match estimate {
+        None => function,
+        Some(is_error) => function.estimated(is_error).ok_or_else(|| no_estimate(&spec.name))?,
     };
     if spec.columns.len() != function.columns() {
         return Err(Error::InvalidValue(format!(
@@ -570,6 +611,14 @@ fn bind_aggregate(
     });
     let own = own.collect();
     let nullable = function.nullable();
-    let planned = Planned { name: spec.name.clone(), function, partials: own, inputs };
-    Ok((planned, Field::new(&spec.name, output, nullable)))
+    let name = if estimate == Some(true) { format!("{}_error", spec.name) } else { spec.name.clone() };
+    let field = Field::new(&name, output, nullable);
+    Ok((Planned { name, function, partials: own, inputs }, field))
+}
+
+fn no_estimate(name: &str) -> Error {
+    Error::InvalidValue(format!(
+        "shed: keep='rows' is given, and {name} has no unbiased estimate from a sample of the rows; allowed are count, sum and \
+         mean, and keep='keys', with which all functions are exact"
+    ))
 }

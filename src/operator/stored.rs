@@ -1,11 +1,15 @@
 //! What slices store of a query, bound to columns: partials, which rows they are of, and what is lowered from them.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray, types::Int64Type};
-use arrow_buffer::BooleanBuffer;
-use arrow_cast::cast;
-use arrow_schema::DataType;
+use std::sync::Arc;
 
-use crate::aggregate::{Function, Input, Partial, Partials};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, cast::AsArray, new_empty_array, types::Int64Type,
+};
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Schema};
+
+use crate::aggregate::{Function, Input, Partial, Partials, Rows, Term};
 use crate::{Error, Result};
 
 /// A partial aggregate that slices store, bound to its columns.
@@ -70,6 +74,60 @@ impl Stored {
             Some((column, sign)) => Some(sign.taken(&read(column)?, filter.as_ref())?),
         };
         Ok(Input { columns, taken })
+    }
+}
+
+impl Stored {
+    /// The same input where each of its `rows` rows stands for `weight` rows.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub(super) fn weighed(&self, input: Input, rows: usize, weight: f64) -> Result<Input> {
+        let Partial::Term(term) = self.partial else { return Ok(input) };
+        Ok(Input { columns: vec![term.of(input.columns.first(), rows, weight)?], ..input })
+    }
+
+    /// Columns that it reads of no rows.
+    pub(super) fn nothing(&self, input: &Schema) -> Vec<ArrayRef> {
+        match self.partial {
+            Partial::Term(_) => vec![new_empty_array(&DataType::Float64)],
+            _ => self.inputs.iter().map(|&at| new_empty_array(input.field(at).data_type())).collect(),
+        }
+    }
+}
+
+/// The partials of slots each of which was kept with a probability of 1/2, where all partials are sums of a sample.
+///
+/// # Errors
+/// `Internal` for other partials.
+pub(super) fn doubled(stored: &[Stored], partials: &[Box<dyn Partials>]) -> Result<Vec<Box<dyn Partials>>> {
+    let sums = partials.iter().map(|partials| partials.lower()).collect::<Result<Vec<ArrayRef>>>()?;
+    let sums: Vec<&Float64Array> = sums.iter().filter_map(|sums| sums.as_primitive_opt()).collect();
+    let other = || Error::Internal("slices of a sample hold sums".into());
+    let one = |at: usize| -> Result<Box<dyn Partials>> {
+        let (own, Partial::Term(term)) = (&stored[at], &stored[at].partial) else { return Err(other()) };
+        let sum = |at: usize, slot: usize| if sums[at].is_valid(slot) { sums[at].value(slot) } else { 0.0 };
+        let place = |term: Term| {
+            let wanted = Stored { partial: Partial::Term(term), ..own.clone() };
+            stored.iter().position(|other| *other == wanted).ok_or_else(other)
+        };
+        let others = match term.others() {
+            None => None,
+            Some([a, b]) => Some([place(a)?, place(b)?]),
+        };
+        let slots = sums[at].len();
+        let value =
+            |slot: usize| Term::doubled(sum(at, slot), others.map(|others| others.map(|at| sum(at, slot))));
+        let values: ScalarBuffer<f64> = (0..slots).map(value).collect::<Vec<f64>>().into();
+        let values: ArrayRef = Arc::new(Float64Array::new(values, sums[at].nulls().cloned()));
+        let (own, times): (Vec<u32>, Vec<i64>) = ((0..slots as u32).collect(), vec![0; slots]);
+        let mut doubled = partials[at].empty();
+        doubled.update(&[values], Rows::all(&own, &times), slots)?;
+        Ok(doubled)
+    };
+    match sums.len() == stored.len() {
+        true => (0..stored.len()).map(one).collect(),
+        false => Err(other()),
     }
 }
 

@@ -13,7 +13,9 @@ use super::given::{self, Given};
 use super::plan::PyPlan;
 use super::stepped::{Stepped, table};
 use crate::memory::caught;
-use crate::operator::{By, Contents, Delay, Operator, Options, Plan, Stats, Step, StoreKind, find, length};
+use crate::operator::{
+    By, Contents, Delay, Keep, Operator, Options, Plan, Shed, Stats, Step, StoreKind, find, length,
+};
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
 
@@ -28,12 +30,16 @@ type Length = (i128, bool);
 /// microseconds after which one is idle; how far ahead of the others a row may be.
 type GivenDelay = (Option<Length>, Option<u64>, Option<f64>, Option<String>, Option<i64>, Option<Length>);
 
+/// How many bytes the state may take, whether keys are kept and not rows, and a seed.
+type GivenShed = (u64, bool, u64);
+
 /// A decision, the answer, its reason, and the source of the rule.
 type Answer = (&'static str, String, &'static str, &'static str);
 
 #[pymethods]
 impl PyOperator {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "as many as an operator has options")]
     fn new(
         py: Python<'_>,
         queries: Vec<(String, Bound<'_, PyPlan>, Option<Length>)>,
@@ -42,6 +48,7 @@ impl PyOperator {
         progress: Option<GivenDelay>,
         store: &str,
         late_limit: Option<u64>,
+        shed: Option<GivenShed>,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>, Option<Length>)> = queries
             .into_iter()
@@ -63,8 +70,13 @@ impl PyOperator {
             };
             let progress = progress.map(|given| delay(leader, given)).transpose()?;
             let allowed_lateness = bound(leader, "allowed_lateness", allowed_lateness)?;
-            let options =
-                Options { order: Order::parse(order)?, allowed_lateness, progress, store, late_limit };
+            let order = Order::parse(order)?;
+            let shed = shed.map(|(bytes, of_keys, seed)| Shed {
+                bytes,
+                keep: if of_keys { Keep::Keys } else { Keep::Rows },
+                seed,
+            });
+            let options = Options { order, allowed_lateness, progress, store, late_limit, shed };
             let queries = queries.into_iter().map(|(name, plan, own)| {
                 let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
@@ -196,6 +208,13 @@ impl PyOperator {
             stream.options().progress.is_some_and(|delay| delay.idle.is_some()) || stream.uses_clock()
         };
         detached(py, || self.0.with(|stream| Ok(has_clock(stream))))
+    }
+
+    /// How much memory the state may take, and what is kept then, if that is limited.
+    #[getter]
+    fn shed(&self, py: Python<'_>) -> PyResult<Option<GivenShed>> {
+        let given = |shed: Shed| (shed.bytes, shed.keep == Keep::Keys, shed.seed);
+        detached(py, || self.0.with(|stream| Ok(stream.options().shed.map(given))))
     }
 
     /// What is known of the sources.
@@ -377,9 +396,10 @@ fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
     length(plan.measure(), argument, given.0, given.1)
 }
 
-/// What an operator holds and has done, in the order of `windowkit.stream.Stats`.
+/// What an operator holds and has done, in the order of `windowkit.stats.Stats`.
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
-    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64]].concat()
+    let shed = [s.shed.rows, s.shed.keys, s.shed.slices, u64::from(s.shed.level)];
+    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64], &shed].concat()
 }

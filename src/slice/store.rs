@@ -227,6 +227,11 @@ impl Store {
         self.rows += delta.rows;
     }
 
+    /// Replaces the partials of all slots.
+    pub fn replace(&mut self, partials: Vec<Box<dyn Partials>>) {
+        self.partials = partials;
+    }
+
     /// Drops values that no slot refers to, where they are the majority.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ impl Operator {
     pub fn add(&mut self, name: String, plan: Arc<Plan>, lateness: Option<i64>) -> Result<()> {
         check_open(self.closed, "add")?;
         let lateness = lateness.unwrap_or(self.options.allowed_lateness);
+        let plan = self.options.bind(plan)?;
         self.options.check(lateness)?;
         let since = self.latest.max(self.watermark);
         let mut entries = self.entries.clone();
@@ -87,7 +88,8 @@ impl Operator {
             Some((_, Change::Same(_, queries) | Change::Partials(_, _, queries))) => queries.schema(),
             None => self.plain_schema(),
         };
-        let emission = Emission::among(&entries, schema, self.emission.as_ref())?;
+        let marked = self.shedding.as_ref().map_or(Ok(None), |shedding| shedding.extended(schema))?;
+        let emission = Emission::among(&entries, marked.as_ref().unwrap_or(schema), self.emission.as_ref())?;
         let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
         for (shared, change) in changes {
             let mut take = |at: usize| old[at].take().map(|(_, engine)| engine);
@@ -110,6 +112,7 @@ impl Operator {
         if let Some(late) = late {
             self.late = late;
         }
+        self.shedding.iter_mut().for_each(|shedding| shedding.schema.clone_from(&marked));
         let known = std::mem::replace(&mut self.emission, emission);
         if let (Some(emission), Some(known)) = (&mut self.emission, known) {
             emission.take_over(known);

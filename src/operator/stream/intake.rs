@@ -36,6 +36,8 @@ pub(super) struct Accepted {
     pub(super) least: i64,
     pub(super) most: i64,
     pub(super) are: Are,
+    /// How many rows each stands for.
+    pub(super) weight: f64,
 }
 
 /// What rows are.
@@ -62,7 +64,8 @@ impl Accepted {
         let times: Vec<i64> = these.values().set_indices().map(|row| self.times[row]).collect();
         let (least, most) = simd::span(&times).unwrap_or((i64::MAX, i64::MIN));
         let rows = filter_record_batch(&self.rows, these)?;
-        Ok(Self { rows, times: times.into(), is_sorted: self.is_sorted, least, most, are: self.are })
+        let (is_sorted, are, weight) = (self.is_sorted, self.are, self.weight);
+        Ok(Self { rows, times: times.into(), is_sorted, least, most, are, weight })
     }
 }
 
@@ -137,7 +140,7 @@ impl Gate {
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
             let (least, most) = (i64::MAX, i64::MIN);
-            return Ok((Accepted { rows, times, is_sorted: true, least, most, are }, untimed));
+            return Ok((Accepted { rows, times, is_sorted: true, least, most, are, weight: 1.0 }, untimed));
         };
         let (mut least, mut most) = (first, last);
         let is_sorted = simd::is_ascending(&times);
@@ -150,7 +153,7 @@ impl Gate {
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        Ok((Accepted { rows, times, is_sorted, least, most, are }, untimed))
+        Ok((Accepted { rows, times, is_sorted, least, most, are, weight: 1.0 }, untimed))
     }
 
     /// Takes note of rows that came.

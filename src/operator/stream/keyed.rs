@@ -28,6 +28,11 @@ impl Keyed {
         self.index.len()
     }
 
+    /// Bytes held.
+    pub(in crate::operator) fn bytes(&self) -> usize {
+        self.index.bytes()
+    }
+
     /// Appends the number of each row's key.
     pub(in crate::operator) fn assign(
         &mut self,

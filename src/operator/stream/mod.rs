@@ -27,6 +27,7 @@ mod outgoing;
 mod progress;
 mod queries;
 mod sharing;
+mod shedding;
 mod slices;
 mod snapshot;
 mod steps;
@@ -50,6 +51,8 @@ use progress::Progress;
 pub use progress::{By, Delay};
 use queries::{Entry, Queries, classes};
 use sharing::{Shared, strategy};
+pub use shedding::{Keep, Shed, ShedStats};
+use shedding::{Sample, Shedding};
 pub use snapshot::Contents;
 use steps::Attempted;
 
@@ -68,6 +71,8 @@ pub struct Operator {
     emission: Option<Emission>,
     /// What was seen of the stream's sources, if the watermark follows them.
     progress: Option<Progress>,
+    /// What was dropped for want of memory, if anything may be.
+    shedding: Option<Shedding>,
     /// The time of the clock in microseconds, where it matters.
     now: Option<i64>,
     /// Up to when the stream is complete.
@@ -123,7 +128,7 @@ impl Operator {
     pub fn with_lateness(queries: Vec<(String, Arc<Plan>, Option<i64>)>, options: Options) -> Result<Self> {
         let entries = queries.into_iter().map(|(name, plan, lateness)| {
             let lateness = lateness.unwrap_or(options.allowed_lateness);
-            Entry::new(name, (plan, lateness), None, options.order)
+            Entry::new(name, (options.bind(plan)?, lateness), None, options.order)
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = entries.len() > 1;
@@ -152,6 +157,7 @@ impl Operator {
             late,
             emission: None,
             progress,
+            shedding: options.shed.map(Shedding::new),
             now: None,
             watermark: None,
             latest: None,
@@ -160,6 +166,10 @@ impl Operator {
             attempted: None,
             is_half_done: false,
         };
+        if let Some(shedding) = &mut this.shedding {
+            let schema = this.engines[0].1.queries.schema();
+            shedding.schema = shedding.extended(schema)?;
+        }
         this.emission = Emission::among(&this.entries, this.plain_schema(), None)?;
         Ok(this)
     }
@@ -184,7 +194,8 @@ impl Operator {
     fn plain_schema(&self) -> &SchemaRef {
         // Each engine knows the columns of all queries.
         let mut schemas = self.engines().map(|engine| engine.queries.schema());
-        schemas.next().unwrap_or_else(|| self.late.schema())
+        let marked = self.shedding.as_ref().and_then(|shedding| shedding.schema.as_ref());
+        marked.or_else(|| schemas.next()).unwrap_or_else(|| self.late.schema())
     }
 
     fn leader(&self) -> &Plan {
@@ -372,7 +383,7 @@ impl Operator {
 
     fn take(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         let results = self.attempt(step);
-        self.settle(true)?;
+        self.finish(true)?;
         results
     }
 
@@ -411,8 +422,14 @@ impl Operator {
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     ///
     /// # Errors
-    /// Those of an interrupt while it is rolled back: then this comes again before every other call.
+    /// Those of an interrupt while it is rolled back: then this comes again before every other call. So it does where memory ran
+    /// out, or an interrupt came, while state was dropped by [`Options::shed`].
     pub fn settle(&mut self, commit: bool) -> Result<()> {
+        self.finish(commit)?;
+        self.relieve()
+    }
+
+    fn finish(&mut self, commit: bool) -> Result<()> {
         if self.is_half_done {
             self.roll_back()?;
         }
@@ -440,6 +457,7 @@ impl Operator {
             progress.seen = seen;
         }
         self.past.rows += attempted.rows;
+        self.shedding.iter_mut().for_each(|shedding| shedding.drew(attempted.drawn));
         if let Some(emptied) = attempted.emptied {
             self.closed = true;
             self.emission.iter_mut().for_each(Emission::end);
@@ -457,7 +475,73 @@ impl Operator {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
         let (late, late_dropped) = (self.late.count(), self.late.dropped());
         let bytes = all.bytes + self.emission.as_ref().map_or(0, Emission::bytes);
-        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, ..all }
+        let shed = self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default();
+        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, shed, ..all }
+    }
+
+    /// Drops what the state holds too much of, if it may have come to that.
+    ///
+    /// # Errors
+    /// Those of an interrupt, and `Memory`; either nothing has changed then, or less is too much.
+    fn relieve(&mut self) -> Result<()> {
+        if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
+            return Ok(());
+        }
+        let mut is_tight = false;
+        loop {
+            let Stats { keys, slices, bytes, .. } = self.stats();
+            let Some(shedding) = &mut self.shedding else { return Ok(()) };
+            if self.closed || !shedding.is_above(bytes, is_tight) {
+                shedding.measured(keys);
+                return Ok(());
+            }
+            if !is_tight {
+                spared(|| self.engines.iter_mut().for_each(|(_, engine)| engine.tighten()));
+                is_tight = true;
+                continue;
+            }
+            let dropped = match shedding.half().filter(|_| slices > 1) {
+                None => None,
+                Some(sample) => attempted(|| match shedding.shed.keep {
+                    Keep::Keys => Self::keep_keys(&mut self.engines, &mut self.emission, sample),
+                    Keep::Rows => Self::thin(&mut self.engines, sample).map(Some),
+                })?
+                .map(|dropped| (sample, dropped)),
+            };
+            let Some((sample, dropped)) = dropped else {
+                shedding.cannot_help(keys, bytes);
+                return Ok(());
+            };
+            shedding.drop_to(sample, dropped);
+        }
+    }
+
+    /// Drops the keys that are not in a sample, unless none would be left; returns how many these are, and their slices.
+    fn keep_keys(
+        engines: &mut [(Shared, Engine)],
+        emission: &mut Option<Emission>,
+        sample: Sample,
+    ) -> Result<Option<(usize, usize)>> {
+        let kept = engines.iter().map(|(_, engine)| engine.sampled(sample)).collect::<Result<Vec<_>>>()?;
+        let of_emission = emission.as_ref().map(|emission| emission.sampled(sample)).transpose()?;
+        if kept.iter().all(|(_, has_slices)| !has_slices) {
+            return Ok(None);
+        }
+        spared(|| {
+            emission.iter_mut().zip(&of_emission).for_each(|(emission, kept)| emission.keep_only(kept));
+            let each = engines.iter_mut().zip(&kept);
+            let dropped = each.map(|((_, engine), (kept, _))| engine.keep_only(kept));
+            Ok(Some(dropped.fold((0, 0), |all, own| (own.0.max(all.0), all.1 + own.1))))
+        })
+    }
+
+    /// Drops half of the slices; returns how many, and of how many keys (0).
+    fn thin(engines: &mut [(Shared, Engine)], sample: Sample) -> Result<(usize, usize)> {
+        let mut dropped = 0;
+        for (_, engine) in engines {
+            dropped += engine.thin(sample)?;
+        }
+        Ok((0, dropped))
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.

@@ -1,6 +1,10 @@
 //! The options of a stream, and the statistics of an operator.
 
+use std::sync::Arc;
+
 use super::progress::Delay;
+use super::shedding::{Shed, ShedStats};
+use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
@@ -19,9 +23,19 @@ pub struct Options {
     pub store: StoreKind,
     /// How many rows in no window are held until they are collected; any number if `None`.
     pub late_limit: Option<u64>,
+    /// How much memory the state may take, if that is limited, and what is kept where it would take more.
+    pub shed: Option<Shed>,
 }
 
 impl Options {
+    /// The plan of a query of such a stream.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `InvalidType` for a query that cannot be answered from a sample, where state may be dropped.
+    pub(super) fn bind(&self, plan: Arc<Plan>) -> Result<Arc<Plan>> {
+        self.shed.map_or(Ok(plan.clone()), |shed| shed.bind(plan))
+    }
+
     /// Rejects options that contradict each other, or a query's allowed lateness.
     ///
     /// # Errors
@@ -65,7 +79,7 @@ pub struct Stats {
     pub slices: usize,
     /// Rows kept.
     pub rows_kept: usize,
-    /// Bytes of slices and partials.
+    /// Bytes of keys, slices and partials.
     pub bytes: usize,
     /// Rows accepted.
     pub rows: u64,
@@ -89,6 +103,8 @@ pub struct Stats {
     pub windows: u64,
     /// Those of them that were updates.
     pub updates: u64,
+    /// What was dropped for want of memory.
+    pub shed: ShedStats,
 }
 
 impl Stats {

@@ -306,8 +306,7 @@ impl Queries {
                     return Ok(known);
                 }
                 if slots > 0 {
-                    let types = stored.inputs.iter().map(|&at| self.leader().input().field(at).data_type());
-                    let nothing: Vec<ArrayRef> = types.map(arrow_array::new_empty_array).collect();
+                    let nothing = stored.nothing(self.leader().input());
                     let rows = Rows { slots: &[], times: &[], sparse: true };
                     Input { columns: nothing, taken: None }.feed(&mut *fresh, rows, slots)?;
                 }

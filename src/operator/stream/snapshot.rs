@@ -12,6 +12,7 @@ use super::late::Late;
 use super::options::{Options, Stats, StoreKind};
 use super::queries::{Entry, classes};
 use super::sharing::{Class, Shared};
+use super::shedding::Shedding;
 use super::{By, Delay, Operator};
 use crate::dictionary::plain;
 use crate::interrupt::within;
@@ -26,9 +27,10 @@ const LIMITED: u16 = 4;
 /// The first version in which windows share slices only if they accept the same rows, and late rows name their query.
 const APART: u16 = 5;
 
-/// Flags of an operator: there ever was more than one query; keys are ahead of the stream.
+/// Flags of an operator: there ever was more than one query; keys are ahead of the stream; state may be dropped.
 const SEVERAL: u64 = 1;
 const HAS_AHEAD: u64 = 2;
+const SHEDS: u64 = 4;
 
 /// What must be known to bind a snapshot's queries again.
 #[derive(Debug)]
@@ -61,8 +63,10 @@ impl Operator {
         let mut to = Writer::default();
         write_head(&mut to, self.input(), self.options, &self.entries)?;
         let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
-        to.number(u64::from(self.several) | if ahead.is_some() { HAS_AHEAD } else { 0 });
+        let sheds = if self.shedding.is_some() { SHEDS } else { 0 };
+        to.number(u64::from(self.several) | if ahead.is_some() { HAS_AHEAD } else { 0 } | sheds);
         to.number(u64::from(self.closed));
+        self.shedding.iter().for_each(|shedding| shedding.save(&mut to));
         let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let places = Shared::places(classes(&self.entries), &shared);
         to.number(places.len() as u64);
@@ -106,11 +110,20 @@ impl Operator {
 
     fn read(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
-        let (schema, options, known) = head(&mut from)?;
-        let entries = bound(queries, known, options.order)?;
+        let (schema, mut options, known) = head(&mut from)?;
+        let mut entries = bound(queries, known, options.order)?;
         let flags = from.number()?;
         let several = flags & SEVERAL != 0;
         let closed = from.number()? != 0;
+        let shedding = match flags & SHEDS {
+            0 => None,
+            _ => Some(Shedding::load(&mut from)?),
+        };
+        options.shed = shedding.as_ref().map(|shedding| shedding.shed);
+        // Only now is it known what the plans are that queries are bound by.
+        for entry in &mut entries {
+            entry.plan = options.bind(entry.plan.clone())?;
+        }
         let shared = match from.version() < APART {
             true => Shared::of(classes(&entries), &[]).into_iter().map(|(_, shared)| shared).collect(),
             false => {
@@ -122,6 +135,7 @@ impl Operator {
         };
         let mut this = Self::with(entries, shared, several, options)?;
         this.closed = closed;
+        this.shedding = shedding.map(|known| known.with_schema_of(this.shedding));
         (this.watermark, this.latest) = (from.option()?, from.option()?);
         let latest = this.latest;
         match &mut this.progress {
@@ -252,7 +266,7 @@ fn head(from: &mut Reader<'_>) -> Result<(SchemaRef, Options, Vec<Known>)> {
     };
     let late_limit = if from.version() < LIMITED { u64::MAX } else { from.number()? };
     let late_limit = Some(late_limit).filter(|&limit| limit < u64::MAX);
-    let options = Options { order, allowed_lateness, progress, store, late_limit };
+    let options = Options { order, allowed_lateness, progress, store, late_limit, shed: None };
     let queries = (0..from.count()?).map(|_| {
         let (name, fingerprint, since) = (from.text()?, from.number()?, from.option()?);
         let (lateness, is_shared) = match from.version() < APART {

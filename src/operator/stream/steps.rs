@@ -10,6 +10,7 @@ use super::intake::{Accepted, Are, Gate, check_open, check_schema, check_waterma
 use super::late::{Reason, Refused};
 use super::progress::Seen;
 use super::queries::Entry;
+use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::keys::KeyIndex;
@@ -26,6 +27,7 @@ pub(super) struct Attempted {
     pub(super) latest: Option<i64>,
     pub(super) seen: Option<Seen>,
     pub(super) rows: u64,
+    pub(super) drawn: Drawn,
     pub(super) refused: Refused,
     pub(super) takes_late: bool,
     /// The engines without their contents, if the stream ends.
@@ -68,10 +70,10 @@ impl Operator {
         by_hand: Option<Option<&[ArrayRef]>>,
     ) -> Result<Vec<RecordBatch>> {
         let finals = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
+        let finals: Vec<(usize, RecordBatch)> = marked(self.shedding.as_ref(), finals)?;
         let Some(emission) = &mut self.emission else {
-            return Ok(finals.map(|(_, batch)| batch).collect());
+            return Ok(finals.into_iter().map(|(_, batch)| batch).collect());
         };
-        let finals: Vec<(usize, RecordBatch)> = finals.collect();
         let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
         let is_closing = attempted.emptied.is_some();
         let watermark = (self.watermark, attempted.watermark);
@@ -85,8 +87,11 @@ impl Operator {
                 engine.emit_early(outcome, &asked)?;
             }
         }
-        let early = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_early()).collect();
-        let vanished = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_vanished()).collect();
+        let early = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_early());
+        let early = marked(self.shedding.as_ref(), early)?;
+        // Only retracting queries have such, from which nothing is dropped.
+        let vanished = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_vanished());
+        let vanished = vanished.filter(|_| self.shedding.is_none()).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
         let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
@@ -118,6 +123,13 @@ impl Operator {
 
     fn try_push_slices(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
         check_open(self.closed, "push_slices")?;
+        if self.shedding.is_some() {
+            return Err(Error::InvalidValue(
+                "push_slices: the operator may drop rows or keys when memory runs short (shed=...), and does so with \
+                 rows only; push rows"
+                    .into(),
+            ));
+        }
         let rows = self.slices_as_rows(batches)?;
         self.try_take(&rows, Are::Slices)
     }
@@ -125,6 +137,7 @@ impl Operator {
     fn try_take(&mut self, batches: &[RecordBatch], are: Are) -> Result<Attempted> {
         let (mut gate, limits) = (self.gate(), self.limits());
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
+        let mut drawn = Drawn::default();
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
         for batch in batches {
             let weights = self.entries.iter().filter_map(|entry| entry.plan.weights());
@@ -155,6 +168,9 @@ impl Operator {
                 self.refuse_behind(&timed, (batch, before))?;
             }
             before += batch.num_rows();
+            if let Some(shedding) = &self.shedding {
+                timed = shedding.pick(timed, self.leader().by(), &mut drawn)?;
+            }
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
             let all = match are {
                 Are::Rows => timed.times.len() as u64,
@@ -181,13 +197,14 @@ impl Operator {
             engine.try_push(&own, watermark)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
-        Ok(Attempted { outcomes, watermark, latest, seen, rows, refused, ..Attempted::default() })
+        Ok(Attempted { outcomes, watermark, latest, seen, rows, drawn, refused, ..Attempted::default() })
     }
 
     fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
         check_open(self.closed, "peek")?;
         let mut outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true))?;
-        let results: Vec<_> = outcomes.iter_mut().flat_map(|outcome| outcome.take_results()).collect();
+        let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
+        let results = marked(self.shedding.as_ref(), results)?;
         self.roll_back()?;
         let Some(key) = key else { return Ok(results) };
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
@@ -337,4 +354,15 @@ impl Operator {
         let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
         bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX))
     }
+}
+
+/// Results with what they say of what was dropped.
+fn marked(
+    shedding: Option<&Shedding>,
+    results: impl Iterator<Item = (usize, RecordBatch)>,
+) -> Result<Vec<(usize, RecordBatch)>> {
+    let marked = |(entry, batch)| {
+        Ok((entry, shedding.map_or(Ok(RecordBatch::clone(&batch)), |shedding| shedding.marked(batch))?))
+    };
+    results.map(marked).collect()
 }

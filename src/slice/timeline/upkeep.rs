@@ -123,6 +123,26 @@ impl Timelines {
         changed
     }
 
+    /// Keeps those slices for which `is_kept` says so, key by key in order; returns how many are dropped. Where rows are not
+    /// stored.
+    pub fn retain(&mut self, mut is_kept: impl FnMut() -> bool) -> usize {
+        let mut dropped = 0;
+        for timeline in &mut self.keys {
+            let mut kept = timeline.from;
+            for at in timeline.from..timeline.firsts.len() {
+                if is_kept() {
+                    timeline.set(kept, timeline.get(at));
+                    kept += 1;
+                }
+            }
+            dropped += timeline.firsts.len() - kept;
+            timeline.truncate(kept);
+            (timeline.gone, timeline.merged, timeline.near) = (0, 0, 0);
+        }
+        self.slices -= dropped;
+        dropped
+    }
+
     /// Merges neighbouring slices of a key where `joins` says so; returns how many fewer there are.
     fn merge_pairs(&mut self, key: usize, mut joins: impl FnMut(&Slice, &Slice) -> bool) -> usize {
         let timeline = &mut self.keys[key];

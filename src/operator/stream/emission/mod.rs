@@ -24,6 +24,7 @@ use super::intake::Accepted;
 use super::keyed::Keyed;
 use super::names::Names;
 use super::queries::Entry;
+use super::shedding::Sample;
 use crate::operator::policy::Refinement;
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
@@ -413,6 +414,19 @@ impl Emission {
         }
     }
 
+    /// Which of its keys are in a sample.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub(super) fn sampled(&self, sample: Sample) -> Result<BooleanBuffer> {
+        sample.of_keys(&self.keys.plain_columns()?, self.keys.len())
+    }
+
+    /// Drops all keys but these, and what is known of them.
+    pub(super) fn keep_only(&mut self, kept: &BooleanBuffer) {
+        self.renumber_keys(&kept.set_indices_u32().collect::<Vec<u32>>());
+    }
+
     /// Drops the keys of which nothing is known, if they are many.
     fn drop_keys(&mut self) {
         let mut live = vec![false; self.keys.len()];
@@ -423,12 +437,19 @@ impl Emission {
             ledger.iter().flat_map(Ledger::keys).for_each(|key| live[key as usize] = true);
         }
         let kept: Vec<u32> = (0..).zip(live).filter(|(_, live)| *live).map(|(key, _)| key).collect();
-        if kept.len() > self.keys.len() / 2 || !self.keys.keep(&kept) {
+        if kept.len() <= self.keys.len() / 2 {
+            self.renumber_keys(&kept);
+        }
+    }
+
+    /// Keeps these keys, which ascend. If that fails, the others stay.
+    fn renumber_keys(&mut self, kept: &[u32]) {
+        if !self.keys.keep(kept) {
             return;
         }
         for Emitter { triggers, ledger, .. } in &mut self.emitters {
-            triggers.iter_mut().for_each(|triggers| triggers.keep_keys(&kept));
-            ledger.iter_mut().for_each(|ledger| ledger.keep_keys(&kept));
+            triggers.iter_mut().for_each(|triggers| triggers.keep_keys(kept));
+            ledger.iter_mut().for_each(|ledger| ledger.keep_keys(kept));
         }
     }
 

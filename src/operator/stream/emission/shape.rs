@@ -12,6 +12,7 @@ use arrow_schema::{DataType, SchemaRef};
 use crate::operator::plan::Plan;
 use crate::operator::stream::names::Names;
 use crate::operator::stream::queries::Entry;
+use crate::operator::stream::shedding::SHARE;
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -62,12 +63,16 @@ impl Shape {
         let numbers = follows("window_number", extent + 1 + usize::from(ranks.is_some()));
         let fields = plan.output().fields();
         let aggregates = fields[fields.len() - plan.aggregates().len()..].iter();
+        // Before the last column, where results are of a sample of keys.
+        let is_marked = |at: &usize| at + 2 == schema.fields().len() && fields.find(SHARE).is_none();
+        let marked = after_keys(SHARE).filter(is_marked);
         let (own_ranks, own_numbers) = (has(|window| window.is_ranked()), has(|window| window.is_numbered()));
         let own = (0..keys)
             .chain([extent])
             .chain(ranks.filter(|_| own_ranks))
             .chain(numbers.filter(|_| own_numbers))
-            .chain(aggregates.filter_map(|field| place(field.name())));
+            .chain(aggregates.filter_map(|field| place(field.name())))
+            .chain(marked);
         Ok(Self {
             own: own.collect(),
             names: Names::new(plan.windows().iter().map(|(name, _)| name.as_str())),

@@ -10,6 +10,7 @@ mod answers;
 mod early;
 mod pending;
 mod ready;
+mod shed;
 mod snapshot;
 mod upkeep;
 
@@ -230,7 +231,8 @@ impl Engine {
             slices: self.slices.len(),
             keys_ahead: self.ahead.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: self.slices.bytes()
+            bytes: self.keys.bytes()
+                + self.slices.bytes()
                 + self.store.bytes()
                 + self.eager.bytes()
                 + of_rows
@@ -380,6 +382,7 @@ impl Engine {
             return self.fold_slices(batch, delta);
         }
         let columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
+        let columns = columns.weighed(self.queries.stored(), batch.weight)?;
         let (rows, sorted) = (columns.times.len(), batch.is_sorted);
         // Where rows before the horizon are put, so that they are new to the first window that has not expired.
         let least = self.horizon().filter(|&horizon| self.is_cumulative && batch.least < horizon);

@@ -100,6 +100,19 @@ impl Pending {
         }
     }
 
+    /// Drops those that are in none of the slices that are left.
+    pub(super) fn keep_those_in(&mut self, slices: &Timelines) {
+        for keys in self.queries.iter_mut().flatten() {
+            for (key, times) in (0..).zip(keys) {
+                let spans = slices.of(key);
+                times.retain(|&time| {
+                    let after = spans.firsts.partition_point(|&first| first <= time);
+                    after > 0 && time <= spans.lasts[after - 1]
+                });
+            }
+        }
+    }
+
     /// Keeps these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
         self.queries.iter_mut().flatten().for_each(|keys| keep(keys, kept));

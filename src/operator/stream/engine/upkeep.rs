@@ -289,22 +289,33 @@ impl Engine {
         }
     }
 
-    /// Renumbers the keys that still have state, and drops the others.
+    /// Renumbers the keys that still have state, and drops the others, if they are many.
     fn drop_keys(&mut self) {
+        let live = self.live_keys();
+        if live.len() <= self.keys.len() / 2 {
+            self.renumber_keys(&live);
+        }
+    }
+
+    /// The keys that have state.
+    pub(super) fn live_keys(&self) -> Vec<u32> {
         let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
         live.resize(self.keys.len(), false);
-        self.ahead.each().for_each(|(key, _)| live[key as usize] = true);
-        let has_slices = |key: u32| !self.slices.of(key).is_empty();
-        let live: Vec<u32> =
-            (0..).zip(&live).filter(|&(key, &live)| live || has_slices(key)).map(|(key, _)| key).collect();
-        if live.len() > self.keys.len() / 2 || !self.keys.keep(&live) {
+        let has_state = |key: u32| !self.slices.of(key).is_empty() || self.ahead.of(key).is_some();
+        let live = (0..).zip(&live).filter(|&(key, &live)| live || has_state(key));
+        live.map(|(key, _)| key).collect()
+    }
+
+    /// Keeps these keys, which ascend, and drops the others, which have no slices. If that fails, they stay.
+    pub(super) fn renumber_keys(&mut self, live: &[u32]) {
+        if !self.keys.keep(live) {
             return;
         }
-        self.slices.keep_keys(&live);
-        self.ahead.keep_keys(&live);
-        self.pending.iter_mut().for_each(|pending| pending.keep_keys(&live));
+        self.slices.keep_keys(live);
+        self.ahead.keep_keys(live);
+        self.pending.iter_mut().for_each(|pending| pending.keep_keys(live));
         if let Some(tuples) = &mut self.tuples {
-            tuples.keep_keys(&live);
+            tuples.keep_keys(live);
         }
         self.rebuild_eager();
         self.reopened.retain_mut(|reopened| {

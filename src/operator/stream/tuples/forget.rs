@@ -117,6 +117,7 @@ impl Tuples {
     /// Keeps these keys, which ascend, and drops the others: the n-th of them becomes key n.
     pub(in crate::operator::stream) fn keep_keys(&mut self, live: &[u32]) {
         keep(&mut self.keys, live);
+        self.points.retain(|point| point.key.is_none_or(|key| live.binary_search(&key).is_ok()));
         let number = |key: u32| live.partition_point(|&live| live < key) as u32;
         for key in self.points.iter_mut().filter_map(|point| point.key.as_mut()) {
             *key = number(*key);

@@ -350,9 +350,13 @@ impl Tuples {
     /// Compacts the stored rows once that pays off.
     pub(super) fn tidy(&mut self) {
         self.store.join();
-        if !self.store.is_loose(self.kept) {
-            return;
+        if self.store.is_loose(self.kept) {
+            self.squeeze();
         }
+    }
+
+    /// Drops the rows that no key needs.
+    pub(super) fn squeeze(&mut self) {
         let numbers = self.store.renumbered(self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied()));
         // If Arrow fails to do so, rows stay where they are.
         let Ok(store) = self.store.squeezed(&numbers) else { return };

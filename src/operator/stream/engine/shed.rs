@@ -1,0 +1,78 @@
+//! What an engine drops where memory runs short: keys with all that it holds of them, or slices.
+//!
+//! All that can fail comes first, so that an engine is never half done. Memory that cannot be freed for want of memory is freed
+//! by a later call.
+
+use arrow_buffer::BooleanBuffer;
+
+use super::Engine;
+use crate::Result;
+use crate::memory::attempted;
+use crate::operator::stored::doubled;
+use crate::operator::stream::shedding::Sample;
+
+impl Engine {
+    /// Which of its keys are in a sample, and whether one of those has slices.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub(in crate::operator::stream) fn sampled(&self, sample: Sample) -> Result<(BooleanBuffer, bool)> {
+        let kept = sample.of_keys(&self.keys.plain_columns()?, self.keys.len())?;
+        let has_slices = kept.set_indices().any(|key| !self.slices.of(key as u32).is_empty());
+        Ok((kept, has_slices))
+    }
+
+    /// Drops all keys but these. Returns how many of them had slices, and how many these were.
+    pub(in crate::operator::stream) fn keep_only(&mut self, kept: &BooleanBuffer) -> (usize, usize) {
+        let (mut keys, mut slices) = (0, 0);
+        let known = self.slices.keys().min(self.keys.len()) as u32;
+        for key in (0..known).filter(|&key| !kept.value(key as usize)) {
+            let own = self.slices.of(key).len();
+            keys += usize::from(own > 0);
+            slices += own;
+            match &mut self.tuples {
+                None => self.slices.forget(key, own, 0),
+                Some(tuples) => tuples.discard((&self.queries, &mut self.slices), key),
+            }
+        }
+        self.renumber_keys(&kept.set_indices_u32().collect::<Vec<u32>>());
+        self.shrink();
+        (keys, slices)
+    }
+
+    /// Drops slices, each with a probability of 1/2, and lets those that stay count twice, where these are of a sample of
+    /// rows. Returns how many were dropped.
+    ///
+    /// # Errors
+    /// Those of Arrow; nothing is changed then.
+    pub(in crate::operator::stream) fn thin(&mut self, sample: Sample) -> Result<usize> {
+        self.store.compact(&mut self.slices)?;
+        let partials = doubled(self.queries.stored(), self.store.partials())?;
+        self.store.replace(partials);
+        let mut each = 0..;
+        let dropped = self.slices.retain(|| each.next().is_none_or(|slice| sample.tosses(slice)));
+        let slices = &self.slices;
+        self.pending.iter_mut().for_each(|pending| pending.keep_those_in(slices));
+        self.tighten();
+        Ok(dropped)
+    }
+
+    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
+    pub(in crate::operator::stream) fn tighten(&mut self) {
+        self.renumber_keys(&self.live_keys());
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        let _ = attempted(|| self.store.compact(&mut self.slices));
+        let _ = attempted(|| self.store.drop_values());
+        if let Some(tuples) = &mut self.tuples {
+            let _ = attempted(|| {
+                tuples.squeeze();
+                Ok(())
+            });
+        }
+        self.forget_reopened();
+        self.rebuild_eager();
+    }
+}
