@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.plain import plain
 from support.stream_oracle import assert_same, results
-from support.streams import AGGREGATES, VALUES, Case, cases, operator, reached, scalar, start, time_window
+from support.streams import (
+    AGGREGATES,
+    VALUES,
+    Case,
+    cases,
+    operator,
+    reached,
+    scalar,
+    scaled,
+    start,
+    time_window,
+)
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64(), "b": pa.bool_()})
 PARTLY_LATE = "has rows before and after"
@@ -41,9 +52,13 @@ ENOUGH = [
 
 @st.composite
 def sliced_windows(draw: st.DrawFn, time: pa.DataType) -> list[wk.Window]:
-    one = st.composite(time_window)(time).filter(lambda window: is_sliced(window, time))
-    drawn = draw(st.lists(one, min_size=1, max_size=3))
-    return [window.alias(f"w{number}") for number, window in enumerate(drawn)]
+    drawn = [time_window(draw, time) for _ in range(draw(st.integers(1, 4)))]
+    enough = [window for window in drawn if is_sliced(window, time)] or [time_window_of(time)]
+    return [window.alias(f"w{number}") for number, window in enumerate(enough)]
+
+
+def time_window_of(time: pa.DataType) -> wk.Window:
+    return wk.sliding(scaled(7, time), scaled(3, time))
 
 
 @st.composite
