@@ -173,9 +173,11 @@ def rows_instead(query: Query, schema: pa.Schema, planned: Plan, operator: Opera
     if planned.has_session:
         return "some rows of a slice of a session may be late, and others not"
     why = stages.rows_instead(query, schema, planned)
-    if why is None and not operator.takes_slices:
-        why = "the emission policy counts rows, or looks at them"
-    return why
+    if why is not None or operator.takes_slices:
+        return why
+    if query.emit is None:
+        return "a function of the query needs the rows of a key in order"
+    return "the emission policy counts rows or looks at them, or a function needs them in order"
 
 
 def counting(query: Query) -> Query:
