@@ -15,6 +15,7 @@ pub(crate) trait Stepwise {
     type Attempted;
 
     /// What results look like.
+    #[cfg_attr(not(feature = "python"), expect(dead_code, reason = "only Python asks by the trait"))]
     fn schema(&self) -> &SchemaRef;
 
     /// Whether what it reads has ended.
@@ -33,6 +34,7 @@ pub(crate) trait Stepwise {
     fn take_back(&mut self);
 
     /// All that it holds, as bytes, for an operator that `identity` tells from others.
+    #[cfg_attr(not(feature = "python"), expect(dead_code, reason = "only Python asks by the trait"))]
     fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>>;
 
     /// Attempts a step; returns its rows. Commits the one before, unless that was settled.
