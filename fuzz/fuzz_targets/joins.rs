@@ -137,7 +137,7 @@ fuzz_target!(|case: Case| {
         }
         Case::Distinct { keys, within, before, damage, after } => {
             let plan = || {
-                let within = Length::Units(i64::from(within));
+                let within = Length::Units(i128::from(within));
                 Arc::new(DistinctPlan::new(rows(&[]).schema(), &names(keys), "t", within).unwrap())
             };
             let mut stream = DistinctStream::new(plan(), None).unwrap();
