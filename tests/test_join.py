@@ -352,3 +352,27 @@ def test_times_in_any_zones_are_compared_as_moments() -> None:
         assert op.push_right(right)["w"].to_pylist() == [0, 1, 2]
         op.advance_right(right["u"][2])
         assert op.watermarks.right is None or op.watermarks.right.as_py() is not None
+
+
+def test_rows_in_too_many_windows_are_refused_before_they_are_stored() -> None:
+    times = pa.array([0, 365 * 86_400 * 10**9], pa.timestamp("ns"))
+    rows = pa.table({"k": [1, 1], "t": times})
+    windows = wk.sliding("365 days", "1 nanosecond")
+    join = wk.join(by="k", left_time="t", right_time="t", windows=windows)
+    with pytest.raises(wk.InvalidValue, match="windows: 2 rows are in 63072000000000000 windows"):
+        join.run(rows, rows)
+    op = join.operator(rows.schema, rows.schema)
+    for push in (op.push_left, op.push_right):
+        with pytest.raises(wk.InvalidValue, match="allowed are 100000000"):
+            push(rows)
+    assert (op.stats().left_rows, op.stats().right_rows, op.close().num_rows) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(0), pa.list_(pa.int64(), 0), pa.struct([("x", pa.binary(0))])])
+def test_keys_without_width_are_refused_by_their_type(kind: pa.DataType) -> None:
+    schema = pa.schema([("k", kind), ("t", pa.int64())])
+    with pytest.raises(wk.InvalidType, match="cannot be a key; allowed are all types but maps and types of"):
+        wk.join(by="k", left_time="t", right_time="t", within=1).schema(schema, schema)
+    query = wk.query(by="k", time="t", windows=wk.tumbling(3), aggs=[wk.count()])
+    with pytest.raises(wk.InvalidType, match="cannot be a key"):
+        query.schema(schema)

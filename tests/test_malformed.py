@@ -16,7 +16,21 @@ import pytest
 from pyarrow import feather
 
 import windowkit as wk
-from support.malformed import DOORS, GOOD, STRUCTURE, UNKNOWABLE, VALUES, Foreign, Shorter, coded, text
+from support.malformed import (
+    BUFFERS,
+    DOORS,
+    GOOD,
+    LENGTH,
+    OFFSET,
+    STRUCTURE,
+    UNKNOWABLE,
+    VALUES,
+    Foreign,
+    Impossible,
+    Shorter,
+    coded,
+    text,
+)
 from support.programs import ROOT, program
 
 TABLE = pa.table({"k": ["a", "é"], "t": [1, 2]})
@@ -79,6 +93,23 @@ def test_lengths_that_contradict_each_other_are_the_datas_fault():
     ):
         with pytest.raises((wk.InvalidValue, wk.InvalidType)):
             call()
+
+
+@pytest.mark.parametrize(
+    ("column", "member", "value"),
+    [
+        (pa.array([True] * 8), LENGTH, -1),
+        (pa.array([True] * 8), LENGTH, -(2**63)),
+        (pa.array([True] * 8), OFFSET, 2**63 - 1),
+        (pa.array(["a"] * 8), LENGTH, -1),
+        (pa.array(["a"] * 8, pa.string_view()), BUFFERS, -1),
+    ],
+)
+def test_lengths_of_other_libraries_that_cannot_be_are_refused(column, member, value):
+    with pytest.raises(wk.InvalidValue, match="array: malformed Arrow data"):
+        wk.kernels.sliding(Impossible(column, member, value), 2, agg="first")
+    with pytest.raises(wk.InvalidValue, match="values: malformed Arrow data"):
+        wk.HyperLogLog().update(Impossible(column, member, value))
 
 
 def test_user_functions_that_return_malformed_arrays_fail():

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit.errors import InvalidType
+from windowkit.validation import checked
 
 __all__ = ["as_read", "column_as_read", "read_types"]
 
@@ -55,11 +56,15 @@ def column_as_read(name: str, column: Any) -> Any:
     ------
     InvalidType
         pyarrow does not decode runs of values of its type.
+    InvalidValue
+        The column is malformed.
     """
     if isinstance(column, pa.ChunkedArray):
         kind = read_type(column.type)
         return pa.chunked_array([column_as_read(name, chunk) for chunk in column.chunks], kind)
     if pa.types.is_run_end_encoded(column.type):
+        # What decodes runs trusts them.
+        checked(f"data: column {name!r}", column, full=True)
         try:
             column = pc.run_end_decode(column)
         except pa.ArrowNotImplementedError as error:

@@ -180,6 +180,10 @@ GOOD: dict[str, Callable[[], pa.Array]] = {
 }
 
 
+LENGTH, OFFSET, BUFFERS = 0, 2, 3
+"""Members of an ArrowArray, by their place among its first ones, all of 64 bits."""
+
+
 class Foreign:
     """What another library hands over, without a buffer's length."""
 
@@ -205,12 +209,25 @@ class Shorter:
 
     def __arrow_c_array__(self, requested: object = None) -> object:
         batch = pa.StructArray.from_arrays([pa.array(range(ROWS))], ["v"])
-        kind, capsule = batch.__arrow_c_array__(requested)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        # The length is the first member of an ArrowArray.
-        ctypes.c_int64.from_address(pointer(capsule, b"arrow_array")).value = 1000 * ROWS
-        return kind, capsule
+        return with_member(batch.__arrow_c_array__(requested), LENGTH, 1000 * ROWS)
+
+
+class Impossible:
+    """An array with a length, an offset or a number of buffers that cannot be."""
+
+    def __init__(self, column: pa.Array, member: int, value: int) -> None:
+        self.column, self.member, self.value = column, member, value
+
+    def __arrow_c_array__(self, requested: object = None) -> object:
+        return with_member(self.column.__arrow_c_array__(requested), self.member, self.value)
+
+
+def with_member(capsules: tuple[object, object], member: int, value: int) -> tuple[object, object]:
+    """Return the capsules of an array, in which one of the first members of its ArrowArray is changed."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    ctypes.c_int64.from_address(pointer(capsules[1], b"arrow_array") + 8 * member).value = value
+    return capsules
 
 
 def rows(column: pa.Array, role: str = "k") -> pa.RecordBatch:

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, cast::AsArray, new_null_array,
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, cast::AsArray, make_array,
+    new_null_array,
 };
 use arrow_cast::cast;
 use arrow_select::interleave::interleave;
@@ -179,7 +180,9 @@ fn of_two(first: &ArrayRef, second: &ArrayRef, places: &[(usize, usize)]) -> Res
     };
     // Two dictionaries one after the other would hold values twice.
     if own.values().is_empty() || own.values().to_data() == other.values().to_data() {
-        return Ok(of(&own.with_values(other.values().clone()), second)?);
+        let keys = interleave(&[own.keys(), other.keys()], places)?.into_data().into_builder();
+        let values = vec![other.values().to_data()];
+        return Ok(make_array(keys.data_type(second.data_type().clone()).child_data(values).build()?));
     }
     let values = other.values().data_type();
     Ok(cast(&of(&cast(first, values)?, &cast(second, values)?)?, second.data_type())?)
