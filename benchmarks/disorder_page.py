@@ -94,8 +94,7 @@ def head(facts: Record, records: Sequence[Record], output: Path) -> str:
         "and are then aggregated in order (§8.2). The last two are in `baselines`. Sides take turns, on one "
         f"thread; of several runs ({facts['repeats']}) the median counts. Every run is in "
         f"`{pages.path_of(output).name}`.\n\n{findings(records)}\n\n{missing(records)}"
-        "Figs. 8-9 and 8-10 are of window joins, which windowkit has ([joins](../reference/joins.md)) and "
-        "`baselines` does not: `benchmarks/joins.py` compares them with DuckDB and Polars."
+        "Figs. 7-6, 8-9 and 8-10 are of joins, which have [a page of their own](join_streams.md)."
     )
 
 
