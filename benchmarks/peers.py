@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--profile", default="release", help="how the core was built, for the page")
     pages.add_arguments(parser, "peers")
     options = parser.parse_args()
     if not options.page:
@@ -117,7 +118,8 @@ def main() -> None:
         )
         versions = {each["name"]: each["version"] for each in json.loads(listed.stdout)}
         facts = pages.machine(["pyarrow", "numpy"], **{name: versions[name] for name in PEERS}) | {
-            "settings": f"{options.rounds} rounds, seed {options.seed}"
+            "settings": f"{options.rounds} rounds, seed {options.seed}; windowkit's core of the "
+            f"{options.profile} profile"
         }
         pages.keep(options.output, facts, list(records.values()))
     pages.write(options.output, page)
