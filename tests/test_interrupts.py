@@ -51,7 +51,7 @@ HEAD = """
         One that can be made only once, and ends before the signal, as the first such call was slower,
         is not made again: its result is returned.
         \"\"\"
-        for attempt in range(5):
+        for attempt in range(10):
             # A machine may be busy with something else for a while, but not always just then.
             after = whole * rng.uniform(0.05, 0.3)
             began = time.perf_counter()
