@@ -61,7 +61,6 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), the property te
 	@for hunt in $$(seq $(HUNTS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
-	@if [ $(HUNTS) -gt 0 ]; then ALLOCATIONS=all $(WITH_RUST) cargo test --locked --test allocations; fi
 
 miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes
 	@# Interpreted, a case of a property test takes seconds.

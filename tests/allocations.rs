@@ -2,8 +2,7 @@
 //! read afterwards has changed.
 //!
 //! As SQLite's tests do: from the n-th allocation of a call on there is no memory but the reserve for unwinding, for
-//! n = 1, 2, ... until the call makes no n-th one. Of the allocations after the first hundred, `make test` lets every
-//! fifth fail, as most are like those around them; `make hunt` lets each, which takes minutes (`ALLOCATIONS=all`).
+//! n = 1, 2, ... until the call makes no n-th one.
 
 #![allow(unsafe_code, reason = "an allocator is written in no other way")]
 
@@ -83,7 +82,6 @@ fn sweep_of<S, T>(
     call: impl Fn(&mut S) -> Result<T>,
     check: impl Fn(&mut S, Option<T>),
 ) {
-    let step = if std::env::var_os("ALLOCATIONS").is_some_and(|which| which == "all") { 1 } else { 5 };
     let (mut failed, mut n) = (0, 0);
     loop {
         let mut subject = subject();
@@ -101,7 +99,7 @@ fn sweep_of<S, T>(
         if is_over {
             break;
         }
-        n += if n < 100 { 1 } else { step };
+        n += 1;
     }
     println!("{name}: {n} allocations at the most, {failed} errors of memory");
     assert!(n == 0 || failed > 0 || !fails, "{name}: no allocation failed");
