@@ -118,6 +118,7 @@ class Join:
         threads: int | None = None,
         *,
         validate: bool | None = None,
+        split: Length | None = None,
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
@@ -131,6 +132,8 @@ class Join:
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
             Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
+        split : str, datetime.timedelta or int, optional
+            Cut keys into stretches of that length: see `windowkit.spark.join`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             As for `windowkit.spark.join`. Only for Spark.
         result : {"pyarrow", "pandas", "polars"}, optional
@@ -176,6 +179,7 @@ class Join:
             right=right,
             threads=threads,
             validate=validate,
+            split=split,
             metrics=metrics,
             result=result,
         )

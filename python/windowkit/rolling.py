@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windowkit import engines, written
 from windowkit.aggregation import Framed
 from windowkit.checks import checked_name, items, names, refuse_duplicates
+from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Rolling:
         time: str | None = None,
         threads: int | None = None,
         validate: bool | None = None,
+        split: Length | None = None,
         metrics: Any = None,
         result: str | None = None,
     ) -> Any:
@@ -154,6 +156,8 @@ class Rolling:
             same unit, and has a zone if that has one, not necessarily the same.
         threads, validate, metrics, result
             As for `run`. A result is of the library of `labels`.
+        split : str, datetime.timedelta or int, optional
+            Cut keys into stretches of that length: see `windowkit.spark.as_of`. Only for Spark.
 
         Returns
         -------
@@ -200,6 +204,7 @@ class Rolling:
             time=moment,
             threads=threads,
             validate=validate,
+            split=split,
             metrics=metrics,
             result=result,
         )

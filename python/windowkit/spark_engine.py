@@ -64,11 +64,11 @@ def join(join: Join, data: Any, *, right: Any, **options: Any) -> Any:
     return spark.join(data, right, join, **options)
 
 
-def explain_join(join: Join, data: Any, *, right: Any) -> str:
+def explain_join(join: Join, data: Any, *, right: Any, **options: Any) -> str:
     """Describe how Spark evaluates `join`; see `windowkit.spark.explain_join`."""
     from windowkit import spark
 
-    return spark.explain_join(data, right, join)
+    return spark.explain_join(data, right, join, **options)
 
 
 def distinct(distinct: Distinct, data: Any, **options: Any) -> Any:
@@ -119,7 +119,7 @@ register(
     Engine(
         takes=is_spark,
         calls={"join": join, "explain_join": explain_join},
-        options=("right", "metrics"),
+        options=("right", "split", "metrics"),
         otherwise="with Spark DataFrames; Spark has its own tasks",
     )
 )
@@ -127,7 +127,7 @@ register(
     Engine(
         takes=is_spark,
         calls={"at": at},
-        options=("events", "by", "time", "metrics"),
+        options=("events", "by", "time", "split", "metrics"),
         otherwise="with labels in a Spark DataFrame; Spark has its own tasks",
     )
 )

@@ -92,6 +92,13 @@ def test_results_equal_sparks_join_and_aggregates(
         result = features.at(labels, events, by=["WHO", "group of it"], time="asked")
         assert result.columns == [*labels.columns, *(each.name for each in aggs)]
         got = {row["id"]: row.asDict() for row in result.collect()}
+        some = [agg for number in (0, 1, 3) for agg in aggs[number * len(AGGREGATES) :][: len(AGGREGATES)]]
+        bounded = wk.rolling(by=["user", "group"], time="TS", aggs=some)
+        cut = bounded.at(labels, events, by=["WHO", "group of it"], time="asked", split="6 minutes")
+        for row in cut.collect():
+            for name, value in row.asDict().items():
+                known = got[row["id"]][name]
+                assert same(value, known) or repr(value) == repr(known), (row, name)
     rows = wanted.select(*result.columns).collect()
     assert len(got) == len(rows) == labels.count()
     for row in rows:

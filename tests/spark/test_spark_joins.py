@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
@@ -84,13 +85,14 @@ def counted(frames: dict[str, DataFrame]) -> dict[str, Counter[str]]:
     return result
 
 
-def compared(mine: dict[str, DataFrame], theirs: dict[str, DataFrame]) -> None:
+def compared(mine: dict[str, DataFrame], theirs: dict[str, DataFrame]) -> dict[str, Counter[str]]:
     """Compare the results of all kinds with those of Spark's joins, and what is known before any job."""
     for how, result in mine.items():
         assert result.schema == theirs[how].schema, how
     wanted = counted(theirs)
     assert counted(mine) == wanted
     assert min(sum(rows.values()) for rows in wanted.values()) > 20
+    return wanted
 
 
 def chosen(joined: DataFrame, how: str, *, windows: bool = False) -> DataFrame:
@@ -112,7 +114,7 @@ def test_all_kinds_equal_sparks_own_joins(left: DataFrame, right: DataFrame, set
         "l.k = r.d and l.x = r.y and unix_micros(r.t) >= unix_micros(l.t) - 20000000 "
         "and unix_micros(r.t) < unix_micros(l.t) + 45000000"
     )
-    mine, theirs = {}, {}
+    mine, cut, theirs = {}, {}, {}
     changed = {"spark.sql.adaptive.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"}
     with settings(changed):
         for how, kind in KINDS.items():
@@ -126,7 +128,12 @@ def test_all_kinds_equal_sparks_own_joins(left: DataFrame, right: DataFrame, set
             )
             mine[how] = join.run(left, right)
             theirs[how] = chosen(left.alias("l").join(right.alias("r"), condition, kind), how)
-        compared(mine, theirs)
+            if how != "full":
+                # As short as can be, so that most rows are near an end.
+                cut[how] = join.run(left, right, split="45 seconds")
+                assert cut[how].schema == mine[how].schema
+        wanted = compared(mine, theirs)
+        assert counted(cut) == {how: rows for how, rows in wanted.items() if how != "full"}
 
 
 def test_joins_by_windows_equal_sparks_joins_of_windows(left: DataFrame, right: DataFrame) -> None:
@@ -138,7 +145,7 @@ def test_joins_by_windows_equal_sparks_joins_of_windows(left: DataFrame, right: 
         return frame.withColumn("window", sf.window("t", "40 seconds", "20 seconds")).unionAll(timeless)
 
     own, other = tagged(left).alias("l"), tagged(right).alias("r")
-    mine, theirs = {}, {}
+    mine, cut, theirs = {}, {}, {}
     for how, kind in KINDS.items():
         join = wk.join(
             by={"k": "d", "x": "y"},
@@ -150,6 +157,8 @@ def test_joins_by_windows_equal_sparks_joins_of_windows(left: DataFrame, right: 
         mine[how] = join.run(left, right)
         joined = own.join(other, sf.expr("l.k = r.d and l.x = r.y and l.window = r.window"), kind)
         theirs[how] = chosen(joined, how, windows=True)
+        if how in ("right", "anti"):
+            cut[how] = join.run(left, right, split="50 seconds")
         # Those of inner and semi joins are never null, which Spark cannot know of this oracle.
         fields = mine[how].schema.fields
         assert fields[-1].nullable == (how not in ("inner", "semi"))
@@ -159,6 +168,53 @@ def test_joins_by_windows_equal_sparks_joins_of_windows(left: DataFrame, right: 
     wanted = counted(theirs)
     assert counted(mine) == wanted
     assert min(sum(rows.values()) for rows in wanted.values()) > 20
+    assert counted(cut) == {how: wanted[how] for how in cut}
+
+
+def test_one_key_is_shared_by_all_tasks(spark: SparkSession, settings: Any) -> None:
+    left, right = spark.range(20_000).toDF("t"), spark.sql("select id t, -id w from range(20000)")
+    with settings({"spark.sql.shuffle.partitions": "4", "spark.sql.adaptive.enabled": "false"}):
+        result = wk.join(by=[], left_time="t", right_time="t", within=(2, 0)).run(left, right, split=10)
+        features = wk.rolling(by=[], time="t", aggs=wk.sum("w").over(3).alias("s"))
+        labelled = features.at(left, right, split=10)
+        tasks = [frame.groupBy(sf.spark_partition_id()).count().collect() for frame in (result, labelled)]
+    pairs = {(n, n - back) for n in range(20_000) for back in range(3) if n >= back}
+    assert sorted((row["t"], row["t_right"]) for row in result.collect()) == sorted(pairs)
+    sums = {row["t"]: row["s"] for row in labelled.collect()}
+    assert sums == {n: -sum(range(max(n - 3, 0), n + 1)) for n in range(20_000)}
+    for rows in (sorted(row["count"] for row in each) for each in tasks):
+        assert len(rows) == 4
+        assert rows[-1] <= 1.3 * rows[0]
+
+
+def test_keys_that_cannot_be_cut(spark: SparkSession, left: DataFrame) -> None:
+    right = left.select("k", "t", "v")
+    join = wk.join(by="k", left_time="t", right_time="t", within="1 minute")
+    assert "all rows of a key within 1 day are in one task" in wk.spark.explain_join(
+        left, right, join, split="1 day"
+    )
+    with pytest.raises(wk.InvalidValue, match="split: 1 second is shorter than 1 minute, as far as rows"):
+        join.run(left, right, split="1 second")
+    with pytest.raises(wk.InvalidType, match="split: 60 is given; it is a time such as '1 day'"):
+        join.run(left, right, split=60)
+    with pytest.raises(wk.InvalidType, match="split: '9 rows' is given; it is a time"):
+        join.run(left, right, split="9 rows")
+    with pytest.raises(wk.InvalidValue, match="split: it is given for a full join"):
+        dataclasses.replace(join, how="full").run(left, right, split="1 hour")
+    with pytest.raises(wk.InvalidValue, match=r"split: .* is given without a Spark DataFrame"):
+        join.run(pa.table({"t": [1]}), pa.table({"t": [1]}), split="1 hour")
+    of_days = wk.join(by="k", left_time="t", right_time="t", windows=wk.tumbling("1 month", zone="UTC"))
+    with pytest.raises(wk.InvalidValue, match="split: it is given, and windows are tumbling"):
+        of_days.run(left, right, split="60 days")
+    for frame, why in (
+        (wk.sum("v").over("5 rows"), "is by rows"),
+        (wk.sum("v").over("unbounded"), "has no bound"),
+    ):
+        with pytest.raises(wk.InvalidValue, match=f"split: it is given, and a frame {why}"):
+            wk.rolling(by="k", time="t", aggs=frame).at(left.select("k", "t"), right, split="1 day")
+    days = spark.sql("select 'a' k, date'2024-01-01' t, 1 v")
+    with pytest.raises(wk.InvalidValue, match="split: 1 hour is shorter than 1 unit"):
+        wk.join(by="k", left_time="t", right_time="t", within="0 days").run(days, days, split="1 hour")
 
 
 def test_columns_are_found_in_any_case_and_named_apart(spark: SparkSession, settings: Any) -> None:

@@ -8,7 +8,7 @@ the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,11 +17,13 @@ from windowkit import local_rolling
 from windowkit._columns import is_spark
 from windowkit.aggregates import count
 from windowkit.checks import a_type
-from windowkit.errors import InvalidType
+from windowkit.durations import Duration, Length
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.rolling import Rolling, labels_of
-from windowkit.spark.jobs import job
-from windowkit.spark.routes import buckets, packed, stages
+from windowkit.spark.jobs import Job, job
+from windowkit.spark.routes import buckets, packed, pieces, stages
+from windowkit.spark.routes.blocks import PackBlocks, blocks
 from windowkit.spark.routes.rolling import in_one_line, query_of, whole, widened
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
@@ -39,6 +41,7 @@ def as_of(
     *,
     by: str | Sequence[str] | None = None,
     time: str | None = None,
+    split: Length | None = None,
     metrics: Metrics | None = None,
 ) -> DataFrame:
     """Evaluate rolling aggregates as of the times of labels, lazily: ``rolling.at(labels, events)`` calls it.
@@ -51,6 +54,10 @@ def as_of(
     rolling : Rolling
     by, time : optional
         The keys and the time of `labels`, as for `windowkit.Rolling.at`.
+    split : str, datetime.timedelta or int, optional
+        The length of the stretches of time into which each key is cut, so that a key with too many rows is
+        shared by several tasks. It is as long as the longest frame, and best many times that: events are read
+        twice where they are so close to the end of a stretch. Not for frames by rows or without a bound.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -62,11 +69,12 @@ def as_of(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        As `windowkit.Rolling.at`, or a DataFrame is streaming. No Spark job has started then.
+        As `windowkit.Rolling.at`, or a DataFrame is streaming, or keys cannot be cut by `split`. No Spark job
+        has started then.
 
     Notes
     -----
-    All events of a key are in one task, and in its memory.
+    Without `split`, all events of a key are in one task, and in its memory.
 
     Examples
     --------
@@ -88,12 +96,38 @@ def as_of(
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
     what = in_one_line(rolling)
-    sides = [(rows, packed.pack(asking, never=True)), (own.rows, packed.pack(own, never=True))]
-    in_turn = buckets.united(sides, what, metrics, spread=bool(keys))
-    task = AsOf(rolling, own.query, own.schema, asking.query, asking.schema)
+    packs: list[stages.Pack | PackBlocks] = [packed.pack(asking, never=True), packed.pack(own, never=True)]
+    of_block = rolling
+    if split is not None:
+        cut = blocks(split, (0, reach(rolling, own)), [asking, own])
+        packs = [cut.pack(asking, is_guest=False), cut.pack(own, is_guest=True)]
+        of_block = replace(rolling, by=(*rolling.by, cut.name))
+    labels_pack, events_pack = packs
+    task = AsOf(
+        of_block,
+        events_pack.query,
+        events_pack.schema,
+        labels_pack.query,
+        labels_pack.schema,
+        len(asking.schema),
+    )
+    sides = [(rows, labels_pack), (own.rows, events_pack)]
+    in_turn = buckets.united(sides, what, metrics, spread=bool(of_block.by))
     result = in_turn.mapInArrow(shipped(task, what), widened(labels, own))
     answers = (each.name for each in rolling.aggs)
     return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
+
+
+def reach(rolling: Rolling, events: Job) -> Duration | int:
+    """Return how far before a label there may be events in its frames."""
+    kind = events.schema.field(rolling.time).type
+    farthest = pieces.reach(rolling, kind)
+    if farthest is None or farthest.rows_before or farthest.rows_after:
+        what = "has no bound" if farthest is None else "is by rows, which may have any times"
+        raise InvalidValue(f"split: it is given, and a frame {what}; it is for frames of bounded time")
+    if pa.types.is_integer(kind):
+        return farthest.before
+    return Duration(farthest.before * pieces.NANOSECONDS.get(kind, 1000))
 
 
 @dataclass(frozen=True)
@@ -106,6 +140,8 @@ class AsOf:
     events, labels : Query
         By which `stages.Pack` packed the two.
     event_schema, label_schema : pyarrow.Schema
+    width : int
+        How many of the columns of packed labels, the first ones, are in the result.
     """
 
     rolling: Rolling
@@ -113,6 +149,7 @@ class AsOf:
     event_schema: pa.Schema
     labels: Query
     label_schema: pa.Schema
+    width: int
     limits: stages.Limits = stages.LIMITS
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,4 +163,6 @@ class AsOf:
         """Yield labels, all those of some keys, with their results."""
         asking = (self.label_schema, list(self.labels.by), self.labels.time)
         planned = local_rolling.bound(self.rolling, self.event_schema, asking)
-        yield from local_rolling.results(planned, events, 1, labels).to_batches()
+        result = local_rolling.results(planned, events, 1, labels)
+        kept = [*range(self.width), *range(len(self.label_schema), result.num_columns)]
+        yield from result.select(kept).to_batches()

@@ -1,7 +1,8 @@
 """Joins in Spark: rows of both sides cross the shuffle packed, by bucket of keys, then one `mapInArrow`.
 
 Each side is packed as `rolling` packs rows, with the columns that the result has. Keys of both sides have the
-same types, and so they are in the same buckets; stage 2 joins one bucket after the other.
+same types, and so they are in the same buckets; stage 2 joins one bucket after the other. With `split`, each
+block of time of a key is joined by itself.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from windowkit import local_join
 from windowkit._columns import is_spark
 from windowkit.aggregates import count
 from windowkit.checks import a_type, suggested
+from windowkit.durations import Duration, Length, Measure
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.join import Join
 from windowkit.query import Query
 from windowkit.spark.jobs import Job, arrow_type, columns_at, identifier, job, position_of
 from windowkit.spark.routes import buckets, packed, stages
+from windowkit.spark.routes.blocks import PackBlocks, blocks, described
 from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
@@ -36,7 +39,14 @@ KEPT: Final = {"left": ("left",), "right": ("right",), "full": ("left", "right")
 """The sides of which rows without a partner are in the result."""
 
 
-def join(left: DataFrame, right: DataFrame, join: Join, *, metrics: Metrics | None = None) -> DataFrame:
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    join: Join,
+    *,
+    split: Length | None = None,
+    metrics: Metrics | None = None,
+) -> DataFrame:
     """Join two DataFrames by keys and times, lazily: ``join.run(left, right)`` calls it.
 
     Parameters
@@ -46,6 +56,11 @@ def join(left: DataFrame, right: DataFrame, join: Join, *, metrics: Metrics | No
         `windowkit.spark.aggregate`.
     join : Join
         Of timestamps, with or without zone, dates, integers or intervals of days and time.
+    split : str, datetime.timedelta or int, optional
+        The length of the stretches of time into which each key is cut, so that a key with too many rows is
+        shared by several tasks. It is as long as the band, or a window, and best many times that: rows of one
+        side, the left one of right joins and else the right one, are read twice where they are so close to an
+        end. Not for full joins.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -59,12 +74,13 @@ def join(left: DataFrame, right: DataFrame, join: Join, *, metrics: Metrics | No
     ------
     UnknownColumn, InvalidType, InvalidValue
         The join does not fit the DataFrames: see `windowkit.Join.schema`. Or one is streaming, or has a
-        column of a type that Spark does not exchange with Arrow. No Spark job has started then.
+        column of a type that Spark does not exchange with Arrow. Or keys cannot be cut by `split`. No Spark
+        job has started then.
 
     Notes
     -----
-    All rows of a key are in one task, and those of a bucket of keys in its memory. A row crosses from Spark
-    to Python once; one that has no key or no time, and is not in the result, does not.
+    Without `split` all rows of a key are in one task; those of a bucket of keys are in its memory. A row
+    crosses from Spark to Python once; one that has no key or no time, and is not in the result, does not.
 
     Examples
     --------
@@ -74,13 +90,13 @@ def join(left: DataFrame, right: DataFrame, join: Join, *, metrics: Metrics | No
     DataFrame[device: string, ts: timestamp, v: double, ts_right: timestamp, v_right: double]
     """
     sides = prepared(left, right, join)
-    task = Joined(sides.join, tuple((each.query, each.schema) for each in sides.jobs), sides.leads)
     what = in_one_line(sides.join)
-    of_keys = [
-        (rows, packed.pack(each, never=True)) for rows, each in zip(sides.rows, sides.jobs, strict=True)
-    ]
+    packs, of_block = packs_of(sides, split)
+    packed_by = tuple((each.query, each.schema) for each in packs)
+    task = Joined(of_block, packed_by, sides.leads)
+    of_keys = list(zip(sides.rows, packs, strict=True))
     ordered = of_keys[sides.leads :] + of_keys[: sides.leads]
-    in_turn = buckets.united(ordered, what, metrics, spread=bool(sides.join.left_by))
+    in_turn = buckets.united(ordered, what, metrics, spread=bool(of_block.left_by))
     numbered = [
         spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
         for at, field in enumerate(sides.fields)
@@ -114,6 +130,46 @@ class Sides:
     def leads(self) -> int:
         """Which side a bucket must have for its rows to be read, 0 for the left one; it comes first."""
         return int(self.join.how == "right")
+
+
+def packs_of(sides: Sides, split: Length | None) -> tuple[list[stages.Pack | PackBlocks], Join]:
+    """Return what packs the rows of each side, and the join of rows as they are packed then.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        Keys cannot be cut by `split`.
+    """
+    join = sides.join
+    if split is None:
+        return [packed.pack(each, never=True) for each in sides.jobs], join
+    if join.how == "full":
+        raise InvalidValue(
+            "split: it is given for a full join, and only of one side is it known in a block which rows have "
+            "no partner; use a left join and an anti join of the sides exchanged, or leave split out"
+        )
+    before, after = reaches(join)
+    # What is at most so far after a left row is that much after it.
+    cut = blocks(split, (before, after) if sides.leads else (after, before), sides.jobs)
+    packs = [cut.pack(each, is_guest=at != sides.leads) for at, each in enumerate(sides.jobs)]
+    own = tuple(sides.jobs[0].schema.names) if join.left_columns is None else join.left_columns
+    return list(packs), replace(
+        join, left_by=(*join.left_by, cut.name), right_by=(*join.right_by, cut.name), left_columns=own
+    )
+
+
+def reaches(join: Join) -> tuple[Measure, Measure]:
+    """Return how far partners of a left row are before and after it at most."""
+    if join.within is not None:
+        return join.within
+    window = join.windows
+    size = None if window is None or window.is_local else window.lengths().get("size")
+    if not isinstance(size, Duration | int):
+        raise InvalidValue(
+            f"split: it is given, and windows are {window}; it is for joins within a time, and for tumbling "
+            "and sliding windows whose length is no calendar's"
+        )
+    return size, size
 
 
 def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
@@ -306,7 +362,7 @@ class Joined:
             yield from map(pa.record_batch, planned.run(left, right, 1))
 
 
-def explain_join(left: DataFrame, right: DataFrame, join: Join) -> str:
+def explain_join(left: DataFrame, right: DataFrame, join: Join, *, split: Length | None = None) -> str:
     """Describe how `join` is evaluated in Spark: what is stored, and what runs where.
 
     Raises
@@ -321,8 +377,11 @@ def explain_join(left: DataFrame, right: DataFrame, join: Join) -> str:
         less = "" if side in KEPT.get(sides.join.how, ()) else ", but for those without a key or a time"
         lines.append(f"stage 1 of the {side} side, inside one mapInArrow: rows of {of} are packed{less}")
     lines += packed.moved(sides.jobs[0], "rows of both sides in order of time, and their partners")
-    if sides.join.left_by:
-        lines.append("  all rows of a key are in one task")
+    packs_of(sides, split)
+    if split is not None:
+        lines.append(described(split))
+    elif sides.join.left_by:
+        lines.append("  all rows of a key are in one task, unless split= cuts keys by time")
     lines.append("output")
     lines += [f"  {field.name}: {field.dataType.simpleString()}" for field in sides.fields]
     return "\n".join(lines)
