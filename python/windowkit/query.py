@@ -385,6 +385,7 @@ class Query:
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
         metrics_name: str | None = None,
+        late_rows: bool | None = None,
     ) -> Any: ...
 
     def run(
@@ -403,6 +404,7 @@ class Query:
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
         metrics_name: str | None = None,
+        late_rows: bool | None = None,
     ) -> Any:
         """Evaluate the query.
 
@@ -432,7 +434,7 @@ class Query:
         result : {"pyarrow", "pandas", "polars"}, optional
             The library whose table is returned. By default it is that of `data`: pandas for a pandas
             DataFrame, Polars for a Polars DataFrame, and pyarrow for all else. Not for Spark.
-        output_mode, allowed_lateness, buckets, metrics_name : optional
+        output_mode, allowed_lateness, buckets, metrics_name, late_rows : optional
             Only for streaming Spark DataFrames; see `windowkit.spark.stream`.
 
         Returns
@@ -497,6 +499,7 @@ class Query:
             allowed_lateness=allowed_lateness,
             buckets=buckets,
             metrics_name=metrics_name,
+            late_rows=late_rows,
         )
 
     def batches(
@@ -700,6 +703,7 @@ class Query:
         output_mode: str | None = None,
         allowed_lateness: Length | None = None,
         buckets: int | None = None,
+        late_rows: bool | None = None,
     ) -> str:
         """Describe how the query is evaluated, and why.
 
@@ -708,7 +712,7 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
-        route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets
+        route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets, late_rows
             As for `run`. Only for Spark.
 
         Returns
@@ -736,6 +740,7 @@ class Query:
             output_mode=output_mode,
             allowed_lateness=allowed_lateness,
             buckets=buckets,
+            late_rows=late_rows,
         )
         return Lines(text)
 

@@ -143,8 +143,8 @@ register(
     Engine(
         takes=lambda data: is_spark(data) and getattr(data, "isStreaming", False),
         calls={"run": stream, "explain": explain_stream},
-        options=("output_mode", "allowed_lateness", "buckets", "metrics_name"),
-        otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets and "
-        "metrics_name",
+        options=("output_mode", "allowed_lateness", "buckets", "metrics_name", "late_rows"),
+        otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets, "
+        "metrics_name and late_rows",
     )
 )

@@ -135,6 +135,51 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 
 
+def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
+    """A row is late if its window ended at or before the watermark of the batch before."""
+    batches = mixed(4)
+    frame = source(*batches)
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=wk.sum("v").alias("s"))
+    result = query.run(frame, late_rows=True, metrics_name="counted")
+    assert result.columns == ["k", "window", "s", "late_row"]
+    reasons = result.schema["late_row"].dataType
+    assert reasons.names == ["k", "ts", "v", "mark", "late_reason"]
+    found, progress = run_stream(result, tmp_path / "late")
+    plainly, _ = run_stream(query.run(frame), tmp_path / "plain")
+    assert everything(
+        {0: [row[:3] for rows in found.values() for row in rows if row[3] is None]}
+    ) == everything(plainly)
+    wanted, before, reached = [], 0.0, 0.0
+    for rows in batches:
+        timed = [row for row in rows if row[1] is not None]
+        wanted += [
+            (key, int(at * SECOND), value, at % 7 == 0, "too late")
+            for key, at, value in timed
+            if (at // 30 + 1) * 30 <= before
+        ]
+        # What a batch reaches is the watermark of the next one.
+        before, reached = reached, max([reached, *(at - 10 for _, at, _ in timed)])
+    late = [row for rows in found.values() for row in rows if row[3] is not None]
+    assert all(row[:3] == (None, None, None) for row in late)
+    assert sorted(repr(tuple(row[3])) for row in late) == sorted(map(repr, wanted))
+    assert len(wanted) > 5
+    counts = [each.observedMetrics["counted, out"]["late"] for each in progress.recentProgress]
+    assert sum(counts) == len(wanted)
+    text = query.explain(frame, late_rows=True)
+    assert "columns: k, window, s, late_row" in text
+    assert "no slices, as late rows are returned" in text
+    # One more batch: without any the checkpoint is not read.
+    with pytest.raises(PySparkException, match="late rows 'returned', and the query has None"):
+        run_stream(query.run(source([("a", 400.0, 1.0)])), tmp_path / "late")
+    with pytest.raises(wk.InvalidType, match="late_rows: 1 is an int"):
+        query.run(frame, late_rows=1)
+    named = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=wk.sum("v").alias("late_row"))
+    with pytest.raises(wk.InvalidValue, match="late_rows: the query has a column 'late_row' of its own"):
+        named.run(frame, late_rows=True)
+    with pytest.raises(wk.InvalidValue, match=r"late_rows: .* the name 'late_reason' twice"):
+        query.run(frame.withColumnRenamed("mark", "late_reason"), late_rows=True)
+
+
 def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
     """Windows are final once their period is over by the clock of their zone, whatever the session's."""
     day = 86_400

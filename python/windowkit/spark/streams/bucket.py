@@ -143,6 +143,7 @@ class Bucket:
         operator = self._restored(head)
         missed = operator.late
         yield from self._taken(operator, chunks, watermark)
+        yield from work.late_rows(operator)
         self.late = operator.late - missed
         ready_at = work.ready_at(operator, watermark)
         self._keep(operator, head, chunks, watermark, ready_at)
@@ -215,6 +216,7 @@ class Bucket:
             raise InvalidValue(f"log: it ends at watermark {reached}; the bucket is at {head.watermark}")
         # The log is not written by batches in which no result is ready.
         operator.advance(head.watermark * 1000)
+        operator.take_late()  # They were returned by the batches that brought them.
         return operator
 
 

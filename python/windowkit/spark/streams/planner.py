@@ -33,6 +33,7 @@ def stream(
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
     metrics_name: str | None = None,
+    late_rows: bool = False,
 ) -> DataFrame:
     """Evaluate a query over a streaming DataFrame, exactly once; ``query.run(df)`` is the same.
 
@@ -55,6 +56,10 @@ def stream(
     metrics_name : str, optional
         A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
         ``windows out`` and ``late``.
+    late_rows : bool
+        Return late rows, too, in a column ``late_row``: a struct of all columns of `df` and ``late_reason``,
+        as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
+        late rows. All columns of `df` cross the shuffle then.
 
     Returns
     -------
@@ -87,7 +92,9 @@ def stream(
     ...
     windowkit.errors.InvalidValue: df: a batch DataFrame is given; query.run takes both, and df is streaming
     """
-    return run(streaming(df, query, output_mode, allowed_lateness, buckets, metrics_name))
+    return run(
+        streaming(df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows=late_rows)
+    )
 
 
 def run(made: Streaming) -> DataFrame:
@@ -126,15 +133,16 @@ def explain(
     output_mode: str | None = None,
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
+    late_rows: bool = False,
 ) -> str:
     """Describe how `stream` evaluates a query: what runs where, and what state is stored.
 
     Parameters
     ----------
-    df, query, output_mode, allowed_lateness, buckets
+    df, query, output_mode, allowed_lateness, buckets, late_rows
         As for `stream`, which raises the same errors.
     """
-    made = streaming(df, query, output_mode, allowed_lateness, buckets)
+    made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows)
     work = made.work
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
@@ -147,7 +155,7 @@ def explain(
         *described(query),
         f"stream in {made.mode} mode, exactly once",
         f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
-        f"  columns: {', '.join(map(identifier, work.columns))}",
+        f"  columns: {', '.join(map(identifier, made.result.names))}",
         f"stage 1, in Rust inside one mapInArrow: {packs} of "
         f"{', '.join(map(identifier, work.schema.names))}, packed by bucket",
         *([f"  no slices, as {work.rows_instead}"] if work.rows_instead is not None else []),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit.checks import integer, one_of, text
+from windowkit.checks import boolean, integer, one_of, text
 from windowkit.durations import Length, length, rows
 from windowkit.emission import Emission, emit
 from windowkit.errors import InvalidValue, UnknownColumn
@@ -28,6 +28,8 @@ from windowkit.spark.jobs import (
     position_of,
 )
 from windowkit.spark.streams.work import (
+    LATE,
+    REASON,
     Work,
     counting,
     identity,
@@ -93,18 +95,29 @@ class Streaming:
             # No column has a watermark any more: Spark does not know how far these results are complete.
             own.metadata = {name: of for name, of in (own.metadata or {}).items() if name != DELAY}
         streamed = operator_of(self.work.query, self.work.schema, self.work.allowed_lateness).schema
-        is_plain = list(self.work.columns) == self.job.query.columns
+        is_plain = list(self.work.columns) == self.job.query.columns and not self.work.returns_late
         fields = []
         for name in self.work.columns:
             arrow = streamed.field(name)
             field = known.get(name)
             if field is None:
                 field = spark.StructField(name, from_arrow_type(arrow.type), arrow.nullable)
-            elif not is_plain and arrow.nullable:
-                # Of a window that is withdrawn.
+            elif self.work.returns_late or (not is_plain and arrow.nullable):
+                # Of a late row, or a window that is withdrawn.
                 field = spark.StructField(name, field.dataType, True, field.metadata)
             fields.append(field)
+        if self.work.returns_late:
+            fields.append(self.late)
         return spark.StructType(fields)
+
+    @property
+    def late(self) -> spark.StructField:
+        """The column of late rows."""
+        at = {**self.job.positions, **self.read}
+        own = self.job.frame.schema.fields
+        columns = [spark.StructField(name, own[at[name]].dataType) for name in self.work.schema.names]
+        reason = spark.StructField(REASON, spark.StringType())
+        return spark.StructField(LATE, spark.StructType([*columns, reason]))
 
 
 def streaming(
@@ -114,6 +127,8 @@ def streaming(
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
     metrics_name: str | None = None,
+    *,
+    late_rows: bool = False,
 ) -> Streaming:
     """Check a query against a streaming DataFrame; starts nothing in Spark.
 
@@ -129,6 +144,7 @@ def streaming(
     if metrics_name is not None:
         text("metrics_name", metrics_name, "it is a name for the counts in the stream's progress, or None")
     mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
+    boolean("late_rows", late_rows)
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
     of_measure("allowed_lateness", lateness)
     check_policy(query.emit)
@@ -145,12 +161,21 @@ def streaming(
     check_session(frame)
     partitions, each = layout(frame, query, buckets)
     read, schema = read_by(job, query.emit)
-    own = own_work(query, schema, mode, lateness, partitions, each)
+    if late_rows:
+        read, schema = with_all(job, read, schema)
+    own = own_work(query, schema, mode, lateness, partitions, each, returns_late=late_rows)
     return Streaming(job, read, own, partitions, each, metrics_name, mode)
 
 
 def own_work(
-    query: Query, schema: pa.Schema, mode: str, lateness: Length, partitions: int, each: int
+    query: Query,
+    schema: pa.Schema,
+    mode: str,
+    lateness: Length,
+    partitions: int,
+    each: int,
+    *,
+    returns_late: bool = False,
 ) -> Work:
     """Return what the workers compute."""
     as_spark = mode == "update" and query.emit is None
@@ -158,7 +183,7 @@ def own_work(
     effective = replace(query, emit=emit(rows(1))) if as_spark else query
     operator = operator_of(effective, schema, lateness)
     names, planned = operator.schema.names, plan(effective, schema, of_stream=True)
-    instead = rows_instead(effective, schema, planned, operator)
+    instead = rows_instead(effective, schema, planned, operator, returns_late=returns_late)
     if query.emit is not None:
         columns = names
     elif of_measure("allowed_lateness", lateness)[0]:
@@ -181,8 +206,11 @@ def own_work(
                 "output_mode": mode,
                 "spark.sql.shuffle.partitions": partitions if query.by else None,
                 "buckets": each,
+                # Absent by default, as in the checkpoints of earlier releases.
+                **({"late rows": "returned"} if returns_late else {}),
             },
         ),
+        returns_late,
     )
 
 
@@ -262,3 +290,22 @@ def read_by(job: Job, policy: Emission | None) -> tuple[dict[str, int], pa.Schem
         read[name] = at
         schema = schema.append(pa.field(name, arrow_type(name, job.frame.schema.fields[at].dataType, "emit")))
     return read, schema
+
+
+def with_all(job: Job, read: dict[str, int], schema: pa.Schema) -> tuple[dict[str, int], pa.Schema]:
+    """Return what `read_by` does, with all other columns of the DataFrame, which late rows have."""
+    if LATE in job.query.columns:
+        raise InvalidValue(f"late_rows: the query has a column {LATE!r} of its own; give it another name")
+    known, others = {*job.positions.values(), *read.values()}, {}
+    for at, field in enumerate(job.frame.schema.fields):
+        if at in known:
+            continue
+        if field.name in others or field.name in schema.names or field.name == REASON:
+            raise InvalidValue(
+                f"late_rows: the columns of late rows would have the name {field.name!r} twice; rename "
+                "one, or drop it"
+            )
+        others[field.name] = at
+        kind = arrow_type(field.name, field.dataType, "late_rows")
+        schema = schema.append(pa.field(field.name, kind))
+    return {**read, **others}, schema

@@ -23,10 +23,14 @@ from windowkit.spark.routes import stages
 from windowkit.spark.shipping import in_one_line, packing
 from windowkit.stream import Operator
 
-__all__ = ["FORMAT", "Given", "Work", "differences"]
+__all__ = ["FORMAT", "LATE", "REASON", "Given", "Work", "differences"]
 
 FORMAT: Final = 1
 """Of the state in a checkpoint: its fields, and what they mean."""
+LATE: Final = "late_row"
+"""The column of late rows."""
+REASON: Final = "late_reason"
+"""Why a row is late; the column of `Operator.take_late`."""
 
 
 class Given(NamedTuple):
@@ -61,6 +65,8 @@ class Work:
         Why rows cross the shuffle; None if slices do.
     identity : str
         What a checkpoint belongs to, as JSON that maps names to values.
+    returns_late : bool
+        Late rows are returned, in a column `LATE` that is null for results.
     """
 
     query: Query
@@ -71,6 +77,7 @@ class Work:
     is_eager: bool
     rows_instead: str | None
     identity: str
+    returns_late: bool = False
 
     @cached_property
     def what(self) -> str:
@@ -89,7 +96,9 @@ class Work:
 
     def operator(self) -> Operator:
         """Return an operator for the keys of a bucket, before any row."""
-        operator = operator_of(self.query, self.schema, self.allowed_lateness)
+        operator = operator_of(
+            self.query, self.schema, self.allowed_lateness, late_limit=None if self.returns_late else 0
+        )
         # Where Spark's watermark begins, so that earlier rows are late here as they are there.
         operator.advance(0)
         return operator
@@ -142,8 +151,28 @@ class Work:
         """Yield the part of an operator's results that the stream returns."""
         if self.drops_final and results.num_rows:
             results = results.filter(pc.not_equal(results["emission"], "final"))
-        if results.num_rows:
-            yield from results.select(self.columns).combine_chunks().to_batches()
+        if not results.num_rows:
+            return
+        chosen = results.select(self.columns)
+        if self.returns_late:
+            none = pa.nulls(len(chosen), late_type(self.schema))
+            chosen = pa.Table.from_arrays([*chosen.columns, none], schema=self.with_late(results.schema))
+        yield from chosen.combine_chunks().to_batches()
+
+    def with_late(self, results: pa.Schema) -> pa.Schema:
+        """Return the schema of results beside late rows, any column of which may be null."""
+        own = (results.field(name).with_nullable(True) for name in self.columns)
+        return pa.schema([*own, pa.field(LATE, late_type(self.schema))])
+
+    def late_rows(self, operator: Operator) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that were late since the last call, if they are returned: results without values."""
+        late = operator.take_late().combine_chunks() if self.returns_late else None
+        if late is not None and late.num_rows:
+            schema = self.with_late(operator.schema)
+            values = [each.combine_chunks() for each in late.select([*self.schema.names, REASON]).columns]
+            rows = pa.StructArray.from_arrays(values, fields=list(late_type(self.schema)))
+            none = [pa.nulls(late.num_rows, field.type) for field in list(schema)[:-1]]
+            yield pa.RecordBatch.from_arrays([*none, rows], schema=schema)
 
     def ready_at(self, operator: Operator, watermark: int) -> int:
         """Return the least watermark at which the operator may have results, in ms; 0 if there will be none.
@@ -161,15 +190,26 @@ class Work:
         return max(-(-first // 1000), watermark + 1)
 
 
-def operator_of(query: Query, schema: pa.Schema, allowed_lateness: Length) -> Operator:
-    """Return an operator for rows of this schema; late rows are counted, and not held."""
+def operator_of(
+    query: Query, schema: pa.Schema, allowed_lateness: Length, *, late_limit: int | None = 0
+) -> Operator:
+    """Return an operator for rows of this schema; late rows are counted and, by default, not held."""
     return query.operator(
-        order="out-of-order", allowed_lateness=allowed_lateness, late_limit=0, schema=schema
+        order="out-of-order", allowed_lateness=allowed_lateness, late_limit=late_limit, schema=schema
     )
 
 
-def rows_instead(query: Query, schema: pa.Schema, planned: Plan, operator: Operator) -> str | None:
+def late_type(schema: pa.Schema) -> pa.StructType:
+    """Return the type of the column of late rows."""
+    return pa.struct([*(field.with_nullable(True) for field in schema), pa.field(REASON, pa.string())])
+
+
+def rows_instead(
+    query: Query, schema: pa.Schema, planned: Plan, operator: Operator, *, returns_late: bool
+) -> str | None:
     """Return why rows cross the shuffle, and not slices; None if slices do."""
+    if returns_late:
+        return "late rows are returned"
     if planned.has_session:
         return "some rows of a slice of a session may be late, and others not"
     why = stages.rows_instead(query, schema, planned)
