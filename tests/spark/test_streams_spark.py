@@ -19,6 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import windowkit as wk
 import windowkit.spark
+from support.programs import program
 from support.spark import plain
 from windowkit.spark.streams import streaming
 
@@ -373,3 +374,48 @@ def test_explain(source):
     assert "a snapshot every 10 batches" in text
     query = wk.query(by=[], time="ts", windows=wk.tumbling(rows=3), aggs=wk.sum("v"))
     assert "one bucket in 1 partitions" in query.explain(source())
+
+
+def test_connect(remote, tmp_path):
+    """A client of Spark Connect runs a stream, and goes on from its checkpoint with rows that came since."""
+    for number, rows in enumerate(mixed(3)):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(table(rows), tmp_path / "in" / f"{number}.parquet")
+    printed = program(
+        """
+        import sys
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+
+        address, folder = sys.argv[1:]
+        spark = SparkSession.builder.remote(address).config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        assert "connect" in type(spark).__module__
+        spark.conf.set(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        query = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", "20 seconds"), aggs=wk.median("v"))
+        batch = spark.read.parquet(f"{folder}/in")
+        rows = spark.readStream.schema(batch.schema).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
+        result = query.run(rows.withWatermark("ts", "1 hour"), output_mode="append")
+        assert result.isStreaming
+        assert "inside transformWithState" in query.explain(rows.withWatermark("ts", "1 hour"))
+        for number in range(2):
+            written = result.writeStream.format("parquet").option("path", f"{folder}/out")
+            written = written.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+            assert written.start().awaitTermination(120)
+            if number == 0:
+                # It moves the watermark on, so that all windows before it are final.
+                last = spark.sql("select 'a' k, timestamp'2000-01-01' ts, 1D v, true mark").coalesce(1)
+                last.write.mode("append").parquet(f"{folder}/in")
+        # Spark's watermark begins at 1970.
+        wanted = query.run(batch.where("ts < '1999-01-01'")).where("unix_micros(window.end) > 0")
+        got = spark.read.schema(wanted.schema).parquet(f"{folder}/out")
+        assert got.count() == wanted.count() > 10, (got.count(), wanted.count())
+        assert got.exceptAll(wanted).count() == 0
+        print("equal")
+        """,
+        remote,
+        str(tmp_path),
+    )
+    assert printed.split() == ["equal"]
