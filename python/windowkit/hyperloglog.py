@@ -304,5 +304,7 @@ def column(values: Any) -> Any:
         raise InvalidType(f"values: {a_type(values)} was given; {ACCEPTED}")
     try:
         return pa.array(values)
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidType(f"values: {a_type(values)} was given ({error}); {ACCEPTED}") from error
