@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -218,3 +219,54 @@ OPERATORS = [
 def test_an_operator_is_neither_copied_nor_pickled(copied: Callable[[object], object], op: object) -> None:
     with pytest.raises(wk.InvalidType, match=rf"its snapshot\(\) can, and {type(op).__name__}\.restore"):
         copied(op)
+
+
+ANTI = wk.join(by="k", left_time="t", right_time="t", within=1, how="anti")
+
+
+class Interrupted:
+    """Batches of a stream, before the third of which a signal handler raises."""
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self.batches, self.fetched = iter(batches), 0
+
+    def __iter__(self) -> Interrupted:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        self.fetched += 1
+        if self.fetched == 3:
+            raise KeyboardInterrupt
+        return next(self.batches)
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n")).operator, "push"),
+        (lambda schema: ANTI.operator(schema, schema), "push_left"),
+        (wk.distinct("k", time="t", within=0).operator, "push"),
+    ],
+    ids=["query", "join", "distinct"],
+)
+def test_a_reader_is_pushed_as_a_whole_and_moves_on(make: Callable[..., Any], call: str) -> None:
+    """What docs/reference/operator.md says of Ctrl-C in a push of many batches, and how to go on."""
+    table = pa.table({"k": [1] * 6, "t": range(6)}, SCHEMA)
+    batches = table.to_batches(max_chunksize=2)
+
+    def pushed(*given: Any) -> Any:
+        op = make(schema=SCHEMA)
+        for each in given:
+            getattr(op, call)(each)
+        return op
+
+    op, reader = pushed(), pa.RecordBatchReader.from_batches(SCHEMA, Interrupted(batches))
+    before = op.snapshot()
+    with pytest.raises(KeyboardInterrupt):
+        getattr(op, call)(reader)
+    assert op.snapshot() == before
+    getattr(op, call)(reader)
+    assert op.close() == pushed(batches[2]).close() != pushed(table).close()
+    # A new reader, or batch by batch.
+    for given in ([table.to_reader(max_chunksize=2)], batches):
+        assert pushed(*given).close() == pushed(table).close()
