@@ -229,6 +229,9 @@ def test_what_fails_behind_a_c_stream(door: str) -> None:
             assert type(raised) is type(error)
         elif isinstance(error, MemoryError):
             assert type(raised) is MemoryError
+        elif isinstance(error, NotImplementedError) and type(raised) is OSError:
+            # Of pyarrow 17, whose C streams have the code of an input or output error for it.
+            assert "NotImplemented" in str(raised)
         else:
             assert type(raised) is wk.InvalidValue
             assert isinstance(raised.__cause__, pa.ArrowException)
