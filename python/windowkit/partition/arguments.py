@@ -113,9 +113,9 @@ def column_of(argument: str, values: Any, validate: bool = False) -> Any:
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return column_of(argument, foreign_column(argument, values, validate), validate)
     try:
-        if isinstance(values, str | bytes) or not (
-            hasattr(values, "__array__") or hasattr(values, "__len__")
-        ):
+        is_column = hasattr(values, "__array__") or hasattr(values, "__len__")
+        # One value of numpy is an array without dimensions.
+        if isinstance(values, str | bytes) or not is_column or getattr(values, "shape", None) == ():
             raise InvalidType(
                 f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
                 "with the Arrow interface"
