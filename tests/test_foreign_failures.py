@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -318,3 +321,50 @@ def test_a_type_that_fails() -> None:
         wk.tumbling(2).extent(COLUMN, Kind())
     with pytest.raises(wk.InvalidValue, match="data: malformed Arrow data: x"):
         QUERY.schema(Kind())
+
+
+ODD = [
+    *(object(), set(), {1: 2}, [1], b"\xff", "x\ud800", 10**30, float("nan"), 1j, Decimal("NaN"), type, ...),
+    *(datetime.datetime.max, datetime.date.max, datetime.timedelta.min, datetime.time(1), range(3)),
+    *(np.float16(1), np.int64(3), np.bool_(True), np.array([1, 2]), np.array(1.5), np.datetime64("NaT")),
+    *(np.datetime64("2020-01-01", "as"), np.timedelta64(5, "Y"), pa.scalar(None), pa.scalar([1])),
+    *(pa.array([1]), pa.scalar(2**62, pa.timestamp("s")), pa.scalar(2**63 - 1).cast(pa.timestamp("ns"))),
+]
+"""Values of Python, few of which are any time, key, column or type."""
+ODD_TIMES = [pa.int64(), pa.timestamp("ns"), pa.date32(), pa.duration("us"), pa.timestamp("s", "UTC")]
+ODD_KEYS = [pa.string(), pa.int8(), pa.decimal128(5, 2), pa.date32(), pa.timestamp("ns", "UTC"), pa.binary(2)]
+ODD_KEYS += [pa.float32(), pa.bool_(), pa.time64("ns"), pa.duration("s"), pa.list_(pa.int8())]
+
+
+def odd_doors() -> Iterator[Door]:
+    for kind in ODD_TIMES:
+        query = wk.query(by=[], time="t", windows=wk.punctuation("d"), aggs=wk.count())
+        op = query.operator(order="out-of-order", schema=pa.schema({"t": kind, "d": pa.bool_()}))
+        within = 3 if kind == pa.int64() else "3 days"
+        side = pa.schema({"t": kind})
+        join = wk.join(by=[], left_time="t", right_time="t", within=within).operator(side, side)
+        yield from (op.advance, op.punctuate, join.advance_left)
+    for kind in ODD_KEYS:
+        by = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count())
+        keyed = by.operator(order="out-of-order", schema=pa.schema({"k": kind, "t": pa.int64()}))
+        yield from (keyed.peek, lambda key, op=keyed: op.advance(5, key={"k": key}))
+        yield kernels.Window("count", kind).insert
+    yield from COLUMNS.values()
+    yield from DOORS.values()
+    yield from SCHEMAS.values()
+    yield wk.HyperLogLog.from_bytes
+    yield lambda kind: wk.tumbling(2).extent(COLUMN, kind)
+    yield lambda at: wk.tumbling(10, start_time=at)
+    yield lambda bias: cost(COLUMN, COLUMN, bias=bias)
+
+
+def is_refused(door: Door, value: object) -> bool:
+    try:
+        door(value)
+    except wk.WindowKitError:
+        return True
+    return False
+
+
+def test_values_of_python_that_are_no_arguments() -> None:
+    assert sum(is_refused(door, value) for door in odd_doors() for value in ODD) > 1500
