@@ -70,6 +70,14 @@ class Cells:
             "peek": lambda: self.later(lambda op: op.peek, sliding, *sums),
             "snapshot": lambda: self.later(lambda op: op.snapshot, sliding, *sums),
             "restore": lambda: self.later(self.restore, sliding, *sums),
+            "join.run": self.join,
+            "join, push": self.push_left,
+            "join, close": lambda: self.of_join(lambda op: op.close),
+            "join, snapshot": lambda: self.of_join(lambda op: op.snapshot),
+            "join, restore": lambda: self.of_join(self.restored),
+            "distinct.run": self.distinct,
+            "distinct, push": lambda: self.of_distinct(0, lambda op, rows: lambda: op.push(rows)),
+            "distinct, advance": lambda: self.of_distinct(1, lambda op, _: lambda: op.advance(self.rows)),
             "kernel, deviation": lambda: self.kernel(agg="std", size=10_000),
             "kernel, maximum": lambda: self.kernel(agg="max", size=100),
             "kernels.Window.slide": self.slide,
@@ -108,6 +116,46 @@ class Cells:
         """Return a restart of an operator."""
         snapshot, queries = op.snapshot(), op.queries
         return lambda: wk.Operator.restore(snapshot, queries)
+
+    BAND = wk.join(by="k", left_time="t", right_time="t", within=5, how="full", right_columns="v")
+    DISTINCT = wk.distinct("k", time="t", within=100)
+
+    def join(self) -> Call:
+        """Return the join of two tables."""
+        sides = [self.table(self.rows // 200, self.rows // 20) for _ in range(2)]
+        return lambda: self.BAND.run(*sides)
+
+    def push_left(self) -> Call:
+        """Return a push of half of the rows to a join that has the others."""
+        left, right = (self.table(self.rows // 200, self.rows // 20)[: self.rows // 4] for _ in range(2))
+        op = self.BAND.operator(left, right)
+        op.push_right(right)
+        return lambda: op.push_left(left)
+
+    def of_join(self, call: Callable[[wk.JoinOperator], Call]) -> Call:
+        """Return a call of a join of streams whose rows wait for partners."""
+        rows = self.table(self.rows // 200, self.rows // 20)[: self.rows // 4]
+        op = self.BAND.operator(rows, rows)
+        op.push_left(rows)
+        return call(op)
+
+    def restored(self, op: wk.JoinOperator) -> Call:
+        """Return a restart of a join of streams."""
+        snapshot = op.snapshot()
+        return lambda: wk.JoinOperator.restore(snapshot, self.BAND)
+
+    def distinct(self) -> Call:
+        """Return a table without its duplicates."""
+        table = self.table(self.rows // 200, self.rows // 20)
+        return lambda: self.DISTINCT.run(table)
+
+    def of_distinct(self, pushes: int, call: Callable[[wk.DistinctOperator, pa.Table], Call]) -> Call:
+        """Return a call of a stream without duplicates, after so many pushes."""
+        rows = self.table(self.rows // 200, self.rows // 20)[: self.rows // 2]
+        op = self.DISTINCT.operator(rows)
+        for _ in range(pushes):
+            op.push(rows)
+        return call(op, rows)
 
     def kernel(self, **options: Any) -> Call:
         """Return windows over an array."""

@@ -1,9 +1,10 @@
 """Whether memory is flat: streams and batches for an hour, with whatever may happen to them.
 
-Some operators live as long as the run does. In turn each gets rows, of keys that come and go, some of them
-late or without a time; queries are added and removed, late rows taken, calls refused or interrupted, and
-user-defined functions raise. Now and then an operator is replaced by one restored from its snapshot. Between
-them, tables are aggregated by the batch engine, and kernels, sketches and partitioners get their share.
+Some operators live as long as the run does: of queries, of joins of two streams, and of streams without
+duplicates. In turn each gets rows, of keys that come and go, some of them late or without a time; queries are
+added and removed, late rows taken, calls refused or interrupted, and user-defined functions raise. Now and
+then an operator is replaced by one restored from its snapshot. Between them, tables are aggregated by the
+batch engine, and kernels, sketches and partitioners get their share.
 
 Every ten seconds the resident memory of the process is noted, and what operators say that they hold. After a
 warm-up, a line is fitted to either; the run fails if one of them rises by more than the bound allows.
@@ -31,6 +32,7 @@ import numpy as np
 import pages
 import pyarrow as pa
 import pyarrow.compute as pc
+from soak_sides import Sides, sides
 
 import windowkit as wk
 from windowkit import kernels
@@ -393,7 +395,8 @@ def soak(minutes: float, seed: int) -> list[pages.Record]:
     """Run for some time, and return the samples."""
     trouble, rows = Trouble(Random(seed)), Rows(seed)
     named = kinds(trouble)
-    streams = {name: Stream(kind, rows, trouble) for name, kind in named.items()}
+    streams: dict[str, Stream | Sides] = {name: Stream(kind, rows, trouble) for name, kind in named.items()}
+    streams |= sides(lambda turn: rows.table(turn, named["slices"]), SPAN, 10 * ROWS, trouble)
     batches = Batches(named, rows, trouble)
     began, samples = time.monotonic(), list[pages.Record]()
     with trouble.handling():
@@ -439,7 +442,7 @@ def page(output: Path, facts: pages.Record, samples: list[pages.Record]) -> str:
     lines = [
         "# An hour's soak",
         "",
-        "Written by `benchmarks/soak.py`, whose head says what is done: streams of eight kinds and tables, "
+        "Written by `benchmarks/soak.py`, whose head says what is done: streams of eleven kinds and tables, "
         "with keys and queries that come and go, late rows, restarts, and errors.",
         "",
         *pages.listed(facts),
@@ -447,7 +450,7 @@ def page(output: Path, facts: pages.Record, samples: list[pages.Record]) -> str:
         f"**Memory, by least squares after the first {WARM_UP * last['seconds'] / 60:.0f} minutes: {said}.**",
         "",
         f"In {last['seconds'] / 60:.0f} minutes {last['rows']:,} rows were pushed and {last['windows']:,} "
-        f"windows returned. {last['restored']:,} operators were restored from snapshots, "
+        f"windows and rows of joins returned. {last['restored']:,} operators were restored from snapshots, "
         f"{last['interrupted']:,} calls were interrupted, {last['failed']:,} failed as a user-defined "
         f"function raised, and {last['refused']:,} were refused.",
         "",

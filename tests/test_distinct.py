@@ -17,33 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.distincts import Model, firsts
 from support.joins import Row, length, plain
 from support.tables import KEYS, TIMES, columns_of
 
 SIDE = pa.schema({"id": pa.string(), "t": pa.int64(), "v": pa.int64()})
-
-
-def as_key(key: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return a key as `GROUP BY` compares it: null equals null, NaN equals NaN, and -0.0 equals 0.0."""
-    return tuple(repr(0.0 if each == 0 and isinstance(each, float) else each) for each in key)
-
-
-def firsts(rows: list[tuple[int, Row]], within: int) -> list[int]:
-    """Return the numbers of rows that are no duplicates, given in the order in which they come."""
-    kept = []
-    for at, (number, (key, time)) in enumerate(rows):
-        others = [
-            (other_time, other)
-            for other, (_, (own, other_time)) in enumerate(rows)
-            if other_time is not None and as_key(own) == as_key(key)
-        ]
-        is_near = time is not None and any(
-            0 < time - other_time <= within or (other_time == time and other < at)
-            for other_time, other in others
-        )
-        if not is_near:
-            kept.append(number)
-    return kept
 
 
 @st.composite
@@ -83,22 +61,20 @@ CALLS = st.lists(
 @given(case=cases(), made=CALLS)
 def test_rows_of_a_stream_are_those_of_the_definition(case: tuple, made: list[tuple[str, int]]) -> None:
     table, distinct, rows, within = case
-    op, reached, out = distinct.operator(table.schema), None, Counter[int]()
+    op, model, out = distinct.operator(table.schema), Model(within), Counter[int]()
     times = sorted({time for _, time in rows if time is not None}) or [0]
-    done, there, late = 0, [], []
+    done = 0
     for name, argument in [*made, ("push", 10**6), ("close", 0)]:
-        before = reached
+        before = model.reached
         if name == "push":
             result = op.push(table.slice(done, argument))
-            for number, row in list(enumerate(rows))[done : done + argument]:
-                is_late = row[1] is not None and reached is not None and row[1] < reached
-                (late if is_late else there).append((number, row))
+            model.push(list(enumerate(rows))[done : done + argument])
             done += argument
         elif name == "advance":
             time = times[argument * (len(times) - 1) // 9]
-            if reached is not None and time < reached:
+            if before is not None and time < before:
                 continue
-            result, reached = op.advance(time), time
+            result, model.reached = op.advance(time), time
         elif name == "restore":
             op = wk.DistinctOperator.restore(op.snapshot(), distinct)
             continue
@@ -109,20 +85,13 @@ def test_rows_of_a_stream_are_those_of_the_definition(case: tuple, made: list[tu
             assert op.stats() == stats
             continue
         else:
-            result = op.close()
+            result, model.is_closed = op.close(), True
         out.update(result["left"].to_pylist())
-        certain = {
-            number
-            for number, (_, time) in there
-            if name == "close" or time is None or (reached is not None and time <= reached)
-        }
-        assert out == Counter(number for number in firsts(there, within) if number in certain)
-        of_time = [dict(enumerate(rows))[number][1] for number in result["left"].to_pylist()]
+        assert out == Counter(model.results())
+        of_time = [rows[number][1] for number in result["left"].to_pylist()]
         assert all(before is None or time is None or time >= before for time in of_time)
-        held = [time for _, (_, time) in there if time is not None]
-        kept = [time for time in held if reached is None or time + within >= reached]
-        assert op.stats().rows_kept == (0 if name == "close" else len(kept))
-    assert op.take_late()["left"].to_pylist() == [number for number, _ in late]
+        assert op.stats().rows_kept == model.kept()
+    assert op.take_late()["left"].to_pylist() == model.late
 
 
 def rows_of(times: list[int], ids: list[str] | None = None) -> pa.Table:

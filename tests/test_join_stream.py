@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 import windowkit as wk
-from support.join_streams import LEFT, Call, Entry, Model, calls, run
+from support.join_streams import Call, by_windows, calls, of_band, run
 from support.joins import Case, Extents, cases, of_windows, plain, windowed
 
 SIDE = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
@@ -23,14 +23,7 @@ SIDE = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
 
 @given(case=cases(), made=calls())
 def test_results_of_a_band_are_those_of_the_rows_so_far(case: Case, made: list[Call]) -> None:
-    low, high = case.band
-
-    def last(side: int, entry: Entry) -> int:
-        assert entry.time is not None
-        return entry.time + high if side == LEFT else entry.time - low
-
-    model = Model(case.how, lambda left, right: left + low <= right <= left + high, last)
-    run(case.join, (case.left, case.right), case.rows, model, made)
+    run(case.join, (case.left, case.right), case.rows, of_band(case), made)
 
 
 @given(case=windowed(), made=calls())
@@ -38,14 +31,8 @@ def test_results_by_windows_are_those_of_the_rows_so_far(
     case: tuple[pa.Table, pa.Table, wk.Window, Extents, str], made: list[Call]
 ) -> None:
     left, right, windows, extents, how = case
-
-    def last(_: int, entry: Entry) -> int:
-        assert entry.extent is not None
-        return entry.extent[1] - 1
-
     rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
-    model = Model(how, lambda *_: True, last, extents)
-    run(of_windows(windows, how), (left, right), rows, model, made)
+    run(of_windows(windows, how), (left, right), rows, by_windows(how, extents), made)
 
 
 def band(**options: Any) -> wk.Join:

@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -141,7 +142,7 @@ def test_queries_are_those_that_an_interrupted_removal_left(monkeypatch: pytest.
 
 
 FORK = """
-    import os, signal, threading
+    import os, signal, sys, threading
     import pyarrow as pa
     import pyarrow.compute as pc
     import windowkit as wk
@@ -158,7 +159,19 @@ FORK = """
     total = wk.aggregate("total", lift=lift, combine=pc.add, lower=lambda s: s, commutative=True)
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=total("v"))
     batch = pa.table({"k": [1], "t": [1], "v": [2]})
-    op = query.operator(schema=batch.schema)
+    if sys.argv[1] == "query":
+        op = query.operator(schema=batch.schema)
+        push, rows = op.push, batch
+    else:
+        # The core asks for rows, and waits for them.
+        rows = pa.RecordBatchReader.from_batches(batch.schema, map(lift, batch.to_batches()))
+    if sys.argv[1] == "join":
+        join = wk.join(by="k", left_time="t", right_time="t", within=1, how="anti")
+        op = join.operator(batch.schema, batch.schema)
+        push = op.push_left
+    if sys.argv[1] == "distinct":
+        op = wk.distinct("k", time="t", within=1).operator(batch.schema)
+        push = op.push
 
     def child():
         # Without a thread to end it, a call that waits ends here.
@@ -177,23 +190,83 @@ FORK = """
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
     assert fork() == 0
-    pushing = threading.Thread(target=op.push, args=[batch])
+    pushing = threading.Thread(target=push, args=[rows])
     pushing.start()
     assert within.wait(60)
     assert fork() == 3
     go_on.set()
     pushing.join()
     assert fork() == 0
-    assert op.close()["total(v)"].to_pylist() == [2]
+    assert op.close()["total(v)" if sys.argv[1] == "query" else "v"].to_pylist() == [2]
 """
 
 
-def test_a_fork_while_another_thread_pushes_is_an_error_in_the_child_and_not_a_hang() -> None:
-    program(FORK)
+@pytest.mark.parametrize("kind", ["query", "join", "distinct"])
+def test_a_fork_while_another_thread_pushes_is_an_error_in_the_child_and_not_a_hang(kind: str) -> None:
+    program(FORK, kind)
+
+
+SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64()})
+OPERATORS = [
+    wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count()).operator(),
+    wk.join(by="k", left_time="t", right_time="t", within=1).operator(SCHEMA, SCHEMA),
+    wk.distinct("k", time="t", within=1).operator(SCHEMA),
+]
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_an_operator_is_neither_copied_nor_pickled(copied: Callable[[wk.Operator], object]) -> None:
-    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator()
-    with pytest.raises(wk.InvalidType, match=r"its snapshot\(\) can"):
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: type(op).__name__)
+def test_an_operator_is_neither_copied_nor_pickled(copied: Callable[[object], object], op: object) -> None:
+    with pytest.raises(wk.InvalidType, match=rf"its snapshot\(\) can, and {type(op).__name__}\.restore"):
         copied(op)
+
+
+ANTI = wk.join(by="k", left_time="t", right_time="t", within=1, how="anti")
+
+
+class Interrupted:
+    """Batches of a stream, before the third of which a signal handler raises."""
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self.batches, self.fetched = iter(batches), 0
+
+    def __iter__(self) -> Interrupted:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        self.fetched += 1
+        if self.fetched == 3:
+            raise KeyboardInterrupt
+        return next(self.batches)
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n")).operator, "push"),
+        (lambda schema: ANTI.operator(schema, schema), "push_left"),
+        (wk.distinct("k", time="t", within=0).operator, "push"),
+    ],
+    ids=["query", "join", "distinct"],
+)
+def test_a_reader_is_pushed_as_a_whole_and_moves_on(make: Callable[..., Any], call: str) -> None:
+    """What docs/reference/operator.md says of Ctrl-C in a push of many batches, and how to go on."""
+    table = pa.table({"k": [1] * 6, "t": range(6)}, SCHEMA)
+    batches = table.to_batches(max_chunksize=2)
+
+    def pushed(*given: Any) -> Any:
+        op = make(schema=SCHEMA)
+        for each in given:
+            getattr(op, call)(each)
+        return op
+
+    op, reader = pushed(), pa.RecordBatchReader.from_batches(SCHEMA, Interrupted(batches))
+    before = op.snapshot()
+    with pytest.raises(KeyboardInterrupt):
+        getattr(op, call)(reader)
+    assert op.snapshot() == before
+    getattr(op, call)(reader)
+    assert op.close() == pushed(batches[2]).close() != pushed(table).close()
+    # A new reader, or batch by batch.
+    for given in ([table.to_reader(max_chunksize=2)], batches):
+        assert pushed(*given).close() == pushed(table).close()

@@ -379,3 +379,41 @@ class TestShown:
         text = QUERY.explain()
         assert isinstance(text, str)
         assert text._repr_html_() == f"<pre>{text}</pre>"  # type: ignore[attr-defined]
+
+
+UNHELD = {
+    "pandas": [
+        pa.array([1, 2], pa.time64("ns")),
+        pa.array([2**31 - 1, 0], pa.int32()).view(pa.date32()),
+        pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])]),
+        pa.array([b"\xff", b"a"]).view(pa.string()),
+    ],
+    "polars": [
+        pa.array([1, 2], pa.decimal256(60, 0)),
+        pa.array([[1], None], pa.list_view(pa.int8())),
+        pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])]),
+        pa.array([[pa.MonthDayNano([1, 2, 3])], []]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"])),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", UNHELD)
+def test_what_a_library_does_not_hold_is_the_results_fault(form: str) -> None:
+    join = wk.join(by=[], left_time="t", right_time="t", within=2)
+    first = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.first("x"))
+    rolling = wk.rolling(by=[], time="t", aggs=wk.count().over(3).alias("n"))
+    for column in UNHELD[form]:
+        table = pa.table({"x": column, "t": [1, 2], "y": ["a", "b"]})
+        calls = [
+            lambda table: rolling.run(table, result=form),
+            lambda table: rolling.at(table, events=table, result=form),
+            lambda table: join.run(table, table, result=form),
+            lambda table: wk.distinct("y", time="t", within=2).run(table, result=form),
+        ]
+        if not pa.types.is_run_end_encoded(column.type):
+            calls.append(lambda table: first.run(table, result=form))
+        for call in calls:
+            with pytest.raises((wk.InvalidValue, wk.InvalidType), match="result: ") as raised:
+                call(table)
+            assert form == "polars" or raised.value.__cause__ is not None

@@ -67,4 +67,4 @@ def from_library(argument: str, data: Any) -> Any:
     try:
         return pa.array(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidType(f"{argument}: pyarrow cannot convert {kind(data)} to an array ({error})") from None
+        raise InvalidType(f"{argument}: pyarrow cannot convert {kind(data)} to an array ({error})") from error

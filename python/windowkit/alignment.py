@@ -123,9 +123,9 @@ def cast(what: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
         codes, values = column.indices.cast(kind.index_type), column.dictionary.cast(kind.value_type)
         return pa.DictionaryArray.from_arrays(codes, values, ordered=kind.ordered)
     except pa.ArrowNotImplementedError as error:
-        raise InvalidType(f"{what} has type {column.type}, where the stream has {kind} ({error})") from None
+        raise InvalidType(f"{what} has type {column.type}, where the stream has {kind} ({error})") from error
     except pa.ArrowInvalid as error:
         raise InvalidValue(
             f"{what} has a value that {kind} of the stream does not hold ({error}); allowed are values that "
             "stay what they are"
-        ) from None
+        ) from error

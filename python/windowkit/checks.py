@@ -60,13 +60,27 @@ def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:
     return f"; did you mean {close[0]!r}?" if is_other else ""
 
 
+def whole(value: Any) -> int | None:
+    """Return a whole number as an int, and None of anything else; arrays of numpy have ``__index__``, too.
+
+    Examples
+    --------
+    >>> whole(3), whole(True), whole(3.0)
+    (3, None, None)
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
 def integer(
     argument: str, value: Any, allowed: str, least: int | None = None, most: int | None = None
 ) -> int:
     """Return an int within bounds, of anything that is a whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    found = whole(value)
+    if found is None:
         raise wrong_type(argument, value, allowed)
-    found = operator.index(value)
     if (least is not None and found < least) or (most is not None and found > most):
         raise InvalidValue(f"{argument}: {found} is out of range; {allowed}")
     return found
@@ -77,7 +91,11 @@ def number(argument: str, value: Any, allowed: str, least: float, most: float) -
     is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
     if isinstance(value, bool | str) or not is_number:
         raise wrong_type(argument, value, allowed)
-    found = float(value)
+    try:
+        found = float(value)
+    except TypeError:
+        # An array of numpy.
+        raise wrong_type(argument, value, allowed) from None
     if not least <= found <= most:
         raise InvalidValue(f"{argument}: {value!r} is out of range; {allowed}")
     return found

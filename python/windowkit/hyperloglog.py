@@ -107,11 +107,10 @@ class HyperLogLog:
         >>> HyperLogLog.from_bytes(sketch.to_bytes()).estimate() == sketch.estimate()
         True
         """
-        if isinstance(data, pa.Scalar):
-            data = data.as_py()
         try:
-            view = memoryview(data)
-        except TypeError:
+            view = memoryview(data.as_py() if isinstance(data, pa.Scalar) else data)
+        except (OverflowError, TypeError, ValueError):
+            # Some times have no values in Python.
             raise InvalidType(f"data: {a_type(data)} was given; allowed are bytes") from None
         read = cls.__new__(cls)
         read._native = _native.HyperLogLog.from_bytes(view.tobytes())
@@ -304,5 +303,7 @@ def column(values: Any) -> Any:
         raise InvalidType(f"values: {a_type(values)} was given; {ACCEPTED}")
     try:
         return pa.array(values)
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidType(f"values: {a_type(values)} was given ({error}); {ACCEPTED}") from error

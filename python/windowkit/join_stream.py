@@ -169,7 +169,8 @@ class JoinOperator(Stepped[_native.JoinOperator]):
         Notes
         -----
         Rows before the watermark of their own side are late: see `take_late_left`. A row with a null key or
-        without a time has no partner, and is a result at once of kinds that have such rows.
+        without a time has no partner, and is a result at once of kinds that have such rows. If the call
+        raises, a reader that is given has moved on nevertheless: see `windowkit.Operator.push`.
 
         Examples
         --------

@@ -17,12 +17,12 @@ from windowkit.aggregation import Aggregate, UserFunction
 from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer, suggested
 from windowkit.engines import Engine, register
-from windowkit.errors import InvalidType, UnknownColumn
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.fills import of_each
 from windowkit.query import Query
 from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
-from windowkit.validation import TABLES, checked, from_elsewhere
+from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of", "slices"]
 __all__ += ["shaped", "shaped_schema"]
@@ -159,7 +159,7 @@ def schema_of(data: Any, argument: str = "data") -> pa.Schema:
     if isinstance(data, pa.Schema):
         return data
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
-        return pa.schema(data)
+        return imported(argument, data, "__arrow_c_schema__", pa.schema)
     return reader_of(data, argument).schema
 
 
@@ -175,6 +175,8 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
     ------
     InvalidType
         `data` has no Arrow interface, or is a column rather than a table.
+    InvalidValue
+        It is malformed.
     """
     # What small pushes bring comes first: looking through an object's classes takes microseconds.
     if isinstance(data, pa.RecordBatch):
@@ -200,19 +202,19 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
         return data.to_reader()
     try:
         if hasattr(data, "__arrow_c_stream__"):
-            reader = pa.RecordBatchReader.from_stream(data)
+            reader = imported(argument, data, "__arrow_c_stream__", pa.RecordBatchReader.from_stream)
             if is_a(data, "pandas", "DataFrame"):
                 return without_index(reader)
             return with_orders(reader) if is_relation(data) else reader
         if hasattr(data, "__arrow_c_array__"):
-            batch = pa.record_batch(data)
+            batch = imported(argument, data, "__arrow_c_array__", pa.record_batch)
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
-    except pa.ArrowInvalid as error:
-        # Only what pyarrow says of arrays that are not tables; the data's own failures pass.
+    except InvalidValue as error:
+        # Only what pyarrow says of arrays that are not tables; all other failures pass.
         if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
             raise
         raise InvalidType(
-            f"{argument}: {a_type(data)} is a column, not a table ({error}); {accepted(argument)}"
+            f"{argument}: {a_type(data)} is a column, not a table ({error.__cause__}); {accepted(argument)}"
         ) from None
     raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {accepted(argument)}")
 
@@ -363,19 +365,31 @@ class Source:
             # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
             # KeyboardInterrupt into text, is given one that has started.
             yield None
-            for batch in reader_of(self._data):
-                # What casts columns trusts them.
-                casts = self._align is not None or self._is_read
-                own = checked(self._argument, batch, self._full or casts)
-                if self._is_read:
-                    own = as_read(own)
-                yield own if self._align is None else self._align(own)
+            with refusing(self._argument, "its stream failed"):
+                for batch in reader_of(self._data):
+                    self._check_types(batch.schema)
+                    # What casts columns trusts them.
+                    casts = self._align is not None or self._is_read
+                    own = checked(self._argument, batch, self._full or casts)
+                    if self._is_read:
+                        own = as_read(own)
+                    yield own if self._align is None else self._align(own)
         except GeneratorExit:
             raise
         except BaseException as failure:
             # Those that handlers of signals raise, too.
             self._failure = failure
             raise
+
+    def _check_types(self, schema: pa.Schema) -> None:
+        """Check the schema of a batch: a reader of what a Python function yields need not keep its own."""
+        given = self._data.schema
+        if schema is given or (schema.names == given.names and schema.types == given.types):
+            return
+        raise InvalidValue(
+            f"{self._argument}: its stream has a batch with columns {described(schema)}, but its schema is "
+            f"{described(given)}; all batches of a stream have its columns"
+        )
 
     def __enter__(self) -> Source:
         return self
@@ -384,7 +398,13 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None and self._failure is not None:
-            raise self._failure from None
+            raise self._failure from self._failure.__cause__
+        refusing(self._argument).__exit__(kind, error, traceback)
+
+
+def described(schema: pa.Schema) -> str:
+    """Return what errors say of a schema."""
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def source_of(query: Query, data: Any, validate: bool | None) -> Source:

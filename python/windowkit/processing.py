@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator as operators
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from windowkit.checks import a_type
+from windowkit.checks import a_type, whole
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["PROCESSING_TIME", "Clock", "ProcessingTime", "Stamps"]
@@ -55,11 +54,11 @@ class Stamps:
     def now(self, last: int | None) -> int:
         """Return the time; while the clock, set back, is before `last`, that is the time."""
         returned: Any = self._clock()
-        if isinstance(returned, bool) or not hasattr(returned, "__index__"):
+        at = whole(returned)
+        if at is None:
             raise InvalidType(
                 f"clock: it returned {returned!r}, {a_type(returned)}; expected microseconds as an int"
             )
-        at = operators.index(returned)
         if not -(2**62) <= at < 2**62:
             raise InvalidValue(f"clock: it returned {at}; allowed are microseconds from -2^62 to 2^62")
         return at if last is None else max(at, last)

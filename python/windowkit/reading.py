@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit.errors import InvalidType
-from windowkit.validation import checked
+from windowkit.validation import checked, refusing
 
 __all__ = ["as_read", "column_as_read", "read_types"]
 
@@ -71,6 +71,7 @@ def column_as_read(name: str, column: Any) -> Any:
             raise InvalidType(
                 f"data: column {name!r} has type {column.type}, whose runs pyarrow does not decode "
                 f"({error}); decode them before, or leave the column out"
-            ) from None
+            ) from error
         return column_as_read(name, column)
-    return column.cast(read_type(column.type))
+    with refusing(f"data: column {name!r}"):
+        return column.cast(read_type(column.type))

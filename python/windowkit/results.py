@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 from windowkit._columns import is_a
 from windowkit.aggregation import Aggregate
 from windowkit.checks import one_of
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.query import Query
+from windowkit.validation import refusing
 
 if TYPE_CHECKING:
     import polars
@@ -30,6 +32,28 @@ NULLABLE: Final = {
     **{getattr(pa, f"uint{bits}")(): f"UInt{bits}" for bits in (8, 16, 32, 64)},
 }
 """What pandas calls a type whose plain columns hold no nulls: they would become floats, or objects."""
+
+
+UNHELD: Final = "pandas does not hold its values (result='pyarrow' does)"
+
+
+@contextmanager
+def in_pandas() -> Iterator[None]:
+    """Make of Arrow data what pandas has; what is refused then is the result's fault.
+
+    Raises
+    ------
+    InvalidValue
+        A value or type is not one of pandas: a time of day of nanoseconds, a year after 9999, a union.
+    """
+    with refusing("result", UNHELD):
+        try:
+            yield
+        except (pa.ArrowException, WindowKitError):
+            raise
+        except ValueError as error:
+            # Some of pyarrow's are plain.
+            raise InvalidValue(f"result: {UNHELD}: {error}") from error
 
 
 def form_of(data: Any, result: str | None = None) -> str:
@@ -64,9 +88,12 @@ def formed(table: pa.Table, form: str, query: Query, data: Any) -> Any:
     ------
     InvalidType
         Polars has no type for a column.
+    InvalidValue
+        pandas does not hold a value.
     """
     if form == "pandas":
-        return pandas_of(table, query, data)
+        with in_pandas():
+            return pandas_of(table, query, data)
     return polars_of(table, query, data) if form == "polars" else table
 
 
@@ -88,7 +115,7 @@ def polars_frame(table: pa.Table) -> polars.DataFrame:
     import polars as pl
 
     for field in table.schema:
-        if pa.types.is_interval(field.type):
+        if is_unknown_to_polars(field.type):
             raise InvalidType(
                 f"result: column {field.name!r} has type {field.type}, which Polars does not have; use "
                 "result='pyarrow' or result='pandas'"
@@ -97,6 +124,18 @@ def polars_frame(table: pa.Table) -> polars.DataFrame:
     frame = pl.from_arrow(table, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def is_unknown_to_polars(kind: pa.DataType) -> bool:
+    """Whether a type is, or contains, one that Polars does not have: it may panic over it."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return is_unknown_to_polars(kind.value_type)
+    if types.is_interval(kind) or types.is_union(kind) or types.is_decimal256(kind):
+        return True
+    if types.is_run_end_encoded(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
+        return True
+    return any(is_unknown_to_polars(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def own(query: Query) -> dict[str, Aggregate]:
@@ -135,15 +174,16 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         return frame.hstack(new)
     import pandas as pd
 
-    frame = data if is_a(data, "pandas", "DataFrame") else table.drop_columns(list(aggs)).to_pandas()
-    source = frame if events is None else events
-    given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
-    on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
-    columns = {
-        name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
-        for name, values in zip(results.column_names, results.columns, strict=True)
-    }
-    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+    with in_pandas():
+        frame = data if is_a(data, "pandas", "DataFrame") else table.drop_columns(list(aggs)).to_pandas()
+        source = frame if events is None else events
+        given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
+        on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
+        columns = {
+            name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
+            for name, values in zip(results.column_names, results.columns, strict=True)
+        }
+        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
 def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool) -> Any:
@@ -191,7 +231,10 @@ def plainly(table: pa.Table, form: str) -> Any:
     """Return a table in a form, with the types that its library gives to those of Arrow."""
     if form == "pyarrow":
         return table
-    return polars_frame(table) if form == "polars" else table.to_pandas()
+    if form == "polars":
+        return polars_frame(table)
+    with in_pandas():
+        return table.to_pandas()
 
 
 def joined(
@@ -231,7 +274,8 @@ def joined(
         return pandas_array(values, own if fits else None, on_arrow)
 
     columns = zip(table.column_names, table.columns, of, strict=True)
-    return pd.DataFrame({name: column(values, origin) for name, values, origin in columns})
+    with in_pandas():
+        return pd.DataFrame({name: column(values, origin) for name, values, origin in columns})
 
 
 def moments(times: pa.ChunkedArray) -> pa.ChunkedArray:

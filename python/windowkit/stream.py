@@ -309,6 +309,9 @@ class Operator:
         would open by itself has expired: ended at or before the watermark less the allowed lateness. Other
         queries of the operator do not matter.
 
+        A stream of many batches is one call, too: if it raises, no row of any batch is taken in. But a reader
+        does not yield again what was read: begin again with a new reader of all rows, or push batch by batch.
+
         Examples
         --------
         >>> import windowkit as wk

@@ -5,10 +5,15 @@ number of rows, whether their lengths are true. The C data interface, by which t
 has no lengths of buffers. The core in turn checks each offset, view and dictionary code that it reads.
 Text that is not UTF-8, wrong counts of nulls and decimals with too many digits are found only by reading
 every value: a full validation, for data whose producer is not trusted.
+
+Here, too, what pyarrow raises as it reads a user's data becomes what windowkit raises: `refusing`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -17,12 +22,65 @@ from windowkit._columns import is_a
 from windowkit.checks import boolean
 from windowkit.errors import InvalidValue
 
-__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere"]
+__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere", "imported", "refusing"]
 
 TABLES: Final = (pa.Table, pa.RecordBatch)
 """Classes of data that is there as a whole."""
 
 Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
+T = TypeVar("T")
+
+MALFORMED: Final = "malformed Arrow data"
+INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
+"""What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
+
+
+class refusing:  # noqa: N801 (it is used as a function is)
+    """What pyarrow raises in this block is raised as what windowkit raises, with pyarrow's as its cause.
+
+    Whatever is not pyarrow's is raised as it is: what the user's own objects and signal handlers raise, and
+    ``OSError``, which pyarrow raises as Python does.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call the data.
+    what : str
+        What is wrong with it.
+
+    Raises
+    ------
+    InvalidValue
+        pyarrow refuses the data.
+    MemoryError
+        pyarrow has no memory for it.
+
+    Examples
+    --------
+    >>> with refusing("data"):
+    ...     pa.array(["x"]).cast(pa.int64())
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: data: malformed Arrow data: Failed to parse string: 'x' as a scalar of ...
+    """
+
+    def __init__(self, argument: str, what: str = MALFORMED) -> None:
+        self.argument, self.what = argument, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, pa.ArrowException | OSError) or isinstance(error, pa.ArrowCancelled):
+            return
+        if INTERRUPT.search(str(error)):
+            raise KeyboardInterrupt from error
+        if isinstance(error, MemoryError):
+            raise MemoryError(f"{self.argument}: {error}") from error
+        if isinstance(error, pa.ArrowException):
+            raise InvalidValue(f"{self.argument}: {self.what}: {error}") from error
 
 
 def checked(argument: str, data: Data, full: bool) -> Data:
@@ -51,15 +109,44 @@ def checked(argument: str, data: Data, full: bool) -> Data:
     ...
     windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
     """
-    try:
-        data.validate(full=full)
-    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
-        if not isinstance(data, pa.Table | pa.RecordBatch):
-            raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from None
-        for name, column in zip(data.schema.names, data.columns, strict=True):
-            checked(f"{argument}: column {name!r}", column, full)
-        raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from None
+    with refusing(argument):
+        try:
+            data.validate(full=full)
+        except (pa.ArrowInvalid, pa.ArrowIndexError):
+            if isinstance(data, TABLES):
+                # One of the columns says more.
+                for name, column in zip(data.schema.names, data.columns, strict=True):
+                    checked(f"{argument}: column {name!r}", column, full)
+            raise
     return data
+
+
+class Handed:
+    """The capsules that an object handed over by one of the methods of Arrow's interface."""
+
+    def __init__(self, method: str, capsules: Any) -> None:
+        setattr(self, method, lambda requested=None: capsules)
+
+
+def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) -> T:
+    """Return what a function of pyarrow makes of what an object hands over by a method of Arrow's interface.
+
+    What the object itself raises meanwhile is raised as it is, unless that is pyarrow's.
+
+    Raises
+    ------
+    InvalidValue
+        It does not hand over what the method should return, or what is malformed.
+    """
+    with refusing(argument):
+        handed = Handed(method, getattr(data, method)())
+        try:
+            return take(handed)
+        except pa.ArrowException:
+            raise
+        except (TypeError, ValueError) as error:
+            # As the object is no longer asked, this is pyarrow's.
+            raise InvalidValue(f"{argument}: {MALFORMED}: {error}") from error
 
 
 def from_elsewhere(data: Any, validate: bool | None) -> bool:
@@ -86,8 +173,8 @@ def foreign_column(argument: str, data: Any, validate: bool) -> pa.Array | pa.Ch
     """Return a column as pyarrow's, which checks lengths that the core trusts; `validate` checks it all."""
     full = boolean("validate", validate)
     if not isinstance(data, pa.Array | pa.ChunkedArray):
-        try:
-            data = pa.array(data) if hasattr(data, "__arrow_c_array__") else pa.chunked_array(data)
-        except pa.ArrowInvalid as error:
-            raise InvalidValue(f"{argument}: malformed Arrow data: {error}") from error
+        if hasattr(data, "__arrow_c_array__"):
+            data = imported(argument, data, "__arrow_c_array__", pa.array)
+        else:
+            data = imported(argument, data, "__arrow_c_stream__", pa.chunked_array)
     return checked(argument, data, full)

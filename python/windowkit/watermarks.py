@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import operator as operators
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from windowkit._columns import is_a
-from windowkit.checks import a_type
+from windowkit.checks import a_type, whole
 from windowkit.durations import Duration, duration
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["in_time", "one_key", "scalar"]
+
+REFUSALS: Final = (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+"""What pyarrow raises of Python values that are not of a type: its other exceptions are among these."""
 
 MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
 
@@ -23,15 +25,15 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
     """Return a time in the units of a type of times."""
     given = time
     if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
-        if isinstance(time, bool) or not hasattr(time, "__index__"):
+        units = whole(time)
+        if units is None:
             raise InvalidType(
                 f"{argument}: {time!r} is {a_type(time)}; the time column is an "
                 f"integer, and so is {MEANT[argument]}"
             )
-        given = operators.index(time)
-        if not -(2**63) <= given < 2**63:
-            raise InvalidValue(f"{argument}: {given} is out of range; allowed are integers of 64 bits")
-        return given
+        if not -(2**63) <= units < 2**63:
+            raise InvalidValue(f"{argument}: {units} is out of range; allowed are integers of 64 bits")
+        return units
     if pa.types.is_duration(kind) and (
         isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
     ):
@@ -40,10 +42,10 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
         scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
         is_day = pa.types.is_date32(kind) and pa.types.is_integer(scalar.type)
         cast = (scalar.cast(pa.int32()) if is_day else scalar).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except REFUSALS as error:
         raise InvalidType(
             f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
-        ) from None
+        ) from error
     refuse_unlike(argument, time, scalar, kind)
     if not cast.is_valid:
         raise InvalidValue(f"{argument}: it is null; allowed are times")
@@ -113,9 +115,9 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         try:
             columns.append(pa.array([value], kind).cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+        except REFUSALS as error:
             raise InvalidType(
                 f"key: {value!r} is not a value of column {field.name!r}, whose type is {field.type} "
                 f"({error})"
-            ) from None
+            ) from error
     return pa.record_batch(columns, schema=pa.schema(fields))

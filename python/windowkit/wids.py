@@ -10,6 +10,7 @@ from windowkit import _native
 from windowkit.checks import a_type
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
+from windowkit.validation import imported
 from windowkit.windows import Window, time_type
 
 __all__ = ["extent", "wids"]
@@ -28,6 +29,9 @@ def extent(window: Window, ids: Any, of: Any = None, validate: bool = False) -> 
             f"time_type: {of!r:.60} is {a_type(of)}; it is an Arrow type such as pyarrow.timestamp('us'), or "
             "None"
         )
+    if of is not None and not isinstance(of, pa.DataType):
+        # A type itself takes no capsule, a field does.
+        kind = imported("time_type", of, "__arrow_c_schema__", pa.field).type
     return pa.array(_native.extent(window.bound(), column("ids", ids, validate), kind))
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.joins import Extents, Found, Row, equal, extents_of, numbers
+from support.joins import Case, Extents, Found, Row, equal, extents_of, numbers
 
 LEFT, RIGHT = 0, 1
 
@@ -91,6 +91,27 @@ class Model:
     def kept(self, side: int) -> int:
         """How many entries of a side have to be stored, of joins whose results have pairs."""
         return sum(not self.is_certain(side, entry) for entry in self.sides[side])
+
+
+def of_band(case: Case) -> Model:
+    """Return the model of a join of rows near in time."""
+    low, high = case.band
+
+    def last(side: int, entry: Entry) -> int:
+        assert entry.time is not None
+        return entry.time + high if side == LEFT else entry.time - low
+
+    return Model(case.how, lambda left, right: left + low <= right <= left + high, last)
+
+
+def by_windows(how: str, extents: Extents) -> Model:
+    """Return the model of a join of rows in one window."""
+
+    def last(_: int, entry: Entry) -> int:
+        assert entry.extent is not None
+        return entry.extent[1] - 1
+
+    return Model(how, lambda *_: True, last, extents)
 
 
 def found(result: pa.Table) -> Counter[Found]:

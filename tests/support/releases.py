@@ -1,15 +1,18 @@
 """Snapshots as each release made them, of operators, sketches and partitioners, and what follows from them.
 
-``python -m support.releases`` in `tests` makes those of the windowkit that is installed. Rows follow from
-their number, so that those after a snapshot are the same whenever it is restored.
+``python -m support.releases`` in `tests` makes those of the windowkit that is installed, and with ``next``
+only those that no release has. Rows follow from their number, so that those after a snapshot are the same
+whenever it is restored.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,10 +23,13 @@ from support.failing import COMMUTATIVE, ORDERED, Rising, Terms
 from support.holding import Definition, windows_of
 from support.oracle_aggregates import Among, Close, RootClose
 from support.plain import column
+from support.releases_sides import SIDES, FollowedSides
 from support.streams import AGGREGATES, MARKS, POOLS, VALUES, Threshold, scalar
 from windowkit.partition import Partitioner, rows
 
 FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
+NEXT = FOLDER / "next"
+"""What no release has yet."""
 ROWS, BATCH = 120, 12
 """Of a stream, and of a call; the snapshot is made after half of them."""
 
@@ -36,6 +42,10 @@ class Stream(NamedTuple):
     time: pa.DataType = pa.int64()
     keys: tuple[pa.DataType, list[Any]] | None = (pa.string(), ["a", "b", None])
     store: str = "auto"
+    weighted: bool = False
+    """Whether some rows are taken back by rows of the next call."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """Of the operator."""
 
 
 def named(*aggs: wk.Aggregate) -> list[wk.Aggregate]:
@@ -107,6 +117,19 @@ STREAMS = {
     "keys-of-floats": Stream(
         [([wk.tumbling(10)], SUMS)], order="in-order", keys=(pa.float64(), [0.5, -0.0, float("nan")])
     ),
+    "weights": Stream(
+        [([wk.sliding(20, 7), wk.tumbling(9)], [*SUMS, wk.median("i").alias("middle")])], weighted=True
+    ),
+    "early-accumulating": Stream(
+        [([wk.sliding(20, 7), wk.session(3)], SUMS)],
+        options={"emit": wk.emit(wk.rows(2).then(wk.every(4)).repeat(), "accumulating")},
+    ),
+    "early-retracting": Stream(
+        [([wk.sliding(20, 7).alias("a"), wk.tumbling(rows=5).alias("b")], SUMS)],
+        options={"emit": wk.emit(wk.rows(3) | wk.on("m"), "retracting")},
+    ),
+    # Of so much memory that nothing is dropped.
+    "shedding": Stream([([wk.sliding(20, 7)], SUMS)], options={"shed": wk.shed("1 GB", seed=7)}),
 }
 
 
@@ -116,13 +139,20 @@ UNITS = {pa.timestamp("us", "UTC"): 10**6}
 
 def schema_of(stream: Stream) -> pa.Schema:
     kinds = {"t": stream.time} | {name: kind for name, (kind, _) in (VALUES | MARKS).items()}
+    kinds |= {"w": pa.int8()} if stream.weighted else {}
     return pa.schema(kinds if stream.keys is None else {"k": stream.keys[0], **kinds})
 
 
-def batches(stream: Stream) -> Iterator[pa.Table]:
-    """Yield rows, mostly in order, with nulls here and there."""
+def is_taken_back(row: int) -> bool:
+    """Whether a row is taken back by one of the next call, if rows have weights."""
+    return row % 8 == 0 and row % 29 != 17 and row + BATCH < ROWS
+
+
+def batches(stream: Stream) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield rows, mostly in order, with nulls here and there; and those of them that count in the end."""
     schema = schema_of(stream)
     unit = UNITS.get(stream.time, 1)
+    earlier = schema.empty_table()
     for first in range(0, ROWS, BATCH):
         columns: dict[str, list[Any]] = {name: [] for name in schema.names}
         for row in range(first, first + BATCH):
@@ -133,12 +163,20 @@ def batches(stream: Stream) -> Iterator[pa.Table]:
                 elif name == "k":
                     assert stream.keys is not None
                     values.append(stream.keys[1][row * row % 7 % 3])
+                elif name == "w":
+                    values.append(1)
                 else:
                     pool = POOLS.get(name, [False, True, False, False])
                     values.append(None if name != "n" and (row + at) % 13 == 5 else pool[row * 7 % len(pool)])
-        yield pa.table(
-            {name: column(values, schema.field(name).type) for name, values in columns.items()}, schema=schema
-        )
+        arrays = {name: column(values, schema.field(name).type) for name, values in columns.items()}
+        batch = pa.table(arrays, schema=schema)
+        if not stream.weighted:
+            yield batch, batch
+            continue
+        remain = [not is_taken_back(row) for row in range(first, first + BATCH)]
+        yield pa.concat_tables([batch, earlier]), batch.filter(pa.array(remain))
+        earlier = batch.filter(pa.array([not each for each in remain]))
+        earlier = earlier.set_column(len(schema) - 1, "w", pa.array([-1] * len(earlier), pa.int8()))
 
 
 class Followed:
@@ -148,12 +186,16 @@ class Followed:
         self.stream, self.schema = stream, schema_of(stream)
         by = [] if stream.keys is None else ["k"]
         lateness: dict[str, Any] = {}
+        weight = "w" if stream.weighted else None
         if stream.order == "out-of-order":
             lateness = {"allowed_lateness": 1000 if pa.types.is_integer(stream.time) else "1000 days"}
         first, *others = (
-            wk.query(by=by, time="t", windows=windows, aggs=aggs) for windows, aggs in stream.queries
+            wk.query(by=by, time="t", windows=windows, aggs=aggs, weight=weight)
+            for windows, aggs in stream.queries
         )
-        self.op = first.operator(order=stream.order, schema=self.schema, store=stream.store, **lateness)
+        self.op = first.operator(
+            order=stream.order, schema=self.schema, store=stream.store, **lateness, **stream.options
+        )
         # In units of any time column it is more than a row is late.
         self.definition = Definition(
             "q1", first, self.schema, order=stream.order, allowed_lateness=10**12 if lateness else 0
@@ -164,9 +206,9 @@ class Followed:
 
     def go(self, beginning: int, end: int) -> None:
         """Push some of the batches; where rows are out of order, each is followed by a watermark."""
-        for batch in list(batches(self.stream))[beginning:end]:
+        for batch, counted in list(batches(self.stream))[beginning:end]:
             self.take(self.op.push(batch))
-            self.definition.push(batch)
+            self.definition.push(counted)
             if self.stream.order == "out-of-order" and self.definition.latest is not None:
                 behind = self.definition.latest - 15 * UNITS.get(self.stream.time, 1)
                 self.take(self.op.advance(scalar(behind, self.stream.time)))
@@ -221,14 +263,7 @@ def partitioner(options: dict[str, Any]) -> Partitioner:
 def make(folder: Path) -> None:
     """Write the snapshots of the windowkit that is installed, and what must follow from them."""
     folder.mkdir(parents=True)
-    for name, stream in STREAMS.items():
-        followed = Followed(stream)
-        followed.go(0, ROWS // BATCH // 2)
-        (folder / f"{name}.operator").write_bytes(followed.op.snapshot())
-        followed.go(ROWS // BATCH // 2, ROWS // BATCH)
-        followed.close()
-        followed.definition.check(followed.held)
-        write(folder / f"{name}.json", plainly(followed.definition.final_windows()[0]))
+    make_operators(folder, set())
     for name, count in COUNTS.items():
         for bits in (8, 6, 4):
             sketch = wk.HyperLogLog(12)
@@ -240,9 +275,35 @@ def make(folder: Path) -> None:
         write(folder / f"{name}.workers.json", made.assign(keys_of(600, 900)).to_pylist())
 
 
+def make_operators(folder: Path, known: set[str]) -> None:
+    """Write the snapshots of operators, but for those that are known."""
+    for name in (name for name in STREAMS if name not in known):
+        followed = Followed(STREAMS[name])
+        followed.go(0, ROWS // BATCH // 2)
+        (folder / f"{name}.operator").write_bytes(followed.op.snapshot())
+        followed.go(ROWS // BATCH // 2, ROWS // BATCH)
+        followed.close()
+        followed.definition.check(followed.held)
+        write(folder / f"{name}.json", plainly(followed.definition.final_windows()[0]))
+    for name in (name for name in SIDES if name not in known):
+        sides = FollowedSides(name)
+        sides.go_half()
+        (folder / f"{name}.sides").write_bytes(sides.op.snapshot())
+        write(folder / f"{name}.json", sides.rest())
+
+
+def known_names() -> set[str]:
+    """Return the names of the operators of which some release has snapshots."""
+    return {path.stem for path in FOLDER.glob("[0-9]*/*") if path.suffix in (".operator", ".sides")}
+
+
 def write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=None, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":
-    make(FOLDER / wk.__version__)
+    if sys.argv[1:] == ["next"]:
+        NEXT.mkdir(exist_ok=True)
+        make_operators(NEXT, known_names())
+    else:
+        make(FOLDER / wk.__version__)

@@ -11,7 +11,7 @@ from windowkit._columns import from_library, kind
 from windowkit.checks import integer, text
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.validation import checked, foreign_column
+from windowkit.validation import checked, foreign_column, refusing
 
 Partial: TypeAlias = Literal["none", "start", "end", "both"]
 """Which ends of the array, or of its group, windows may reach over."""
@@ -70,7 +70,8 @@ def values_of(array: Any, validate: bool) -> Any:
     if not is_arrow or not pa.types.is_run_end_encoded(column.type):
         return column
     # What decodes them trusts them.
-    return pc.run_end_decode(checked("array", column, full=True))
+    with refusing("array", "its runs cannot be decoded"):
+        return pc.run_end_decode(checked("array", column, full=True))
 
 
 def groups_of(segments: Any, validate: bool) -> Any:

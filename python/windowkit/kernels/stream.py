@@ -15,7 +15,7 @@ from windowkit.checks import integer, text
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.kernels.arguments import COLUMNS, FUNCTIONS, LARGEST, freedom_of
 from windowkit.turns import delivered
-from windowkit.validation import checked, foreign_column
+from windowkit.validation import checked, foreign_column, refusing
 
 __all__ = ["Window"]
 
@@ -291,7 +291,8 @@ class Window:
         if len(chunks) == 1:
             return chunks[0]
         # What joins them trusts them.
-        return pa.concat_arrays([checked("values", chunk, full=True) for chunk in chunks])
+        with refusing("values"):
+            return pa.concat_arrays([checked("values", chunk, full=True) for chunk in chunks])
 
     def clear(self) -> None:
         """Remove all rows. The next row is numbered after the last, as if all had been evicted."""
@@ -313,6 +314,8 @@ class Window:
             raise InvalidType(f"values: {value!r} is not {self._type}; allowed are whole numbers")
         try:
             array = pa.array([value], self._type)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
                 raise InvalidValue(f"values: {value!r:.60} does not fit {self._type} ({error})") from error
@@ -360,11 +363,7 @@ def _data_type(kind: Any) -> pa.DataType:
 def _chunks(values: Any, validate: bool) -> list[pa.Array] | None:
     """Return the arrays of a column, checked; none if it is not a column."""
     values = from_library("values", values)
-    if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
-        values = pa.array(values)
-    elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
-        values = pa.chunked_array(values)
-    if not isinstance(values, pa.Array | pa.ChunkedArray):
+    if not hasattr(values, "__arrow_c_array__") and not hasattr(values, "__arrow_c_stream__"):
         return None
     column = foreign_column("values", values, validate)
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]

@@ -11,7 +11,7 @@ from windowkit._columns import is_spark
 from windowkit.checks import a_type, boolean, integer, number
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.validation import checked
+from windowkit.validation import checked, foreign_column, imported, refusing
 from windowkit.windows import Tumbling, Window, counted, tumbling, units
 
 WindowTuple: TypeAlias = tuple[str, int, int]
@@ -94,7 +94,7 @@ def columns_of(keys: Any, validate: bool) -> list[Any]:
         # A pandas DataFrame has columns, a Series has none.
         if not hasattr(keys, "columns") or not hasattr(keys, "__arrow_c_stream__"):
             return [column_of("keys", keys, validate)]
-        table = pa.table(keys)
+        table = imported("keys", keys, "__arrow_c_stream__", pa.table)
     if table.num_columns == 0:
         raise InvalidValue("keys: there are no columns; keys are one column or several")
     return list(checked("keys", table, validate).columns)
@@ -106,15 +106,16 @@ def column_of(argument: str, values: Any, validate: bool = False) -> Any:
         if argument == "keys":
             return checked(argument, values, validate)
         # What joins chunks trusts them.
-        return checked(argument, values, validate or values.num_chunks > 1).combine_chunks()
+        with refusing(argument):
+            return checked(argument, values, validate or values.num_chunks > 1).combine_chunks()
     if isinstance(values, pa.Array):
         return checked(argument, values, validate)
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        return column_of(argument, foreign_column(argument, values, validate), validate)
     try:
-        if hasattr(values, "__arrow_c_stream__"):
-            return column_of(argument, pa.chunked_array(values), validate)
-        if isinstance(values, str | bytes) or not (
-            hasattr(values, "__arrow_c_array__") or hasattr(values, "__array__") or hasattr(values, "__len__")
-        ):
+        is_column = hasattr(values, "__array__") or hasattr(values, "__len__")
+        # One value of numpy is an array without dimensions.
+        if isinstance(values, str | bytes) or not is_column or getattr(values, "shape", None) == ():
             raise InvalidType(
                 f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
                 "with the Arrow interface"
@@ -123,7 +124,7 @@ def column_of(argument: str, values: Any, validate: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidType(
             f"{argument}: {a_type(values)} is not a column that Arrow can hold ({error})"
-        ) from None
+        ) from error
 
 
 def checked_counts(argument: str, values: Any) -> list[int]:

@@ -162,7 +162,7 @@ def cost(
     try:
         assigned = assigned.cast(pa.int32())
     except pa.ArrowInvalid as error:
-        raise InvalidValue(f"assignment: {error}; workers are 0 to {MOST_WORKERS - 1}") from None
+        raise InvalidValue(f"assignment: {error}; workers are 0 to {MOST_WORKERS - 1}") from error
     if len(assigned) != reader.num_rows:
         raise InvalidValue(
             f"assignment: {len(assigned)} workers for {reader.num_rows} keys; each row has one"

@@ -1,16 +1,17 @@
-"""A stream operator and all that may happen to it, drawn from one seed, against the definition.
+"""An operator of streams and all that may happen to it, drawn from one seed, against the definition.
 
-A run is an operator with queries of any kind, and a sequence of calls: rows, watermarks, punctuations,
-queries that come and go, late rows taken, snapshots, restarts, and kills, after which the calls since the
-last snapshot are made again. Some calls are interrupted by a signal, and in some a user-defined function
-raises: a call that fails must leave the operator as it was, and is made again. What a consumer then holds
-must be what the queries mean (simulations of this kind: Zhou et al., FoundationDB, SIGMOD 2021, §4).
+A run is an operator with queries of any kind, a join of two streams, or a stream without duplicates, and a
+sequence of calls: rows, watermarks, punctuations, queries that come and go, late rows taken, snapshots,
+restarts, and kills, after which the calls since the last snapshot are made again. Some calls are interrupted
+by a signal, and in some a user-defined function or a reader of rows raises: a call that fails must leave the
+operator as it was, and is made again. What a consumer then holds must be what the queries mean (simulations
+of this kind: Zhou et al., FoundationDB, SIGMOD 2021, §4).
 
 A seed determines a run but for the moments of interrupts, on which nothing may depend. In `tests`,
 ``python -m support.simulation`` runs new seeds for some time, and ``python -m support.simulation SEED`` one.
 """
 
 from support.simulation.hunt import fails, passes
-from support.simulation.run import simulate
+from support.simulation.seeds import simulate
 
 __all__ = ["fails", "passes", "simulate"]

@@ -7,8 +7,8 @@ import sys
 from random import SystemRandom
 
 from support.simulation.hunt import hunt
-from support.simulation.run import simulate
-from support.simulation.steps import STEPS
+from support.simulation.seeds import simulate
+from support.simulation.step import STEPS
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from support.simulation.run import simulate
-from support.simulation.steps import STEPS
+from support.simulation.seeds import simulate
+from support.simulation.step import STEPS
 
 
 def fails(seed: int, steps: int, without: Sequence[int] = ()) -> bool:

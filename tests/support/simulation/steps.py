@@ -1,10 +1,10 @@
-"""What happens to an operator, drawn step by step."""
+"""What happens to an operator of queries, drawn step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,23 +12,8 @@ import windowkit as wk
 from support.holding import Definition
 from support.plain import column, key, plain
 from support.simulation.setting import Setting
-from support.streams import KEY_POOLS, KEYS, POOLS
-
-STEPS = 40
-"""Of a run, at most."""
-KEYS_OF = {str(kind): values for (kind, _), values in zip(KEYS, KEY_POOLS, strict=True)}
-
-
-class Step(NamedTuple):
-    """A call that changes an operator, with its argument; or a restart, a kill or a check."""
-
-    kind: str
-    argument: Any = None
-
-    def __str__(self) -> str:
-        if not isinstance(self.argument, pa.Table):
-            return self.kind if self.argument is None else f"{self.kind} {self.argument}"
-        return "\n  ".join([self.kind, *(str(tuple(row.values())) for row in self.argument.to_pylist())])
+from support.simulation.step import KEYS_OF, STEPS, Step
+from support.streams import POOLS
 
 
 class Steps:

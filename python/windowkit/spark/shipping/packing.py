@@ -21,7 +21,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
-from windowkit.validation import checked
+from windowkit.validation import checked, refusing
 
 __all__ = [
     "CHUNK_BYTES",
@@ -68,9 +68,10 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
 def body_of(batch: pa.RecordBatch) -> pa.Buffer:
     """Return a batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=OPTIONS) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
+    with refusing("packed slices", "they cannot be packed"):
+        with pa.ipc.new_stream(sink, batch.schema, options=OPTIONS) as stream:
+            stream.write_batch(batch)
+        return sink.getvalue()
 
 
 def pack(kind: int, batch: pa.RecordBatch, plan: bytes, bucket: int) -> bytes:
@@ -169,10 +170,13 @@ def unpack(
             f"packed slices: a chunk of bucket {own} came with bucket {bucket}, so its row was damaged"
         )
     try:
-        with pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream:
+        with (
+            refusing("packed slices", "a chunk cannot be read"),
+            pa.ipc.open_stream(pa.py_buffer(chunk[body:]), options=READING) as stream,
+        ):
             # Strings need not be UTF-8, as in Spark; offsets are checked where the batch is pushed.
             return kind, checked("packed slices", stream.read_next_batch(), full=False)
-    except (pa.ArrowException, OSError, StopIteration, UnicodeDecodeError) as error:
+    except (OSError, StopIteration, UnicodeDecodeError) as error:
         raise InvalidValue(
             f"packed slices: a chunk cannot be read ({error}); a chunk holds an Arrow IPC stream"
         ) from error

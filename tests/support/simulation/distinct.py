@@ -1,0 +1,77 @@
+"""Streams without duplicates, simulated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+import windowkit as wk
+from support.distincts import Model
+from support.joins import Row, length
+from support.simulation.setting import drawn
+from support.simulation.sides import Side, SideRun
+from support.streams import KEYS, TIMES
+
+
+@st.composite
+def any_distinct(draw: st.DrawFn) -> tuple[wk.Distinct, int, pa.Schema]:
+    """Draw what duplicates are, and the schema of a stream."""
+    time, within = draw(st.sampled_from(TIMES)), draw(st.sampled_from([0, 1, 3, 9, 40]))
+    kinds = [draw(st.sampled_from(KEYS))[0] for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+    keys = {f"k{at}": kind for at, kind in enumerate(kinds)}
+    distinct = wk.distinct(list(keys), time="t", within=length(within, time))
+    return distinct, within, pa.schema(keys | {"t": time, "number": pa.int32()})
+
+
+class DistinctRun(SideRun):
+    """A stream without duplicates."""
+
+    op: wk.DistinctOperator
+    model: Model
+
+    def __init__(self, random: Random, log: Callable[[str], None]) -> None:
+        self.distinct, within, schema = drawn(any_distinct(), random)
+        self.model = Model(within)
+        super().__init__(random, log, [Side("", schema)])
+        log(f"{self.distinct}, of {schema.types}")
+
+    def new(self) -> wk.DistinctOperator:
+        return self.distinct.operator(self.sides[0].schema)
+
+    def restored(self, snapshot: bytes) -> wk.DistinctOperator:
+        return wk.DistinctOperator.restore(snapshot, self.distinct)
+
+    def push(self, side: int, rows: list[tuple[int, Row]]) -> None:
+        self.model.push(rows)
+
+    def advance(self, side: int, at: int) -> None:
+        self.model.reached = at
+
+    def reached(self, side: int) -> int | None:
+        return self.model.reached
+
+    def were_late(self, side: int) -> list[int]:
+        return self.model.late
+
+    def announced(self) -> Any:
+        return self.op.watermark
+
+    def take(self, emitted: pa.Table) -> None:
+        numbers = emitted["number"].to_pylist()
+        times = [self.rows[0][number][1] for number in numbers]
+        assert all(mark is None or time is None or time >= mark for mark in self.marks for time in times)
+        self.out.update(numbers)
+        mark = None if self.model.is_closed else self.model.reached
+        self.marks.append(mark)
+
+    def check(self) -> None:
+        assert self.out == Counter(self.model.results())
+        stats = self.op.stats()
+        assert (stats.results, stats.late) == (self.out.total(), len(self.model.late))
+        assert stats.rows == len(self.model.rows) + len(self.model.late)
+        assert stats.rows_kept == self.model.kept()

@@ -1,0 +1,92 @@
+"""Joins of two streams, simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+import windowkit as wk
+from support.join_streams import Model, by_windows, check, found, of_band, watermarks
+from support.joins import KINDS, Case, Row, of_windows, windowed
+from support.simulation.setting import drawn
+from support.simulation.sides import Side, SideRun
+from support.streams import KEYS, TIMES
+
+
+def sides(kinds: list[pa.DataType], time: pa.DataType) -> tuple[pa.Schema, pa.Schema]:
+    """Return the schemas of both sides, with keys and times of these types, and numbers of rows."""
+    left = {f"k{at}": kind for at, kind in enumerate(kinds)} | {"t": time, "left": pa.int32()}
+    right = {f"q{at}": kind for at, kind in enumerate(kinds)} | {"u": time, "right": pa.int32()}
+    return pa.schema(left), pa.schema(right)
+
+
+@st.composite
+def any_join(draw: st.DrawFn) -> tuple[wk.Join, Model, pa.Schema, pa.Schema]:
+    """Draw a join, the model of its results, and the schemas of its sides."""
+    if draw(st.sampled_from([False, False, True])):
+        *_, windows, extents, how = draw(windowed())
+        return of_windows(windows, how), by_windows(how, extents), *sides([pa.string()], pa.int32())
+    time = draw(st.sampled_from(TIMES))
+    kinds = [draw(st.sampled_from(KEYS))[0] for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+    within = draw(st.tuples(*2 * [st.sampled_from([0, 0, 1, 3, 9, 40])]))
+    closed = ["both", "both", "left", "right", "neither"] if sum(within) > 1 else ["both"]
+    left, right = sides(kinds, time)
+    tables = left.empty_table(), right.empty_table()
+    ends, how = draw(st.sampled_from(closed)), draw(st.sampled_from(KINDS))
+    case = Case(*tables, len(kinds), time, within, ends, how)
+    return case.join, of_band(case), left, right
+
+
+class JoinRun(SideRun):
+    """A join of two streams."""
+
+    op: wk.JoinOperator
+    model: Model
+
+    def __init__(self, random: Random, log: Callable[[str], None]) -> None:
+        self.join, self.model, left, right = drawn(any_join(), random)
+        super().__init__(random, log, [Side("_left", left), Side("_right", right)])
+        log(f"{self.join}, of {left.types} and {right.types}")
+
+    def new(self) -> wk.JoinOperator:
+        return self.join.operator(*(side.schema for side in self.sides))
+
+    def restored(self, snapshot: bytes) -> wk.JoinOperator:
+        return wk.JoinOperator.restore(snapshot, self.join)
+
+    def push(self, side: int, rows: list[tuple[int, Row]]) -> None:
+        self.model.push(side, rows)
+
+    def advance(self, side: int, at: int) -> None:
+        self.model.reached[side] = at
+
+    def reached(self, side: int) -> int | None:
+        return self.model.reached[side]
+
+    def were_late(self, side: int) -> list[int]:
+        return self.model.late[side]
+
+    def announced(self) -> Any:
+        return self.op.watermarks
+
+    def take(self, emitted: pa.Table) -> None:
+        new = found(emitted)
+        for before in self.marks:
+            check(new, before, (self.rows[0], self.rows[1]))
+        self.out += new
+        self.marks.append(watermarks(self.op))
+
+    def check(self) -> None:
+        assert self.out == self.model.results()
+        stats = self.op.stats()
+        assert stats.results == self.out.total()
+        late = [len(each) for each in self.model.late]
+        assert [stats.left_late, stats.right_late] == late
+        taken = [len({entry.number for entry in side}) for side in self.model.sides]
+        assert [stats.left_rows - late[0], stats.right_rows - late[1]] == taken
+        if self.join.how not in ("semi", "anti"):
+            assert [stats.left_kept, stats.right_kept] == [self.model.kept(side) for side in (0, 1)]
