@@ -80,6 +80,7 @@ from windowkit.errors import (
     UnknownColumn,
     WindowKitError,
 )
+from windowkit.expressions import Expression, expr
 from windowkit.frames import Frame
 from windowkit.hints import hint as _hint
 from windowkit.hyperloglog import HyperLogLog
@@ -143,6 +144,7 @@ __all__ = [
     "DistinctOperator",
     "Duration",
     "Emission",
+    "Expression",
     "Frame",
     "Framed",
     "Global",
@@ -190,6 +192,7 @@ __all__ = [
     "distinct",
     "emit",
     "every",
+    "expr",
     "first",
     "frequent",
     "geometric_mean",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload
 
 from windowkit import engines, fills, written
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type, checked_name, items, limit, names, one_of, refuse_duplicates
+from windowkit.checks import a_type, items, limit, one_of, refuse_duplicates
 from windowkit.display import Lines, facts
 from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.processing import ProcessingTime
 from windowkit.windows import Window, quoted
 
@@ -104,6 +105,7 @@ class Query:
         # Flat columns are made of structs, so the names of these are taken, too.
         refuse_duplicates("query", "output column", self.nested.columns)
         refuse_duplicates("query", "output column", self.columns)
+        expressions_of(self.named)
         if self.fill is not None:
             fills.check_windows(self.windows)
             object.__setattr__(self, "fill", fills.checked(self.fill, [each.name for each in self.aggs]))
@@ -177,7 +179,7 @@ class Query:
             prefixes = ("window", *extents[1:])
             extents = [f"{prefix}_{edge}" for prefix in prefixes for edge in ("start", "end")]
         aggregates = (aggregate.name for aggregate in self.aggs)
-        return [*self.by, *window_name, *extents, *aggregates]
+        return [*map(str, self.by), *window_name, *extents, *aggregates]
 
     @property
     def has_ranks(self) -> bool:
@@ -206,14 +208,37 @@ class Query:
         Raises
         ------
         InvalidValue
-            The query reads all columns, whichever they are: see `reads_all` and `resolved`.
+            The query reads all columns, whichever they are: see `reads_all` and `resolved`; or it has
+            `expressions`, which may read any.
         """
+        if self.expressions:
+            raise InvalidValue(
+                "inputs: the query has expressions, which may read any column of its input; read all of them"
+            )
         if self.reads_all:
             raise InvalidValue(
                 "inputs: the query reads all columns of its input, by collect_rows(); read all of them, or "
                 "name them, as query.resolved(names) does"
             )
         return self.named
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The columns that are computed before the query looks at them; see `windowkit.expr`."""
+        return expressions_of(self.named)
+
+    @property
+    def plain(self) -> Query:
+        """The same query over columns that are there by name, those of `expressions` included."""
+        if not self.expressions:
+            return self
+        return replace(
+            self,
+            by=tuple(map(str, self.by)),
+            time=str(self.time) if isinstance(self.time, Expression) else self.time,
+            aggs=tuple(each.plain for each in self.aggs),
+            weight=None if self.weight is None else str(self.weight),
+        )
 
     def resolved(self, names: Sequence[str]) -> Query:
         """Return the same query over an input of these columns: what reads all of them names them.
@@ -255,7 +280,7 @@ class Query:
         Raises
         ------
         InvalidType
-            A window or function is user-defined.
+            A window or function is user-defined, or a column is computed by an expression.
 
         Examples
         --------
@@ -742,14 +767,14 @@ class Query:
 
 def query(
     *,
-    by: str | Sequence[str],
-    time: str,
+    by: Column | Sequence[Column],
+    time: Column,
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
     window_columns: str = "struct",
-    weight: str | None = None,
+    weight: Column | None = None,
     fill: str | Mapping[str, str] | None = None,
 ) -> Query:
     """Describe a window aggregation.
@@ -796,6 +821,12 @@ def query(
     -------
     Query
 
+    Notes
+    -----
+    In place of the name of a column, `by`, `time`, `weight`, and the inputs and filters of aggregates may be
+    expressions that compute it: of Polars or pyarrow for tables of this process, Spark's Columns or SQL
+    (`windowkit.expr`) for Spark DataFrames; see "Expressions" in the document "Semantics".
+
     Raises
     ------
     InvalidType, InvalidValue
@@ -819,8 +850,8 @@ def query(
     ['device', 'window_start', 'window_end', 'count(1)']
     """
     return Query(
-        by=names("by", by),
-        time=time if isinstance(time, ProcessingTime) else checked_name("time", time),
+        by=columns("by", by),
+        time=time if isinstance(time, ProcessingTime) else column("time", time),
         windows=items(
             "windows",
             windows,
@@ -831,7 +862,7 @@ def query(
         max_windows=limit("max_windows", max_windows),
         emit=emit,
         window_columns=window_columns,
-        weight=None if weight is None else checked_name("weight", weight),
+        weight=None if weight is None else column("weight", weight),
         # The names of aggregates that a mapping has are known once these are.
         fill=fill,  # type: ignore[arg-type]  # `Query` makes pairs of a mapping.
     )

@@ -12,6 +12,7 @@ from windowkit._columns import is_a
 from windowkit.aggregation import Aggregate
 from windowkit.checks import one_of
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import Expression
 from windowkit.query import Query
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
 
     frame = polars_frame(table)
     if is_a(data, "polars", "DataFrame"):
-        kinds = {key: data.schema[key] for key in query.by} | {
+        kinds = {key: data.schema[key] for key in query.by if not isinstance(key, Expression)} | {
             name: data.schema[column] for name, column in categories(table.schema, own(query)).items()
         }
         frame = frame.with_columns(
@@ -105,11 +106,13 @@ def own(query: Query) -> dict[str, Aggregate]:
 
 
 def categories(schema: pa.Schema, aggs: Mapping[str, Aggregate]) -> dict[str, str]:
-    """Return the aggregates whose values are categories, each with the column that these are of."""
+    """Return the aggregates whose values are categories of a column of the data, each with that column."""
     return {
         name: each.columns[0]
         for name, each in aggs.items()
-        if each.user is None and pa.types.is_dictionary(schema.field(name).type)
+        if each.user is None
+        and pa.types.is_dictionary(schema.field(name).type)
+        and not isinstance(each.columns[0], Expression)
     }
 
 
@@ -165,7 +168,9 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
     import pandas as pd
 
     given = data.dtypes.to_dict() if is_a(data, "pandas", "DataFrame") else {}
-    read = list(given) if query.reads_all else query.inputs
+    read = list(given) if query.reads_all else query.named
+    # Those that are computed in place of a column are not of its type.
+    given = {name: kind for name, kind in given.items() if name not in map(str, query.expressions)}
     on_arrow = any(isinstance(given.get(name), pd.ArrowDtype) for name in read)
     of = categories(table.schema, own(query))
     extents = edges(table.schema, len(query.by)) if query.window_columns == "struct" else {}

@@ -20,9 +20,9 @@ from windowkit.checks import a_type
 from windowkit.errors import InvalidType
 from windowkit.query import Query
 from windowkit.rolling import Rolling, labels_of
-from windowkit.spark.jobs import job
+from windowkit.spark.jobs import computed, job
 from windowkit.spark.routes import buckets, packed, stages
-from windowkit.spark.routes.rolling import in_one_line, query_of, whole, widened
+from windowkit.spark.routes.rolling import checked_expressions, in_one_line, query_of, whole, widened
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
 
@@ -75,7 +75,7 @@ def as_of(
     >>> wk.spark.as_of(df.select("device", "ts"), df, features)
     DataFrame[device: string, ts: timestamp, recent: double]
     """
-    wanted = query_of(rolling)
+    checked_expressions(rolling)
     keys, moment = labels_of(rolling, by, time)
     for argument, given in (("labels", labels), ("events", events)):
         if not is_spark(given):
@@ -84,6 +84,9 @@ def as_of(
                 "neither is"
             )
     rolling = rolling.resolved(events.columns)
+    events = computed(events, rolling.expressions)
+    rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
+    wanted = query_of(rolling)
     own = job(events, wanted)
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
