@@ -30,6 +30,7 @@ from windowkit import local_distinct as _local_distinct  # noqa: F401
 from windowkit import local_join as _local_join  # noqa: F401
 from windowkit import local_rolling as _local_rolling  # noqa: F401
 from windowkit import spark_engine as _spark_engine  # noqa: F401
+from windowkit import timeline as _timeline  # noqa: F401
 from windowkit import wids as _wids  # noqa: F401
 from windowkit.aggregates import (
     Aggregate,

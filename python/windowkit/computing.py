@@ -14,7 +14,7 @@ from windowkit.checks import article, suggested
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
 from windowkit.expressions import Expression
 
-__all__ = ["Computing", "computing"]
+__all__ = ["Computing", "computing", "without_views"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -150,6 +150,14 @@ def whole(values: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Return a table without views of strings, as columns of Polars come, which few functions take."""
+    for at, kind in enumerate(table.schema.types):
+        if kind in VIEWS:
+            table = table.set_column(at, table.field(at).name, table.column(at).cast(VIEWS[kind]))
+    return table
+
+
 def like_others(values: pa.ChunkedArray, schema: pa.Schema) -> pa.ChunkedArray:
     """Return strings and binary in the layout that all of the data have, if they have one."""
     for layouts in (STRINGS, BYTES):
@@ -166,11 +174,8 @@ def pyarrow_values(argument: str, expression: Expression, rows: Rows) -> pa.Chun
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression.given], ["x"]))
     try:
-        for at, kind in enumerate(table.schema.types):
-            if kind in VIEWS:
-                # Few functions take these, as which columns of Polars come.
-                table = table.set_column(at, table.field(at).name, table.column(at).cast(VIEWS[kind]))
-        steps = [acero.Declaration("table_source", acero.TableSourceNodeOptions(table)), project]
+        source = acero.TableSourceNodeOptions(without_views(table))
+        steps = [acero.Declaration("table_source", source), project]
         # By one thread, which keeps the order of rows.
         return acero.Declaration.from_sequence(steps).to_table(use_threads=False)["x"]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:

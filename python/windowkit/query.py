@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
     import pyspark.sql
+    from matplotlib.figure import Figure
 
     from windowkit.durations import Length
     from windowkit.processing import Clock
@@ -763,6 +764,65 @@ class Query:
             buckets=buckets,
         )
         return Lines(text)
+
+    def plot(
+        self,
+        data: Any,
+        *,
+        key: Any = None,
+        start: Any = None,
+        end: Any = None,
+        figure: Figure | None = None,
+    ) -> Figure:
+        """Draw the rows of a key, the windows that they are in, and the result, one below the other.
+
+        It needs matplotlib, the extra ``plot``.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            As for `run`, but not a Spark DataFrame.
+        key : object or mapping of str to object, optional
+            The key whose rows are drawn; a mapping by column if there are several. May be omitted if `data`
+            has rows of one key only, or the query has no keys.
+        start, end : datetime, date, timedelta, str or int, optional
+            The stretch of time that is drawn, as times of the time column are given to `Operator.advance`:
+            the rows in ``[start, end)``, and all windows that reach into it. Results are those of all rows.
+        figure : matplotlib.figure.Figure or SubFigure, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            With panels for the rows (by the first numeric column that is aggregated), the windows, and each
+            aggregate whose values are numbers: a line for each window, from its start to its end. Times
+            with a zone are in UTC.
+
+        Raises
+        ------
+        MissingMatplotlibError
+            matplotlib cannot be imported (`windowkit.plot.MissingMatplotlibError`).
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`; or there is no such key, there are several and none is given, or more than 500 windows
+            would be drawn.
+
+        Notes
+        -----
+        O(rows) to find those of the key, and then as `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"k": ["a", "b", "a"], "t": [1, 5, 12], "v": [2.0, 3.0, 5.0]})
+        >>> query = wk.query(by="k", time="t", windows=wk.sliding(10, 5), aggs=wk.sum("v"))
+        >>> figure = query.plot(table, key="a")
+        >>> [axes.get_ylabel() for axes in figure.axes]
+        ['v', '', 'sum(v)']
+        """
+        refuse_processing_time(self.time, "plot")
+        drawn: Figure = engines.find("plot")(self, data, key=key, start=start, end=end, figure=figure)
+        return drawn
 
 
 def query(

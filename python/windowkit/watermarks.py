@@ -16,7 +16,12 @@ from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["in_time", "one_key", "scalar"]
 
-MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+MEANT: Final = {
+    "watermark": "its watermark",
+    "time": "the time of a punctuation",
+    "start": "the start of a picture",
+    "end": "the end of a picture",
+}
 
 
 def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
