@@ -137,6 +137,12 @@ def test_connect(remote):
             except kind:
                 continue
             raise AssertionError(wrong)
+        frame.createOrReplaceTempView("rows")
+        options = "by => 'k', time => 'ts', windows => 'tumbling(10 seconds)', aggs => 'sum(v)'"
+        text = f"select * from windowkit(table(rows), {options})"
+        query = wk.query(by="k", time="ts", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v"))
+        found = wk.spark.sql(spark, text)
+        assert sorted(map(repr, found.collect())) == sorted(map(repr, query.run(frame).collect())) != []
         print("equal")
         """,
         remote,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["whole_of", "options", "register", "shipped_source"]
+__all__ = ["whole_of", "options", "query_of", "register", "shipped_source"]
 
 OPTIONS: Final = (
     *("path", "paths", "by", "time", "windows", "aggs", "windowColumns", "filter", "partitions"),
