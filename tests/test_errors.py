@@ -581,7 +581,7 @@ class TestForeignObjects:
         ):
             query.run(DataFrame())
 
-    @pytest.mark.parametrize("argument", ["by", "windows", "aggs"])
+    @pytest.mark.parametrize("argument", ["windows", "aggs"])
     def test_a_spark_column_is_no_argument(self, argument: str) -> None:
         class Column:
             __module__ = "pyspark.sql.classic.column"

@@ -16,8 +16,8 @@ PROJECT = Path(__file__).parents[1]
 ROOT = PROJECT / "python"
 
 LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "display", "durations", "emission", "engines")
-LANGUAGE += ("errors", "fills", "frames", "hints", "moments", "processing", "progress", "query", "rolling")
-LANGUAGE += ("shedding", "triggers")
+LANGUAGE += ("errors", "expressions", "fills", "frames", "hints", "moments", "processing", "progress")
+LANGUAGE += ("query", "rolling", "shedding", "triggers")
 LANGUAGE += ("user", "windows", "written")
 """What queries are made of: values without data, without engines and without the native core."""
 

@@ -432,14 +432,17 @@ def test_importing_the_package_needs_neither_spark_nor_pandas_nor_polars() -> No
     [(pl.col("a") * 2, "df.with_columns"), (pc.field("a") * 2, "table.append_column")],
     ids=["polars", "pyarrow"],
 )
-def test_expressions_are_no_names(expression: Any, way: str) -> None:
+def test_where_only_names_are_taken_expressions_are_refused(expression: Any, way: str) -> None:
     """The message says how the library makes a column of its expression."""
-    args = {"by": "k", "time": "t", "windows": wk.tumbling(1), "aggs": wk.count()}
+    sides = {"left_time": "t", "right_time": "t", "within": 1}
     calls: list[Callable[[], object]] = [
-        lambda: wk.sum(expression),
-        lambda: wk.count().where(expression),
-        lambda: wk.query(**args | {"by": expression}),
-        lambda: wk.query(**args | {"time": expression}),
+        lambda: wk.punctuation(expression),
+        lambda: wk.between(expression, "b"),
+        lambda: wk.on(expression),
+        lambda: wk.join(by=expression, **sides),
+        lambda: wk.join(by="k", **sides | {"left_time": expression}),
+        lambda: wk.distinct(expression, time="t", within=1),
+        lambda: wk.count().alias(expression),
     ]
     for call in calls:
         with pytest.raises(wk.InvalidType, match=rf"compute the column first, by {way}"):

@@ -30,6 +30,7 @@ from windowkit import local_distinct as _local_distinct  # noqa: F401
 from windowkit import local_join as _local_join  # noqa: F401
 from windowkit import local_rolling as _local_rolling  # noqa: F401
 from windowkit import spark_engine as _spark_engine  # noqa: F401
+from windowkit import timeline as _timeline  # noqa: F401
 from windowkit import wids as _wids  # noqa: F401
 from windowkit.aggregates import (
     Aggregate,
@@ -80,6 +81,7 @@ from windowkit.errors import (
     UnknownColumn,
     WindowKitError,
 )
+from windowkit.expressions import Expression, expr
 from windowkit.frames import Frame
 from windowkit.hints import hint as _hint
 from windowkit.hyperloglog import HyperLogLog
@@ -143,6 +145,7 @@ __all__ = [
     "DistinctOperator",
     "Duration",
     "Emission",
+    "Expression",
     "Frame",
     "Framed",
     "Global",
@@ -190,6 +193,7 @@ __all__ = [
     "distinct",
     "emit",
     "every",
+    "expr",
     "first",
     "frequent",
     "geometric_mean",

@@ -2,12 +2,14 @@
 
 Nulls are skipped, NaN is greater than every number, and what has no values is null (a count is 0). Default
 names of output columns are Spark's: ``sum("v")`` makes a column ``sum(v)``, ``mean("v")`` one ``avg(v)``.
+An expression of Polars, pyarrow or Spark may stand in place of a column's name: see `windowkit.expr`.
 """
 
 from __future__ import annotations
 
 from windowkit.aggregation import AGGREGATE_FORMS, Aggregate, make, parse
 from windowkit.checks import boolean
+from windowkit.expressions import Column
 
 __all__ = [
     "AGGREGATE_FORMS",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 
-def count(column: str = "*") -> Aggregate:
+def count(column: Column = "*") -> Aggregate:
     """Count rows, or the values of a column.
 
     Parameters
@@ -69,17 +71,17 @@ def count(column: str = "*") -> Aggregate:
     >>> count().name, count("v").name
     ('count(1)', 'count(v)')
     """
-    if column == "*":
+    if isinstance(column, str) and column == "*":
         return Aggregate("count_all", (), "count(1)")
     return make("count", column)
 
 
-def sum(column: str) -> Aggregate:
+def sum(column: Column) -> Aggregate:
     """Sum of the values of a numeric column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, decimals or durations.
 
     Returns
@@ -98,12 +100,12 @@ def sum(column: str) -> Aggregate:
     return make("sum", column)
 
 
-def min(column: str) -> Aggregate:
+def min(column: Column) -> Aggregate:
     """Smallest value of a column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type with an order: numbers, decimals, booleans, dates, times, timestamps, durations, strings and
         binary (by bytes). NaN is greater than every number.
 
@@ -120,12 +122,12 @@ def min(column: str) -> Aggregate:
     return make("min", column)
 
 
-def max(column: str) -> Aggregate:
+def max(column: Column) -> Aggregate:
     """Greatest value of a column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         As for `min`. NaN is greater than every number.
 
     Returns
@@ -141,12 +143,12 @@ def max(column: str) -> Aggregate:
     return make("max", column)
 
 
-def mean(column: str) -> Aggregate:
+def mean(column: Column) -> Aggregate:
     """Arithmetic mean of the values of a numeric column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, decimals or durations.
 
     Returns
@@ -164,7 +166,7 @@ def mean(column: str) -> Aggregate:
     return make("mean", column)
 
 
-def avg(column: str) -> Aggregate:
+def avg(column: Column) -> Aggregate:
     """Arithmetic mean, by its SQL name; the same as `mean`.
 
     Examples
@@ -175,7 +177,7 @@ def avg(column: str) -> Aggregate:
     return mean(column)
 
 
-def variance(column: str) -> Aggregate:
+def variance(column: Column) -> Aggregate:
     """Sample variance, by Spark's other name; `var_samp` with the output name ``variance(<column>)``.
 
     Examples
@@ -186,12 +188,12 @@ def variance(column: str) -> Aggregate:
     return make("variance", column)
 
 
-def var_samp(column: str) -> Aggregate:
+def var_samp(column: Column) -> Aggregate:
     """Variance of the values of a numeric column as a sample: squared deviations over n - 1.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, or decimals.
 
     Returns
@@ -209,12 +211,12 @@ def var_samp(column: str) -> Aggregate:
     return make("var_samp", column)
 
 
-def var_pop(column: str) -> Aggregate:
+def var_pop(column: Column) -> Aggregate:
     """Variance of the values of a numeric column as a population: squared deviations over n.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, or decimals.
 
     Returns
@@ -230,7 +232,7 @@ def var_pop(column: str) -> Aggregate:
     return make("var_pop", column)
 
 
-def stddev(column: str) -> Aggregate:
+def stddev(column: Column) -> Aggregate:
     """Sample standard deviation, by its SQL name; `stddev_samp` with the output name ``stddev(<column>)``.
 
     Examples
@@ -241,12 +243,12 @@ def stddev(column: str) -> Aggregate:
     return make("stddev", column)
 
 
-def stddev_samp(column: str) -> Aggregate:
+def stddev_samp(column: Column) -> Aggregate:
     """Square root of `var_samp`: standard deviation as a sample.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, or decimals.
 
     Returns
@@ -262,12 +264,12 @@ def stddev_samp(column: str) -> Aggregate:
     return make("stddev_samp", column)
 
 
-def stddev_pop(column: str) -> Aggregate:
+def stddev_pop(column: Column) -> Aggregate:
     """Square root of `var_pop`: standard deviation as a population.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats, or decimals.
 
     Returns
@@ -283,12 +285,12 @@ def stddev_pop(column: str) -> Aggregate:
     return make("stddev_pop", column)
 
 
-def first(column: str, ignore_nulls: bool = False) -> Aggregate:
+def first(column: Column, ignore_nulls: bool = False) -> Aggregate:
     """Value of the earliest row, by the query's time column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type, structs, lists, maps and intervals included.
     ignore_nulls : bool, default False
         Whether to take the earliest value that is not null, rather than the earliest row's.
@@ -308,12 +310,12 @@ def first(column: str, ignore_nulls: bool = False) -> Aggregate:
     return make("first", column, option=ignore_nulls)
 
 
-def last(column: str, ignore_nulls: bool = False) -> Aggregate:
+def last(column: Column, ignore_nulls: bool = False) -> Aggregate:
     """Value of the latest row, by the query's time column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type, structs, lists, maps and intervals included.
     ignore_nulls : bool, default False
         Whether to take the latest value that is not null, rather than the latest row's.
@@ -333,7 +335,7 @@ def last(column: str, ignore_nulls: bool = False) -> Aggregate:
     return make("last", column, option=ignore_nulls)
 
 
-def sum_without_invert(column: str) -> Aggregate:
+def sum_without_invert(column: Column) -> Aggregate:
     """Sum of the values of a numeric column, evaluated without the inverse.
 
     For measuring what an inverse is worth (Traub et al. 2019, §6.3.2): results are those of `sum`, which
@@ -341,7 +343,7 @@ def sum_without_invert(column: str) -> Aggregate:
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         As for `sum`.
 
     Returns
@@ -357,12 +359,12 @@ def sum_without_invert(column: str) -> Aggregate:
     return make("sum_without_invert", column)
 
 
-def min_count(column: str) -> Aggregate:
+def min_count(column: Column) -> Aggregate:
     """How often the smallest value of a column occurs.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes.
 
     Returns
@@ -379,12 +381,12 @@ def min_count(column: str) -> Aggregate:
     return make("min_count", column)
 
 
-def max_count(column: str) -> Aggregate:
+def max_count(column: Column) -> Aggregate:
     """How often the greatest value of a column occurs.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `max` takes.
 
     Returns
@@ -401,12 +403,12 @@ def max_count(column: str) -> Aggregate:
     return make("max_count", column)
 
 
-def arg_min(column: str, by: str) -> Aggregate:
+def arg_min(column: Column, by: Column) -> Aggregate:
     """Value of a column in the row where another column is smallest: Spark's ``min_by``.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type; the value may be null.
     by : str
         Any type that `min` takes. Rows where it is null are skipped.
@@ -426,12 +428,12 @@ def arg_min(column: str, by: str) -> Aggregate:
     return make("arg_min", column, by)
 
 
-def arg_max(column: str, by: str) -> Aggregate:
+def arg_max(column: Column, by: Column) -> Aggregate:
     """Value of a column in the row where another column is greatest: Spark's ``max_by``.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type; the value may be null.
     by : str
         Any type that `max` takes. Rows where it is null are skipped; NaN is greatest.
@@ -449,12 +451,12 @@ def arg_max(column: str, by: str) -> Aggregate:
     return make("arg_max", column, by)
 
 
-def m4(column: str, times: bool = False) -> Aggregate:
+def m4(column: Column, times: bool = False) -> Aggregate:
     """Smallest, greatest, first and last value of a column: what a line chart of a window shows.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes. Nulls are skipped.
     times : bool, default False
         Whether to return the time of each as well, so that the four can be drawn where they lie.
@@ -475,12 +477,12 @@ def m4(column: str, times: bool = False) -> Aggregate:
     return make("m4", column, option=times)
 
 
-def median(column: str) -> Aggregate:
+def median(column: Column) -> Aggregate:
     """Exact median of the values of a column; `quantile` of 0.5.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Numbers, durations or timestamps.
 
     Returns
@@ -496,12 +498,12 @@ def median(column: str) -> Aggregate:
     return make("median", column)
 
 
-def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
+def quantile(column: Column, q: float, discrete: bool = False) -> Aggregate:
     """Exact quantile of the values of a column: Spark's ``percentile``.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Numbers, durations or timestamps; any type that `min` takes if `discrete`.
     q : float
         From 0, the least value, to 1, the greatest.
@@ -534,12 +536,12 @@ def quantile(column: str, q: float, discrete: bool = False) -> Aggregate:
     return make("quantile_disc" if boolean("discrete", discrete) else "quantile", column, numbers=(q,))
 
 
-def approx_quantile(column: str, q: float) -> Aggregate:
+def approx_quantile(column: Column, q: float) -> Aggregate:
     """Approximate quantile of the values of a column, for when exact ones need too much memory.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes, but decimals, strings and binary.
     q : float
         From 0 to 1.
@@ -566,12 +568,12 @@ def approx_quantile(column: str, q: float) -> Aggregate:
     return make("approx_quantile", column, numbers=(q,))
 
 
-def count_distinct(column: str) -> Aggregate:
+def count_distinct(column: Column) -> Aggregate:
     """Exact number of distinct values of a column.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null does not count as a value.
 
     Returns
@@ -587,12 +589,12 @@ def count_distinct(column: str) -> Aggregate:
     return make("count_distinct", column)
 
 
-def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
+def approx_count_distinct(column: Column, log2_k: int = 12) -> Aggregate:
     """Estimated number of distinct values of a column, for when exact ones need too much memory.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Numbers but decimals, booleans, dates, times, timestamps, durations, strings or binary. Equality is
         defined as for `windowkit.HyperLogLog`: as in Spark, an empty string does not count as a value.
     log2_k : int, default 12
@@ -622,7 +624,7 @@ def approx_count_distinct(column: str, log2_k: int = 12) -> Aggregate:
     return make("approx_count_distinct", column, numbers=(log2_k,))
 
 
-def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
+def hll_sketch(column: Column, log2_k: int = 12) -> Aggregate:
     """Sketch of the distinct values of a column: what Spark's ``hll_sketch_agg`` makes.
 
     Parameters
@@ -652,12 +654,12 @@ def hll_sketch(column: str, log2_k: int = 12) -> Aggregate:
     return make("hll_sketch", column, numbers=(log2_k,))
 
 
-def mode(column: str) -> Aggregate:
+def mode(column: Column) -> Aggregate:
     """Most frequent value of a column, and the smallest of several: Spark's ``mode(column, true)``.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes.
 
     Returns
@@ -673,12 +675,12 @@ def mode(column: str) -> Aggregate:
     return make("mode", column)
 
 
-def top_k(column: str, k: int) -> Aggregate:
+def top_k(column: Column, k: int) -> Aggregate:
     """Most frequent values of a column, with how often each occurs.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes. NaN equals NaN, -0.0 equals 0.0, null does not count as a value.
     k : int
         How many values, 1 or more; where a window has fewer, all of them.
@@ -709,12 +711,12 @@ def top_k(column: str, k: int) -> Aggregate:
     return make("top_k", column, numbers=(k,))
 
 
-def frequent(column: str, share: float) -> Aggregate:
+def frequent(column: Column, share: float) -> Aggregate:
     """Values of a column that make up at least a share of all: its heavy hitters.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         As for `top_k`.
     share : float
         Above 0, up to 1. A value is in the result if its count, divided in float64 by the number of values of
@@ -739,12 +741,12 @@ def frequent(column: str, share: float) -> Aggregate:
     return make("frequent", column, numbers=(share,))
 
 
-def collect_list(column: str) -> Aggregate:
+def collect_list(column: Column) -> Aggregate:
     """All values of a column that are not null, in order of time.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type.
 
     Returns
@@ -762,7 +764,7 @@ def collect_list(column: str) -> Aggregate:
     return make("collect_list", column)
 
 
-def collect_rows(*columns: str) -> Aggregate:
+def collect_rows(*columns: Column) -> Aggregate:
     """All rows, in order of time, as structs of their columns.
 
     Parameters
@@ -800,12 +802,12 @@ def collect_rows(*columns: str) -> Aggregate:
     return make("collect_rows", *columns)
 
 
-def collect_set(column: str) -> Aggregate:
+def collect_set(column: Column) -> Aggregate:
     """Distinct values of a column, ascending.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Any type that `min` takes.
 
     Returns
@@ -822,12 +824,12 @@ def collect_set(column: str) -> Aggregate:
     return make("collect_set", column)
 
 
-def geometric_mean(column: str) -> Aggregate:
+def geometric_mean(column: Column) -> Aggregate:
     """Geometric mean of the values of a numeric column: the n-th root of their product.
 
     Parameters
     ----------
-    column : str
+    column : str or expression
         Integers, floats or decimals.
 
     Returns

@@ -13,6 +13,8 @@ from windowkit import checks
 from windowkit.checks import checked_name
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
+from windowkit.expressions import Column
+from windowkit.expressions import column as column_of
 from windowkit.frames import Frame, frame
 from windowkit.hints import here
 from windowkit.windows.grammar import bare, quoted, read_call, unquoted
@@ -234,6 +236,15 @@ class Aggregate:
         return [*self.columns, *([] if self.filter is None else [self.filter])]
 
     @property
+    def plain(self) -> Aggregate:
+        """The same over columns that are there by name, those of expressions included."""
+        return replace(
+            self,
+            columns=tuple(map(str, self.columns)),
+            filter=None if self.filter is None else str(self.filter),
+        )
+
+    @property
     def default_names(self) -> list[str]:
         """The names that its output has unless it is given another: one per spelling of the function."""
         if self.user is not None:
@@ -277,12 +288,12 @@ class Aggregate:
         """
         return replace(self, name=checked_name("alias", name))
 
-    def where(self, column: str) -> Aggregate:
+    def where(self, column: Column) -> Aggregate:
         """Return the same aggregate over only those rows in which a boolean column is true.
 
         Parameters
         ----------
-        column : str
+        column : str or expression
             A boolean column; a null takes no row. ``first`` and ``last`` are then the first and the last of
             the rows taken. A window none of whose rows is taken is still in the result.
 
@@ -304,7 +315,7 @@ class Aggregate:
         >>> print(count().where("valid").alias("n"))
         count(*) where valid as n
         """
-        column = checked_name("where", column)
+        column = column_of("where", column)
         if self.filter is not None:
             raise InvalidValue(
                 f"where: {column!r} is a second filter after {self.filter!r}; an aggregate has one; "
@@ -447,7 +458,7 @@ class Framed:
         """
         return replace(self, label=checked_name("alias", name))
 
-    def where(self, column: str) -> Framed:
+    def where(self, column: Column) -> Framed:
         """Return the same of only those rows where a boolean column is true; see `Aggregate.where`.
 
         Frames by rows count all rows, also those that are not taken.
@@ -501,16 +512,16 @@ class UserFunction:
     identity: Any = None
     commutative: bool = False
 
-    def __call__(self, column: str, *others: str) -> Aggregate:
+    def __call__(self, column: Column, *others: Column) -> Aggregate:
         """Return the aggregate of these columns, named ``<name>(<columns>)``."""
-        columns = tuple(checked_name("column", each) for each in (column, *others))
+        columns = tuple(column_of("column", each) for each in (column, *others))
         return Aggregate("user", columns, f"{self.name}({', '.join(columns)})", user=self)
 
 
-def make(spelling: str, *columns: str, numbers: tuple[float, ...] = (), option: bool = False) -> Aggregate:
+def make(spelling: str, *columns: Column, numbers: tuple[float, ...] = (), option: bool = False) -> Aggregate:
     """Return an aggregate under its default name."""
     form = FORMS[spelling]
-    names = tuple(checked_name("column", column) for column in columns)
+    names = tuple(column_of("column", column) for column in columns)
     parameters = tuple(parameter(form.number, number) for number in numbers)
     function = form.optional if checks.boolean(form.option, option) else form.function
     unnamed = Aggregate(function, names, "", parameters=parameters)

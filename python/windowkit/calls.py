@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.errors import InvalidValue
+from windowkit.expressions import Expression
 from windowkit.query import Query
 
 __all__ = ["Calls", "Core", "Known", "State", "has_clock", "released"]
@@ -76,6 +77,8 @@ class State:
     closed: bool = False
     released: bool = False
     """Whether the block of its `with` has ended; the core is gone then."""
+    expressions: tuple[Expression, ...] = ()
+    """The columns that are computed of each batch, also of queries that were removed."""
 
     @cached_property
     def has_clock(self) -> bool:

@@ -12,11 +12,10 @@ from windowkit import _native, fills
 from windowkit.aggregation import Aggregate
 from windowkit.durations import NANOSECONDS, Duration
 from windowkit.engines import Engine, register
-from windowkit.local import OTHERWISE, plan, schema_of, shaped_schema
+from windowkit.local import OTHERWISE, fitted, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.reading import read_types
 from windowkit.windows import WEEKDAYS, Assembly, Window, bare, quoted, time_type, units
 
 __all__ = ["explain", "sizes"]
@@ -59,7 +58,11 @@ def explain(query: Query, data: Any = None) -> str:
       stddev(v): moments(v); algebraic, associative, commutative
     """
     bound = data is not None
-    schema = read_types(schema_of(data)) if bound else assumed(query)
+    if bound:
+        query, schema = fitted(query, schema_of(data))
+    else:
+        query = query.plain
+        schema = assumed(query)
     planned = plan(query, schema)
     # Which columns there are is not known without data.
     every = schema.names if query.reads_all else None

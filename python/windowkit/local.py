@@ -16,6 +16,7 @@ from windowkit._columns import class_name, is_a, is_spark, kind
 from windowkit.aggregation import Aggregate, UserFunction
 from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer, suggested
+from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.fills import of_each
@@ -24,7 +25,7 @@ from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
 
-__all__ = ["OTHERWISE", "aggregates", "batches", "plan", "run", "schema", "schema_of", "slices"]
+__all__ = ["OTHERWISE", "aggregates", "batches", "fitted", "plan", "run", "schema", "schema_of", "slices"]
 __all__ += ["shaped", "shaped_schema"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -64,8 +65,8 @@ def run(
 ) -> Any:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count, form = checked_threads(threads), form_of(data, result)
-    source = source_of(query, data, validate)
-    planned = plan(query, source.schema)
+    own, source = opened(query, data, validate)
+    planned = plan(own, source.schema)
     with source:
         table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
     return formed(shaped(table, query), form, query, data)
@@ -76,7 +77,7 @@ def batches(
 ) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    source = source_of(query, data, validate)
+    query, source = opened(query, data, validate)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
@@ -93,7 +94,7 @@ def own_batch(query: Query, batch: Any) -> pa.RecordBatch:
 
 def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
     """Aggregate rows to slices; see `windowkit.Query.slices`."""
-    source = source_of(query, data, validate)
+    query, source = opened(query, data, validate)
     planned = plan(query, source.schema)
     engine = planned.engine()
     with source:
@@ -105,7 +106,15 @@ def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table
 
 def schema(query: Query, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Query.schema`."""
-    return shaped_schema(pa.schema(plan(query, read_types(schema_of(data))).output_schema), query)
+    return shaped_schema(pa.schema(plan(*fitted(query, schema_of(data))).output_schema), query)
+
+
+def fitted(query: Query, schema: pa.Schema) -> tuple[Query, pa.Schema]:
+    """Return a query and the schema of its input once its expressions are computed."""
+    compute, read = computing("data", query.expressions), read_types(schema)
+    if compute is None:
+        return query, read
+    return query.resolved(schema.names).plain, read_types(compute.schema(read))
 
 
 def shaped(result: Result, query: Query) -> Result:
@@ -302,6 +311,8 @@ class Source:
         The schema of the stream that the data belongs to: see `aligned`.
     aggregated : bool
         Whether columns are read in types that the core computes with: see `as_read`.
+    compute : Computing, optional
+        What adds columns that are computed from these, once they are aligned.
 
     Raises
     ------
@@ -318,6 +329,7 @@ class Source:
         validate: bool | None = None,
         schema: pa.Schema | None = None,
         aggregated: bool = False,
+        compute: Computing | None = None,
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
         is_arrow = isinstance(data, TABLES)
@@ -338,13 +350,22 @@ class Source:
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
             self._schema = pa.schema(list(zip(schema.names, schema.types, strict=True)))
-        self._may_fail = self._align is not None or self._is_read or not is_arrow
+        self._compute, self._given = compute, self._schema
+        self._computed = self._schema if compute is None else compute.schema(self._schema)
+        if compute is not None:
+            self._schema = read_types(self._computed)
+        self._may_fail = self._align is not None or self._is_read or compute is not None or not is_arrow
         self._failure: BaseException | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches."""
         return self._schema
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that are there before any is computed."""
+        return list(self._given.names)
 
     @property
     def shortest(self) -> Any:
@@ -365,15 +386,14 @@ class Source:
             # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
             # KeyboardInterrupt into text, is given one that has started.
             yield None
-            with refusing(self._argument, "its stream failed"):
-                for batch in reader_of(self._data):
-                    self._check_types(batch.schema)
-                    # What casts columns trusts them.
-                    casts = self._align is not None or self._is_read
-                    own = checked(self._argument, batch, self._full or casts)
-                    if self._is_read:
-                        own = as_read(own)
-                    yield own if self._align is None else self._align(own)
+            if self._compute is None:
+                yield from self._aligned()
+            elif self._compute.is_by_row:
+                for batch in self._aligned():
+                    yield as_read(self._compute(batch, self._computed))
+            else:
+                rows = pa.Table.from_batches(list(self._aligned()), self._given)
+                yield from as_read(self._compute(rows, self._computed)).to_batches()
         except GeneratorExit:
             raise
         except BaseException as failure:
@@ -391,6 +411,17 @@ class Source:
             f"{described(given)}; all batches of a stream have its columns"
         )
 
+    def _aligned(self) -> Iterator[pa.RecordBatch]:
+        with refusing(self._argument, "its stream failed"):
+            for batch in reader_of(self._data):
+                self._check_types(batch.schema)
+                # What casts columns trusts them, and so does what computes others.
+                trusts = self._align is not None or self._is_read or self._compute is not None
+                own = checked(self._argument, batch, self._full or trusts)
+                if self._is_read:
+                    own = as_read(own)
+                yield own if self._align is None else self._align(own)
+
     def __enter__(self) -> Source:
         return self
 
@@ -407,10 +438,19 @@ def described(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def source_of(query: Query, data: Any, validate: bool | None) -> Source:
-    """Return the data of a query, of which other columns than it reads are not converted."""
-    columns = None if query.reads_all else query.inputs
-    return Source("data", data, columns, validate=validate, aggregated=True)
+def opened(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source]:
+    """Return a query and its data, with the columns of its expressions; others are not converted."""
+    compute = computing("data", query.expressions)
+    columns = query.named if compute is None else compute.reads(query.named)
+    source = Source(
+        "data",
+        data,
+        None if query.reads_all else columns,
+        validate=validate,
+        aggregated=True,
+        compute=compute,
+    )
+    return query if compute is None else query.resolved(source.names).plain, source
 
 
 register(

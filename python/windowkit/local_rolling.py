@@ -9,6 +9,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.aggregation import Framed
+from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.explain import partial, properties_of, sizes
@@ -31,11 +32,16 @@ def run(
     """Evaluate `rolling`; see `windowkit.Rolling.run`."""
     count, form = checked_threads(threads), form_of(data, result)
     source = Source("data", data, validate=validate)
-    planned = bound(rolling, read_types(source.schema))
+    compute = computing("data", rolling.expressions)
+    planned = bound(rolling, source.schema, compute=compute)
     with source:
         table = pa.Table.from_batches(reader_of(source), source.schema)
     own = {each.name: each.aggregate for each in rolling.aggs}
-    return widened(results(planned, table, count), form, data, own)
+    rows = as_read(table)
+    if compute is not None:
+        # What is computed is not in the result.
+        rows = as_read(compute(rows, compute.schema(rows.schema)))
+    return widened(with_columns(table, answers(planned, rows, count)), form, data, own)
 
 
 def at(
@@ -55,15 +61,36 @@ def at(
         raise InvalidType(
             "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
         )
-    read = None if rolling.reads_all else rolling.inputs
-    source = Source("events", events, read, validate=validate, aggregated=True)
+    compute = computing("events", rolling.expressions)
+    read = rolling.inputs if compute is None else compute.reads(rolling.inputs)
+    source = Source(
+        "events",
+        events,
+        None if rolling.reads_all else read,
+        validate=validate,
+        aggregated=True,
+        compute=compute,
+    )
     own = Source("labels", labels, validate=validate)
-    planned = bound(rolling, source.schema, (read_types(own.schema), list(by), time))
+    fitting = rolling.resolved(source.names).plain
+    planned = bound(fitting, source.schema, (read_types(own.schema), list(map(str, by)), str(time)))
     with own:
         table = pa.Table.from_batches(reader_of(own), own.schema)
     with source:
-        table = results(planned, source, count, table)
+        table = with_columns(table, answers(planned, source, count, as_read(table)))
     return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)
+
+
+def answers(planned: _native.Rolling, rows: Any, threads: int, labels: Any = None) -> pa.Table:
+    """Return the results of rows; or those of labels, if there are any, of these rows."""
+    return pa.RecordBatchReader.from_stream(planned.run(rows, threads, labels)).read_all()
+
+
+def with_columns(table: pa.Table, columns: pa.Table) -> pa.Table:
+    """Return a table with more columns."""
+    for field, column in zip(columns.schema, columns.columns, strict=True):
+        table = table.append_column(field, column)
+    return table
 
 
 def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table | None = None) -> pa.Table:
@@ -71,30 +98,39 @@ def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table 
     table = data if labels is None else labels
     asked = None if labels is None else as_read(labels)
     rows = as_read(data) if isinstance(data, pa.Table) else data
-    columns = pa.RecordBatchReader.from_stream(planned.run(rows, threads, asked)).read_all()
-    for field, column in zip(columns.schema, columns.columns, strict=True):
-        table = table.append_column(field, column)
-    return table
+    return with_columns(table, answers(planned, rows, threads, asked))
 
 
 def schema(rolling: Rolling, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Rolling.schema`."""
     given = schema_of(data)
-    result = pa.schema(bound(rolling, read_types(given)).plan.output_schema)
+    result = pa.schema(
+        bound(rolling, given, compute=computing("data", rolling.expressions)).plan.output_schema
+    )
     # Those of the input as they were, with what Arrow's interface may not carry.
-    return pa.schema([*given, *list(result)[len(given) :]], given.metadata)
+    return pa.schema([*given, *list(result)[-len(rolling.aggs) :]], given.metadata)
 
 
 def bound(
-    rolling: Rolling, schema: pa.Schema, labels: tuple[pa.Schema, list[str], str] | None = None
+    rolling: Rolling,
+    schema: pa.Schema,
+    labels: tuple[pa.Schema, list[str], str] | None = None,
+    *,
+    compute: Computing | None = None,
 ) -> _native.Rolling:
     """Check `rolling` against the schema of its input; and that of labels, with their keys and time, if any.
+
+    Columns that `compute` adds are not in that schema.
 
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
         It does not fit.
     """
+    schema = read_types(schema)
+    rolling = rolling.resolved(schema.names).plain
+    if compute is not None:
+        schema = read_types(compute.schema(schema))
     own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
     frames = [each.frame.bound() for each in rolling.aggs]
     return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
@@ -124,11 +160,14 @@ def explain(rolling: Rolling, data: Any = None) -> str:
       max(v) OVER (9 rows): max(v); distributive, associative, commutative
       median(v) OVER (9 rows): values(v); holistic, associative, commutative, invertible
     """
-    given = assumed(rolling) if data is None else read_types(schema_of(data))
-    planned = bound(rolling, given)
+    if data is None:
+        rolling = rolling.plain
+        planned = bound(rolling, assumed(rolling))
+    else:
+        planned = bound(rolling, schema_of(data), compute=computing("data", rolling.expressions))
     lines = described(rolling, planned.plan)
     if data is not None:
-        results = list(pa.schema(planned.plan.output_schema))[len(given) :]
+        results = list(pa.schema(planned.plan.output_schema))[-len(rolling.aggs) :]
         lines += [
             "output, after the columns of the input",
             *(f"  {each.name}: {each.type}" for each in results),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload
 
 from windowkit import engines, fills, written
 from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type, checked_name, items, limit, names, one_of, refuse_duplicates
+from windowkit.checks import a_type, items, limit, one_of, refuse_duplicates
 from windowkit.display import Lines, facts
 from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.processing import ProcessingTime
 from windowkit.windows import Window, quoted
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
     import pyspark.sql
+    from matplotlib.figure import Figure
 
     from windowkit.durations import Length
     from windowkit.processing import Clock
@@ -104,6 +106,7 @@ class Query:
         # Flat columns are made of structs, so the names of these are taken, too.
         refuse_duplicates("query", "output column", self.nested.columns)
         refuse_duplicates("query", "output column", self.columns)
+        expressions_of(self.named)
         if self.fill is not None:
             fills.check_windows(self.windows)
             object.__setattr__(self, "fill", fills.checked(self.fill, [each.name for each in self.aggs]))
@@ -177,7 +180,7 @@ class Query:
             prefixes = ("window", *extents[1:])
             extents = [f"{prefix}_{edge}" for prefix in prefixes for edge in ("start", "end")]
         aggregates = (aggregate.name for aggregate in self.aggs)
-        return [*self.by, *window_name, *extents, *aggregates]
+        return [*map(str, self.by), *window_name, *extents, *aggregates]
 
     @property
     def has_ranks(self) -> bool:
@@ -206,14 +209,37 @@ class Query:
         Raises
         ------
         InvalidValue
-            The query reads all columns, whichever they are: see `reads_all` and `resolved`.
+            The query reads all columns, whichever they are: see `reads_all` and `resolved`; or it has
+            `expressions`, which may read any.
         """
+        if self.expressions:
+            raise InvalidValue(
+                "inputs: the query has expressions, which may read any column of its input; read all of them"
+            )
         if self.reads_all:
             raise InvalidValue(
                 "inputs: the query reads all columns of its input, by collect_rows(); read all of them, or "
                 "name them, as query.resolved(names) does"
             )
         return self.named
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The columns that are computed before the query looks at them; see `windowkit.expr`."""
+        return expressions_of(self.named)
+
+    @property
+    def plain(self) -> Query:
+        """The same query over columns that are there by name, those of `expressions` included."""
+        if not self.expressions:
+            return self
+        return replace(
+            self,
+            by=tuple(map(str, self.by)),
+            time=str(self.time) if isinstance(self.time, Expression) else self.time,
+            aggs=tuple(each.plain for each in self.aggs),
+            weight=None if self.weight is None else str(self.weight),
+        )
 
     def resolved(self, names: Sequence[str]) -> Query:
         """Return the same query over an input of these columns: what reads all of them names them.
@@ -255,7 +281,7 @@ class Query:
         Raises
         ------
         InvalidType
-            A window or function is user-defined.
+            A window or function is user-defined, or a column is computed by an expression.
 
         Examples
         --------
@@ -744,17 +770,76 @@ class Query:
         )
         return Lines(text)
 
+    def plot(
+        self,
+        data: Any,
+        *,
+        key: Any = None,
+        start: Any = None,
+        end: Any = None,
+        figure: Figure | None = None,
+    ) -> Figure:
+        """Draw the rows of a key, the windows that they are in, and the result, one below the other.
+
+        It needs matplotlib, the extra ``plot``.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            As for `run`, but not a Spark DataFrame.
+        key : object or mapping of str to object, optional
+            The key whose rows are drawn; a mapping by column if there are several. May be omitted if `data`
+            has rows of one key only, or the query has no keys.
+        start, end : datetime, date, timedelta, str or int, optional
+            The stretch of time that is drawn, as times of the time column are given to `Operator.advance`:
+            the rows in ``[start, end)``, and all windows that reach into it. Results are those of all rows.
+        figure : matplotlib.figure.Figure or SubFigure, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            With panels for the rows (by the first numeric column that is aggregated), the windows, and each
+            aggregate whose values are numbers: a line for each window, from its start to its end. Times
+            with a zone are in UTC.
+
+        Raises
+        ------
+        MissingMatplotlibError
+            matplotlib cannot be imported (`windowkit.plot.MissingMatplotlibError`).
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`; or there is no such key, there are several and none is given, or more than 500 windows
+            would be drawn.
+
+        Notes
+        -----
+        O(rows) to find those of the key, and then as `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"k": ["a", "b", "a"], "t": [1, 5, 12], "v": [2.0, 3.0, 5.0]})
+        >>> query = wk.query(by="k", time="t", windows=wk.sliding(10, 5), aggs=wk.sum("v"))
+        >>> figure = query.plot(table, key="a")
+        >>> [axes.get_ylabel() for axes in figure.axes]
+        ['v', '', 'sum(v)']
+        """
+        refuse_processing_time(self.time, "plot")
+        drawn: Figure = engines.find("plot")(self, data, key=key, start=start, end=end, figure=figure)
+        return drawn
+
 
 def query(
     *,
-    by: str | Sequence[str],
-    time: str,
+    by: Column | Sequence[Column],
+    time: Column,
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
     window_columns: str = "struct",
-    weight: str | None = None,
+    weight: Column | None = None,
     fill: str | Mapping[str, str] | None = None,
 ) -> Query:
     """Describe a window aggregation.
@@ -801,6 +886,12 @@ def query(
     -------
     Query
 
+    Notes
+    -----
+    In place of the name of a column, `by`, `time`, `weight`, and the inputs and filters of aggregates may be
+    expressions that compute it: of Polars or pyarrow for tables of this process, Spark's Columns or SQL
+    (`windowkit.expr`) for Spark DataFrames; see "Expressions" in the document "Semantics".
+
     Raises
     ------
     InvalidType, InvalidValue
@@ -824,8 +915,8 @@ def query(
     ['device', 'window_start', 'window_end', 'count(1)']
     """
     return Query(
-        by=names("by", by),
-        time=time if isinstance(time, ProcessingTime) else checked_name("time", time),
+        by=columns("by", by),
+        time=time if isinstance(time, ProcessingTime) else column("time", time),
         windows=items(
             "windows",
             windows,
@@ -836,7 +927,7 @@ def query(
         max_windows=limit("max_windows", max_windows),
         emit=emit,
         window_columns=window_columns,
-        weight=None if weight is None else checked_name("weight", weight),
+        weight=None if weight is None else column("weight", weight),
         # The names of aggregates that a mapping has are known once these are.
         fill=fill,  # type: ignore[arg-type]  # `Query` makes pairs of a mapping.
     )

@@ -13,6 +13,7 @@ from windowkit._columns import is_a
 from windowkit.aggregation import Aggregate
 from windowkit.checks import one_of
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
+from windowkit.expressions import Expression
 from windowkit.query import Query
 from windowkit.validation import refusing
 
@@ -102,7 +103,7 @@ def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
 
     frame = polars_frame(table)
     if is_a(data, "polars", "DataFrame"):
-        kinds = {key: data.schema[key] for key in query.by} | {
+        kinds = {key: data.schema[key] for key in query.by if not isinstance(key, Expression)} | {
             name: data.schema[column] for name, column in categories(table.schema, own(query)).items()
         }
         frame = frame.with_columns(
@@ -144,11 +145,13 @@ def own(query: Query) -> dict[str, Aggregate]:
 
 
 def categories(schema: pa.Schema, aggs: Mapping[str, Aggregate]) -> dict[str, str]:
-    """Return the aggregates whose values are categories, each with the column that these are of."""
+    """Return the aggregates whose values are categories of a column of the data, each with that column."""
     return {
         name: each.columns[0]
         for name, each in aggs.items()
-        if each.user is None and pa.types.is_dictionary(schema.field(name).type)
+        if each.user is None
+        and pa.types.is_dictionary(schema.field(name).type)
+        and not isinstance(each.columns[0], Expression)
     }
 
 
@@ -205,7 +208,9 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
     import pandas as pd
 
     given = data.dtypes.to_dict() if is_a(data, "pandas", "DataFrame") else {}
-    read = list(given) if query.reads_all else query.inputs
+    read = list(given) if query.reads_all else query.named
+    # Those that are computed in place of a column are not of its type.
+    given = {name: kind for name, kind in given.items() if name not in map(str, query.expressions)}
     on_arrow = any(isinstance(given.get(name), pd.ArrowDtype) for name in read)
     of = categories(table.schema, own(query))
     extents = edges(table.schema, len(query.by)) if query.window_columns == "struct" else {}

@@ -11,6 +11,7 @@ from windowkit.aggregation import Framed
 from windowkit.checks import checked_name, items, names, refuse_duplicates
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
+from windowkit.expressions import Column, Expression, column, columns, expressions_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,12 +42,24 @@ class Rolling:
         if not self.aggs:
             raise InvalidValue("aggs: () is empty; there is at least one aggregate")
         refuse_duplicates("aggs", "output column", [each.name for each in self.aggs])
+        expressions_of(self.inputs)
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the input columns that are read, each once, in order of first use."""
+        """Names of the columns that are read, `expressions` included, each once, in order of first use."""
         aggregated = (column for each in self.aggs for column in each.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The columns that are computed before they are read; see `windowkit.expr`."""
+        return expressions_of(self.inputs)
+
+    @property
+    def plain(self) -> Rolling:
+        """The same over columns that are there by name, those of `expressions` included."""
+        aggs = tuple(replace(each, aggregate=each.aggregate.plain) for each in self.aggs)
+        return replace(self, by=tuple(map(str, self.by)), time=str(self.time), aggs=aggs)
 
     @property
     def reads_all(self) -> bool:
@@ -287,7 +300,7 @@ class Rolling:
         return rolling(**written.read_rolling(form))
 
 
-def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Framed]) -> Rolling:
+def rolling(*, by: Column | Sequence[Column], time: Column, aggs: Framed | Sequence[Framed]) -> Rolling:
     """Describe a rolling aggregation: of each row, aggregates of the rows around it.
 
     Parameters
@@ -328,8 +341,8 @@ def rolling(*, by: str | Sequence[str], time: str, aggs: Framed | Sequence[Frame
     ['count(DISTINCT shop) OVER (1 day, closed left)', 'peak']
     """
     return Rolling(
-        by=names("by", by),
-        time=checked_name("time", time),
+        by=columns("by", by),
+        time=column("time", time),
         aggs=items(
             "aggs",
             aggs,

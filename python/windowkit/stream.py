@@ -13,12 +13,14 @@ from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.calls import Calls, State, has_clock, released
 from windowkit.checks import a_type, checked_name, items, limit, one_of
+from windowkit.computing import Computing, computing
 from windowkit.decisions import decisions_of, described, summary
 from windowkit.display import Lines, facts
 from windowkit.durations import Length
 from windowkit.emission import Emission
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import Expression, expressions_of
 from windowkit.fills import refuse_stream
 from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
@@ -133,6 +135,9 @@ class Operator:
         if schema is not None:
             refuse_spark("schema", schema)
             given = read_types(schema_of(schema, "schema"))
+            compute = computing("schema", self._state.expressions)
+            if compute is not None:
+                given = read_types(compute.added_to(given))
             schema = given if self._stamps is None else self._stamps.schema(given)
             self._calls = Calls(self._bound(self._state, schema))
 
@@ -328,8 +333,13 @@ class Operator:
             stamps, known = self._stamps, state.schema
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)
-            source = Source("batch", batch, validate=validate, schema=known, aggregated=True)
+            compute = computing("batch", state.expressions)
+            if known is not None and compute is not None:
+                known = compute.removed_from(known)
+            source = Source("batch", batch, validate=validate, schema=known, aggregated=True, compute=compute)
             if state.core is None:
+                if compute is not None:
+                    compute.check_names(source.names)
                 state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))
             return state, self._taken(state, source)
 
@@ -491,7 +501,9 @@ class Operator:
             )
         at = in_time("watermark", watermark, self._time_type(schema))
         self._look_at_clock(core)
-        return self._emitted(core, core.advance_key, at, one_key(key, self._leader.by, schema))
+        return self._emitted(
+            core, core.advance_key, at, one_key(key, tuple(map(str, self._leader.by)), schema)
+        )
 
     def keys_ahead(self) -> pa.Table:
         """Return the keys that are complete further than the stream, by ``advance(..., key=...)``.
@@ -732,7 +744,14 @@ class Operator:
         """
         if not self._is_bound("take_late"):
             return pa.table({})
-        return self._ask("take_late", lambda core, _: table(core.take_late()), closed=True)
+        expressions = set(map(str, self._state.expressions))
+
+        def take_late(core: _native.Operator, _: pa.Schema) -> pa.Table:
+            late = table(core.take_late())
+            # What was computed is computed again where rows are pushed again.
+            return late.select([name for name in late.column_names if name not in expressions])
+
+        return self._ask("take_late", take_late, closed=True)
 
     def add(
         self,
@@ -982,14 +1001,20 @@ class Operator:
         this = cls.__new__(cls)
         this._order = order
         named = dict(zip(names, given_queries, strict=True))
-        plans = [(name, plan(query, schema, of_stream=True)) for name, query in named.items()]
+        expressions = of_queries(given_queries)
+        plans = [(name, planned(query, schema, expressions)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
         this._is_idle = core.has_clock
         this._shed = None if core.shed is None else Shed.taken(core.shed)
         this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
         this._clock = Stamps(clock)
         state = State(
-            MappingProxyType(named), added=len(named), schema=schema, core=core, closed=core.is_closed
+            MappingProxyType(named),
+            added=len(named),
+            schema=schema,
+            core=core,
+            closed=core.is_closed,
+            expressions=expressions,
         )
         this._calls = Calls(state)
         return this
@@ -1034,16 +1059,24 @@ class Operator:
                     f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
                     f"queries is {other.window_columns!r}; queries of one operator have the same"
                 )
-        if state.core is not None and state.schema is not None:
-            state.core.add(given, plan(query, state.schema, of_stream=True), lateness)
         queries = MappingProxyType({**state.queries, given: query})
+        expressions = of_queries(queries.values())
+        if state.core is not None and state.schema is not None:
+            if not set(expressions) <= set(state.expressions):
+                raise InvalidValue(
+                    f"query: it has the expressions {', '.join(map(repr, map(str, query.expressions)))}; the "
+                    "columns of a stream that has begun are known, so that a query that is added has only "
+                    "expressions that the operator's queries have"
+                )
+            expressions = state.expressions
+            state.core.add(given, planned(query, state.schema, expressions), lateness)
         of_each = MappingProxyType({**state.lateness, given: lateness})
-        return replace(state, queries=queries, lateness=of_each, added=added), given
+        return replace(state, queries=queries, lateness=of_each, added=added, expressions=expressions), given
 
     def _bound(self, state: State, schema: pa.Schema) -> State:
         """Return the state with a core for rows of this schema."""
         plans = [
-            (name, plan(query, schema, of_stream=True), state.lateness.get(name))
+            (name, planned(query, schema, state.expressions), state.lateness.get(name))
             for name, query in state.queries.items()
         ]
         core = _native.Operator(
@@ -1106,7 +1139,7 @@ class Operator:
         return nothing if stream is None else shaped(table(stream), self._leader)
 
     def _one_key(self, key: Any, schema: pa.Schema) -> pa.RecordBatch | None:
-        return None if key is None else one_key(key, self._leader.by, schema)
+        return None if key is None else one_key(key, tuple(map(str, self._leader.by)), schema)
 
     def _time_type(self, schema: pa.Schema) -> pa.DataType:
         kind = schema.field(self._leader.time).type
@@ -1135,6 +1168,25 @@ def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) 
             "windowkit.every(..., of='processing time')"
         )
     return None
+
+
+def of_queries(queries: Iterable[Query]) -> tuple[Expression, ...]:
+    """Return the expressions of queries, whose values a row has by itself.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        One looks at other rows, or is not evaluated in this process; or queries call different ones the same.
+    """
+    expressions = expressions_of(name for query in queries for name in query.named)
+    Computing("query", expressions).check_rows()
+    return expressions
+
+
+def planned(query: Query, schema: pa.Schema, expressions: Sequence[Expression]) -> _native.Plan:
+    """Return the plan of a query over a stream, whose rows have the columns of expressions."""
+    names = [name for name in schema.names if name not in map(str, expressions)]
+    return plan(query.resolved(names).plain, schema, of_stream=True)
 
 
 def with_policy(query: Query, emit: Emission | None) -> Query:

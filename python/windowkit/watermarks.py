@@ -18,7 +18,12 @@ __all__ = ["in_time", "one_key", "scalar"]
 REFUSALS: Final = (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 """What pyarrow raises of Python values that are not of a type: its other exceptions are among these."""
 
-MEANT: Final = {"watermark": "its watermark", "time": "the time of a punctuation"}
+MEANT: Final = {
+    "watermark": "its watermark",
+    "time": "the time of a punctuation",
+    "start": "the start of a picture",
+    "end": "the end of a picture",
+}
 
 
 def in_time(argument: str, time: Any, kind: pa.DataType) -> int:

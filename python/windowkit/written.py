@@ -16,6 +16,7 @@ from windowkit.checks import suggested, text, wrong_type
 from windowkit.durations import Measure, plain, rows
 from windowkit.emission import Emission, at, emit, every, on
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import refuse_expressions
 from windowkit.fills import Fill
 from windowkit.fills import form_of as form_of_fill
 from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
@@ -45,6 +46,7 @@ COMBINED: Final[Mapping[str, Callable[[Trigger, Trigger], Trigger]]] = {
     "and": operator.and_,
     "then": Trigger.then,
 }
+WITHOUT_TEXT: Final = "which a dict does not hold; compute the column first, and give its name"
 STRING: Final = "in a form it is a string"
 TRIGGERS: Final = (*LEAVES, *COMBINED, "repeat")
 
@@ -63,6 +65,8 @@ def write(
     fill: Fill | None,
 ) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
+    read = [*by, time, *(column for each in aggs for column in each.inputs), weight or ""]
+    refuse_expressions(read, "query", WITHOUT_TEXT)
     refuse_code("windows", [window for window in windows if window.is_user_defined], "query")
     refuse_code("aggs", [each for each in aggs if each.user is not None], "query")
     return {
@@ -99,6 +103,8 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_rolling(by: Sequence[str], time: str, aggs: Sequence[Framed]) -> dict[str, Any]:
     """Return a rolling aggregation as a dict; see `windowkit.Rolling.to_dict`."""
+    read = [*by, time, *(column for each in aggs for column in each.inputs)]
+    refuse_expressions(read, "rolling", WITHOUT_TEXT)
     refuse_code("aggs", [each for each in aggs if each.aggregate.user is not None], "value")
     return {"version": VERSION, "by": list(by), "time": time, "rolling": list(map(form_of, aggs))}
 

@@ -182,7 +182,10 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
 
 
 def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
-    """Windows are final once their period is over by the clock of their zone, whatever the session's."""
+    """Windows are final once their period is over by the clock of their zone, whatever the session's.
+
+    Their columns are computed, by Spark in the stream and by pyarrow in the batch.
+    """
     day = 86_400
     start = 19_790 * day  # Two days before clocks are set forward in New York.
     batches = [
@@ -194,11 +197,17 @@ def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
         wk.sliding("3 days", "1 day", zone="Asia/Kolkata"),
         wk.landmark("6 hours", period="1 day", zone="America/New_York"),
     ]
-    query = wk.query(by="k", time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
+
+    def query(upper: Any, double: Any) -> wk.Query:
+        return wk.query(by=upper, time="ts", windows=windows, aggs=[wk.sum(double), wk.count()])
+
+    streamed = query(sf.upper("k").alias("u"), (sf.col("v") * 2).alias("w"))
     frame = source(*batches, delay="1 day")
+    assert streamed.run(frame).columns == streamed.columns
     with settings({"spark.sql.session.timeZone": "Asia/Tokyo"}):
-        found, _ = run_stream(query.run(frame), tmp_path / "ours")
-    result = query.run(pa.concat_tables([table(batch) for batch in batches]))
+        found, _ = run_stream(streamed.run(frame), tmp_path / "ours")
+    local = query(wk.expr(pc.utf8_upper(pc.field("k")), "u"), wk.expr(pc.field("v") * 2, "w"))
+    result = local.run(pa.concat_tables([table(batch) for batch in batches]))
     watermark = (max(at for batch in batches for _, at, _ in batch) - day) * SECOND
     ends = pc.struct_field(result["window"], "end").cast(pa.int64())
     final = result.filter(pc.less_equal(ends, watermark))

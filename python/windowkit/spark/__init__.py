@@ -23,6 +23,7 @@ from windowkit.spark.routes import (
     roll,
 )
 from windowkit.spark.shipping import Metrics
+from windowkit.spark.statements import sql
 from windowkit.spark.streams import explain as explain_stream
 from windowkit.spark.streams import stream
 
@@ -48,6 +49,7 @@ __all__ = [
     "repartition",
     "roll",
     "scan",
+    "sql",
     "stream",
     "wids",
 ]

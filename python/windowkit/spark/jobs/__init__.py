@@ -1,6 +1,7 @@
 """A query checked against a DataFrame, the SQL that Catalyst evaluates for it, and Spark's own answer."""
 
 from windowkit.spark.jobs import sql
+from windowkit.spark.jobs.computing import computed
 from windowkit.spark.jobs.job import (
     Job,
     arrow_type,
@@ -32,6 +33,7 @@ __all__ = [
     "check_metrics",
     "check_query",
     "columns_at",
+    "computed",
     "identifier",
     "job",
     "literal",

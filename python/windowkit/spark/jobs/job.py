@@ -23,6 +23,7 @@ from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
+from windowkit.spark.jobs.computing import computed
 from windowkit.spark.shipping import Metrics
 
 if TYPE_CHECKING:
@@ -201,8 +202,11 @@ def bound(frame: DataFrame, query: Query) -> Job:
                 "have: Spark reads and shuffles them in any order; allowed are windows by time, or a "
                 "column of row numbers as the time"
             )
-    names = frame.columns
-    query = query.resolved(names)
+    # What reads all columns reads those that are there before any is computed.
+    query = query.resolved(frame.columns)
+    expressions = query.expressions
+    frame = computed(frame, expressions, [name for name in query.named if name not in expressions])
+    query, names = query.plain, frame.columns
     positions = {
         column: position
         for column in query.inputs

@@ -5,7 +5,7 @@ footers say it (`footers`). Tasks read the files (`reading`), but for the row gr
 (`pruning`).
 """
 
-from windowkit.spark.parquet.datasource import options, register
+from windowkit.spark.parquet.datasource import options, query_of, register
 from windowkit.spark.parquet.scan import ReadAndPack, checked, explain_scan, scan
 
-__all__ = ["ReadAndPack", "checked", "explain_scan", "options", "register", "scan"]
+__all__ = ["ReadAndPack", "checked", "explain_scan", "options", "query_of", "register", "scan"]

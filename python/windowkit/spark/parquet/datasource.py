@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windowkit import aggregates, files, results, windows
 from windowkit.checks import one_of
 from windowkit.errors import InvalidValue
+from windowkit.expressions import refuse_expressions
 from windowkit.local import plan, shaped
 from windowkit.query import WINDOW_COLUMNS, Query, query
 from windowkit.spark.parquet import footers
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["whole_of", "options", "register", "shipped_source"]
+__all__ = ["whole_of", "options", "query_of", "register", "shipped_source"]
 
 OPTIONS: Final = (
     *("path", "paths", "by", "time", "windows", "aggs", "windowColumns", "filter", "partitions"),
@@ -78,9 +79,10 @@ def options(wanted: Query) -> dict[str, str]:
 
     Raises
     ------
-    InvalidValue
-        The query has no text form, as user-defined functions have none.
+    InvalidType, InvalidValue
+        The query has no text form, as user-defined functions and expressions have none.
     """
+    refuse_expressions(wanted.named, "query", "which options do not hold; use query.run(df)")
     given = {
         "by": ", ".join(map(quoted, wanted.by)),
         "time": quoted(wanted.time),

@@ -16,6 +16,7 @@ from pyarrow import fs
 from windowkit import files, local_rolling
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import refuse_expressions
 from windowkit.query import Query
 from windowkit.rolling import Rolling
 from windowkit.spark.jobs import Job, check_metrics, identifier, job, shaped
@@ -310,6 +311,8 @@ def checked(
         raise InvalidType(
             f"query: {a_type(query)} is given; query is a windowkit.Query or a windowkit.Rolling"
         )
+    named = query.inputs if isinstance(query, Rolling) else query.named
+    refuse_expressions(named, "query", "which the tasks that read files do not evaluate; use query.run(df)")
     roll = query if isinstance(query, Rolling) else None
     if roll is not None and rows_per_slice is not None:
         raise InvalidValue(

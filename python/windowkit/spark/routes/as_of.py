@@ -21,10 +21,10 @@ from windowkit.durations import Duration, Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.rolling import Rolling, labels_of
-from windowkit.spark.jobs import Job, job
+from windowkit.spark.jobs import Job, computed, job
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks
-from windowkit.spark.routes.rolling import in_one_line, query_of, whole, widened
+from windowkit.spark.routes.rolling import checked_expressions, in_one_line, query_of, whole, widened
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
 
@@ -83,7 +83,7 @@ def as_of(
     >>> wk.spark.as_of(df.select("device", "ts"), df, features)
     DataFrame[device: string, ts: timestamp, recent: double]
     """
-    wanted = query_of(rolling)
+    checked_expressions(rolling)
     keys, moment = labels_of(rolling, by, time)
     for argument, given in (("labels", labels), ("events", events)):
         if not is_spark(given):
@@ -92,6 +92,9 @@ def as_of(
                 "neither is"
             )
     rolling = rolling.resolved(events.columns)
+    events = computed(events, rolling.expressions)
+    rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
+    wanted = query_of(rolling)
     own = job(events, wanted)
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))

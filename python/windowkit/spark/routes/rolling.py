@@ -19,9 +19,10 @@ from pyspark.sql import types as spark
 from windowkit import local_rolling
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType
+from windowkit.expressions import Expression
 from windowkit.query import Query
 from windowkit.rolling import Rolling
-from windowkit.spark.jobs import Job, arrow_type, identifier, job, output_schema
+from windowkit.spark.jobs import Job, arrow_type, check_frame, computed, identifier, job, output_schema
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 from windowkit.windows import global_window
@@ -77,6 +78,11 @@ def roll(
     >>> wk.spark.roll(df, wk.rolling(by="device", time="ts", aggs=wk.sum("v").over("10 minutes")))
     DataFrame[device: string, ts: timestamp, v: double, sum(v) OVER (10 minutes): double]
     """
+    check_frame(df)
+    expressions = checked_expressions(rolling)
+    if expressions:
+        wide, of_names = computed(df, expressions, replaces=False), rolling.resolved(df.columns).plain
+        return roll(wide, of_names, split=split, metrics=metrics).drop(*map(str, expressions))
     rows, checked = checked_rows(df, rolling, metrics)
     if not isinstance(split, bool | None):
         raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
@@ -123,10 +129,16 @@ def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None
     return rows, checked
 
 
-def query_of(rolling: Rolling) -> Query:
-    """Return a query with the keys, the time and the aggregates of `rolling`, under other names."""
+def checked_expressions(rolling: Rolling) -> tuple[Expression, ...]:
+    """Return the expressions of what has to be a rolling aggregation."""
     if not isinstance(rolling, Rolling):
         raise InvalidType(f"rolling: {a_type(rolling)} is given; it is what windowkit.rolling(...) returns")
+    return rolling.expressions
+
+
+def query_of(rolling: Rolling) -> Query:
+    """Return a query with the keys, the time and the aggregates of `rolling`, under other names."""
+    checked_expressions(rolling)
     aggs = tuple(each.aggregate.alias(f"r{at}") for at, each in enumerate(rolling.aggs))
     return Query(rolling.by, rolling.time, (global_window(),), aggs)
 
@@ -235,6 +247,11 @@ def explain_roll(df: DataFrame, rolling: Rolling) -> str:
     UnknownColumn, InvalidType, InvalidValue
         As `roll`.
     """
+    check_frame(df)
+    expressions = checked_expressions(rolling)
+    if expressions:
+        wide = computed(df, expressions, replaces=False)
+        return explain_roll(wide, rolling.resolved(df.columns).plain)
     _, checked = checked_rows(df, rolling)
     bound = local_rolling.bound(rolling, checked.schema)
     columns = ", ".join(map(identifier, df.columns))

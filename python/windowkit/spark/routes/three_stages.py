@@ -18,8 +18,9 @@ from pyspark.sql.functions import col, lit
 from windowkit.aggregates import Aggregate
 from windowkit.checks import a_type, distinct_names, items
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import expressions_of
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, check_frame, identifier, job
+from windowkit.spark.jobs import Job, check_frame, computed, identifier, job
 from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning
 from windowkit.spark.routes import packed, panes
 from windowkit.windows import tumbling
@@ -133,7 +134,10 @@ def grouped(
     # One pane holds all moments there are. Keys have names that windows do not take.
     within = {name: f"windowkit key {at}" for at, name in enumerate(names)}
     # Of the rows as they are given: without these keys and this moment.
-    aggregates = tuple(each.resolved(df.columns) for each in wanted)
+    wanted = tuple(each.resolved(df.columns) for each in wanted)
+    expressions = expressions_of(name for each in wanted for name in each.inputs)
+    df = computed(df, expressions, replaces=False)
+    aggregates = tuple(each.plain for each in wanted)
     query = Query(tuple(within.values()), MOMENT, (tumbling(1),), aggregates)
     keyed = {internal: codes.by_number(codes.position("keys", name, df)) for name, internal in within.items()}
     rows = numbered(df)

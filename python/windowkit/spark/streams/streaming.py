@@ -156,6 +156,8 @@ def streaming(
             "emit=windowkit.emit(..., refinement='retracting')"
         )
     job = bound(frame, query)
+    if query.expressions:
+        query = query.resolved(frame.columns).plain
     check_watermark(job)
     check_ends(query, mode)
     check_session(frame)

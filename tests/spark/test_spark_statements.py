@@ -1,0 +1,91 @@
+"""`spark.sql`: windows of tables, views and queries within SQL, against the queries themselves."""
+
+import pytest
+
+import windowkit as wk
+
+OPTIONS = "by => 'device', time => 'ts', windows => 'tumbling(1 hour)', aggs => 'sum(v)'"
+CALL = f"windowkit(table(readings), {OPTIONS})"
+QUERY = wk.query(by="device", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v"))
+
+
+@pytest.fixture(autouse=True)
+def view(readings):
+    readings.createOrReplaceTempView("readings")
+
+
+def rows(frame):
+    return sorted(map(repr, frame.collect()))
+
+
+def test_a_call_is_the_query_over_the_table(spark, readings):
+    expected = QUERY.run(readings)
+    found = wk.spark.sql(spark, f"select * from {CALL}")
+    assert found.schema == expected.schema
+    assert rows(found) == rows(expected) != []
+
+
+def test_calls_in_a_larger_statement(spark, readings):
+    """Over queries and over each other, beside strings and comments, joined, and with braces."""
+    text = """
+        with big as (select *, '{' as brace from readings where v > 0) -- windowkit(
+        select a.device, a.window_start, a.`sum(v)`, b.n, 'windowkit(table(x))' as text, '{x}' as braces
+        from WindowKit(
+            table (select * from readings where v > 0), by => 'device', time => 'ts', /* ) */
+            windows => 'tumbling(1 hour)', aggs => 'sum(v)', windowColumns => 'flat'
+        ) a
+        join windowkit(table readings, `by` => 'device', time => "ts", windows => r'tumbling(1 hour)',
+            aggs => 'count(v) as n', windowColumns => 'flat') b
+        on a.device = b.device and a.window_start = b.window_start
+    """
+    flat = {"by": "device", "time": "ts", "windows": wk.tumbling("1 hour"), "window_columns": "flat"}
+    a = wk.query(**flat, aggs=wk.sum("v")).run(readings.where("v > 0")).drop("window_end")
+    b = wk.query(**flat, aggs=wk.count("v").alias("n")).run(readings).drop("window_end")
+    found = wk.spark.sql(spark, text)
+    assert found.columns == ["device", "window_start", "sum(v)", "n", "text", "braces"]
+    assert {(row["text"], row["braces"]) for row in found.collect()} == {("windowkit(table(x))", "{x}")}
+    assert rows(found.drop("text", "braces")) == rows(a.join(b, ["device", "window_start"])) != []
+
+
+def test_a_call_within_the_table_of_another(spark, readings):
+    text = f"""
+        select * from windowkit(
+            table(select window.start as ts, `sum(v)` as s from {CALL}),
+            time => 'ts', windows => 'tumbling(1 day)', aggs => 'max(s) as it''s'
+        )
+    """
+    inner = QUERY.run(readings).selectExpr("window.start as ts", "`sum(v)` as s")
+    query = wk.query(by=[], time="ts", windows=wk.tumbling("1 day"), aggs=wk.max("s").alias("it's"))
+    found = wk.spark.sql(spark, text)
+    assert found.columns == ["window", "it's"]
+    assert rows(found) == rows(query.run(inner)) != []
+
+
+def test_other_statements_are_sparks(spark):
+    assert wk.spark.sql(spark, "select '{' as windowkit").collect() == [("{",)]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("windowkit(readings, time => 'ts')", r"the first argument of windowkit is not table\(\.\.\.\)"),
+        ("windowkit(table(), time => 'ts')", r"nothing is in table\(\.\.\.\)"),
+        ("windowkit(table(readings), 'ts')", "\"'ts'\" is no argument such as time => 'ts'"),
+        ("windowkit(table(readings), times => 'ts')", "argument times is unknown; did you mean 'time'"),
+        ("windowkit(table(readings), time => 'ts', time => 'ts')", "argument time is given twice"),
+        ("windowkit(table(readings), time => 'ts', aggs => 'sum(v)')", "argument windows is not given"),
+        ("windowkit(table(readings), ", "the parenthesis of windowkit\\( is not closed"),
+        (CALL.replace("'sum(v)'", "'sum(w)'"), "no column 'w'"),
+        (CALL.replace("sum(v)", "total(v)"), "'total\\(v\\)' is not an aggregate"),
+    ],
+)
+def test_malformed_calls_are_refused(spark, call, message):
+    with pytest.raises(wk.WindowKitError, match=message):
+        wk.spark.sql(spark, f"select * from {call}")
+
+
+def test_views_are_made_of_results(spark):
+    with pytest.raises(wk.InvalidValue, match="it creates a view"):
+        wk.spark.sql(spark, f"create or replace temporary view w as select * from {CALL}")
+    with pytest.raises(wk.InvalidType, match="text is SQL, a str"):
+        wk.spark.sql(spark, 3)
