@@ -120,7 +120,7 @@ docs: $(STAMPS)/docs  ## the documentation as a site, in site; a broken link is 
 
 wheel: $(STAMPS)/toolchain $(STAMPS)/python  ## a wheel for every Python from 3.10 on, in dist
 	@rm -rf dist
-	$(WITH_RUST) $(WITH_VENV) maturin build --release --locked --out dist
+	$(WITH_RUST) $(WITH_VENV) maturin build --release --locked --compression-level 9 --out dist
 
 # What the release workflow does for one system: the wheel is compiled from the source distribution alone.
 release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for glibc 2.28 and a source distribution, in dist, checked and tried
@@ -128,7 +128,7 @@ release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for 
 	$(WITH_RUST) $(WITH_VENV) maturin sdist --out dist
 	tar -xzf dist/*.tar.gz --strip-components 1 -C target/sdist
 	cd target/sdist && $(WITH_RUST) $(WITH_VENV) CARGO_TARGET_DIR="$(CURDIR)/target/zig" \
-		maturin build --release --locked --zig --compatibility manylinux_2_28 --out "$(CURDIR)/dist"
+		maturin build --release --locked --compression-level 9 --zig --compatibility manylinux_2_28 --out "$(CURDIR)/dist"
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/abi3audit --strict --report dist/*.whl
 	$(BIN)/auditwheel show dist/*.whl
