@@ -169,6 +169,16 @@ def test_a_long_stream_holds_little() -> None:
     assert stats.keys < 1100
 
 
+def test_keys_without_rows_are_forgotten_by_operators_that_are_restored_often() -> None:
+    distinct = wk.distinct("k", time="t", within=5)
+    op = distinct.operator(pa.schema({"k": pa.int64(), "t": pa.int64()}))
+    for turn in range(60):
+        op.push(pa.table({"k": range(turn * 100, turn * 100 + 100), "t": [turn * 10] * 100}))
+        op.advance(turn * 10)
+        op = wk.DistinctOperator.restore(op.snapshot(), distinct)
+    assert op.stats().keys < 1200
+
+
 def test_a_call_whose_result_is_lost_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(stream: Any) -> NoReturn:
         raise KeyboardInterrupt

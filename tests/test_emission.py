@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support.streams import Threshold
 
 QUERY = wk.query(
     by="k", time="t", windows=wk.tumbling(100), aggs=[wk.count().alias("n"), wk.sum("v").alias("s")]
@@ -275,6 +276,29 @@ def test_a_window_that_is_withdrawn_is_taken_back() -> None:
     assert None not in changed["session_window"].to_pylist()
     emitted = Counter(shown(changed, "n", "emission", "weight"))
     assert emitted == {(1, "retraction", -1): 2, (3, "late", 1): 1}
+
+
+@pytest.mark.parametrize("late", [[], [(216, -4)], [(216, 0)], [(217, -1), (219, 1)]])
+def test_a_users_final_window_that_rows_ahead_would_end_elsewhere(late: list[tuple[int, int]]) -> None:
+    """It stands until the watermark gets there, whatever late rows make of it: at the end, all adds up."""
+    query = wk.query(by=[], time="t", windows=wk.custom(Threshold()), aggs=wk.count().alias("n"))
+    schema = pa.schema({"t": pa.int64(), "i": pa.int64()})
+    op = query.operator(
+        order="out-of-order",
+        allowed_lateness=100,
+        progress=wk.delay(7),
+        schema=schema,
+        emit=wk.emit(wk.rows(1), "retracting"),
+    )
+    standing, calls = Counter[str](), [[(218, 3), (224, -2), (195, 1), (215, 3)], late]
+    columns = [list(zip(*rows, strict=True)) or [[], []] for rows in calls]
+    rows = [pa.table(list(map(list, each)), schema=schema) for each in columns]
+    for result in [*map(op.push, rows), op.close()]:
+        for row in result.to_pylist():
+            standing[f"{row['window']} {row['n']}"] += row["weight"]
+            assert standing[f"{row['window']} {row['n']}"] >= 0
+    wanted = query.run(pa.concat_tables(rows))
+    assert +standing == Counter(f"{row['window']} {row['n']}" for row in wanted.to_pylist())
 
 
 def test_what_is_equal_is_not_said_again() -> None:

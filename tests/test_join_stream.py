@@ -96,9 +96,13 @@ def test_pairs_of_a_call_come_in_the_order_of_its_rows_and_then_of_time() -> Non
     assert pairs == [(6, 3), (6, 3), (6, 5), (6, 7), (4, 3), (4, 3), (4, 5), (4, 7), (1, 3), (1, 3), (1, 5)]
 
 
-def test_keys_without_rows_are_forgotten() -> None:
-    op = band(how="full").operator(SIDE, SIDE)
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_keys_without_rows_are_forgotten(is_restored: bool) -> None:
+    join = band(how="full")
+    op = join.operator(SIDE, SIDE)
     for turn in range(60):
+        if is_restored:
+            op = wk.JoinOperator.restore(op.snapshot(), join)
         keys = [f"{turn} {each}" for each in range(100)]
         assert op.push_left(rows([turn * 100] * 100, keys)).num_rows == 0
         assert op.push_right(rows([turn * 100 + 1] * 50, keys[:50])).num_rows == 50

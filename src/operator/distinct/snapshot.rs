@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::{DistinctPlan, DistinctStream};
 use crate::dictionary::plain;
-use crate::operator::held::{Item, KEYS, Store, read_keys, write_keys};
+use crate::operator::held::{Item, Store, read_keys, write_keys};
 use crate::state::{Envelope, Reader, Writer, broken};
 use crate::{Error, Result};
 
@@ -67,7 +67,6 @@ impl DistinctStream {
         (stream.closed, stream.reached) = (closed, reader.option()?);
         (stream.next, stream.rows, stream.results) = (reader.tally()?, reader.tally()?, reader.tally()?);
         let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
-        stream.full = KEYS.max(2 * keys);
         let (count, dropped) = (reader.tally()?, reader.tally()?);
         let (schema, batches) = reader.batches()?;
         if schema != *stream.late.schema() {

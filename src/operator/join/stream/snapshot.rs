@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Schema};
 
 use super::{JoinStream, at};
-use crate::operator::held::{KEYS, Store, read_keys, write_keys};
+use crate::operator::held::{Store, read_keys, write_keys};
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
 use crate::operator::stream::Late;
@@ -74,7 +74,6 @@ impl JoinStream {
         (stream.next, stream.results) = (reader.tally()?, reader.tally()?);
         let types = stream.plan.keys().to_vec();
         let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
-        stream.full = KEYS.max(2 * keys);
         for which in [Which::Left, Which::Right] {
             stream.reached[at(which)] = reader.option()?;
             stream.rows[at(which)] = reader.tally()?;

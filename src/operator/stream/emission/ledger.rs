@@ -90,6 +90,14 @@ impl Ledger {
                 suppressed[row] = true;
                 continue;
             }
+            let own = &shape.windows()[place.1 as usize].1;
+            if !is_final && own.observes() && own.is_numbered() && old.iter().any(|(_, known)| known.is_final)
+            {
+                // Rows ahead of the watermark end a user's own window elsewhere. It is final as it is until the
+                // watermark reaches them, and would not be emitted again if a late row ended it there after all.
+                suppressed[row] = true;
+                continue;
+            }
             for (identity, emitted) in old {
                 self.set(place, identity, None);
                 gone.push(emitted);
