@@ -10,9 +10,9 @@ mod rows;
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::take::take;
 
 use crate::dictionary::{plain, widened};
+use crate::select::take;
 pub(crate) use hash::supported as hashable;
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;

@@ -1,12 +1,12 @@
 //! The keys of a stream: their numbers and their columns.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow_select::take::take;
 
 use crate::Result;
 use crate::dictionary::plain;
 use crate::keys::KeyIndex;
 use crate::operator::plan::Plan;
+use crate::select::take;
 use crate::state::{Reader, Writer, broken};
 
 /// The keys that the stream has seen, except those that were forgotten.

@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
 use crate::memory::{attempted, spared};
+use crate::select::concat_batches;
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
 use emission::Emission;
