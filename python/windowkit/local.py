@@ -370,11 +370,12 @@ class Source:
                 if self._is_read:
                     own = as_read(own)
                 yield own if self._align is None else self._align(own)
-        except GeneratorExit:
-            raise
         except BaseException as failure:
-            # Those that handlers of signals raise, too.
-            self._failure = failure
+            # Those that handlers of signals raise, too; not the one that closes a generator, which comes from
+            # no frame below.
+            trace = failure.__traceback__
+            if not isinstance(failure, GeneratorExit) or (trace is not None and trace.tb_next is not None):
+                self._failure = failure
             raise
 
     def __enter__(self) -> Source:

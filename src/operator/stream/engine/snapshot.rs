@@ -109,6 +109,7 @@ impl Engine {
             check()?;
             read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
+        check()?;
         let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         self.store = Store::new(partials, &ordered, slots);
         self.rebuild_eager();
@@ -151,6 +152,7 @@ fn read_partials(
     if count == 0 {
         return Ok(());
     }
+    check()?;
     partials.merge(&states, rows, count).map_err(|error| match error {
         Error::InvalidValue(why) | Error::InvalidType(why) => {
             Error::InvalidValue(format!("snapshot: it is damaged: {why}"))
