@@ -23,7 +23,7 @@
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
-//! [`interrupt`] lets long work end early, in any of them.
+//! In all of them, [`select`] takes rows of arrays, and [`interrupt`] lets long work end early.
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]
@@ -40,6 +40,7 @@ pub mod keys;
 pub mod memory;
 pub mod operator;
 pub mod partition;
+pub mod select;
 pub mod sketch;
 pub mod slice;
 pub mod state;

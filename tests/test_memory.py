@@ -107,3 +107,57 @@ def test_snapshots_without_memory_are_an_error_that_says_so() -> None:
     failed, succeeded = map(int, program(SWEEP, MIMALLOC_ARENA_RESERVE="1MiB").split())
     assert failed > 10
     assert succeeded > 10
+
+
+WITHOUT_ARENAS = """
+    import resource
+    import numpy as np
+    import pyarrow as pa
+    import windowkit as wk
+
+    unlimited, threads = resource.getrlimit(resource.RLIMIT_AS)[1], THREADS
+    numbers = np.arange(1 << 18)
+    rows = pa.table({"k": numbers % 999, "t": numbers, "v": numbers, "s": numbers.astype(str)})
+    aggs = [wk.sum("v"), wk.median("v"), wk.collect_list("s")]
+    query = wk.query(by="k", time="t", windows=wk.sliding(1 << 14, 1 << 12), aggs=aggs)
+    frames = [wk.max("v").over(1 << 12), wk.collect_list("s").over("3 rows")]
+    rolling = wk.rolling(by="k", time="t", aggs=frames)
+    join = wk.join(by="k", left_time="t", right_time="t", within=999)
+    op = query.operator(order="out-of-order", schema=rows.schema)
+    op.push(rows.slice(0, 1 << 16))
+    snapshot = op.snapshot()
+    calls = {
+        "run": lambda: query.run(rows, threads=threads).num_rows,
+        "rolling": lambda: rolling.run(rows, threads=threads).num_rows,
+        "join": lambda: join.run(rows, rows, threads=threads).num_rows,
+        "push": lambda: op.push(rows.slice(1 << 16)).num_rows,
+        "snapshot": lambda: op.snapshot() == snapshot,
+    }
+    failed = 0
+    for extra in (0, 1 << 20, 4 << 20, 12 << 20, 40 << 20):
+        for name, call in calls.items():
+            status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+            taken = int(status["VmSize"].split()[0]) << 10
+            resource.setrlimit(resource.RLIMIT_AS, (taken + extra, unlimited))
+            try:
+                result = call()
+            except MemoryError:
+                result = None
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, (unlimited, unlimited))
+            failed += result is None
+            if name == "push" and result is not None:
+                op = wk.Operator.restore(snapshot, query)
+            assert op.snapshot() == snapshot, name
+            assert result is None or name != "snapshot" or result
+    assert calls["run"]() > 0 and calls["push"]() >= 0
+    print(failed)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_without_arenas_memory_that_is_short_is_an_error(threads: int) -> None:
+    """Where each allocation of the allocator is one of the system's, which then fail at any place."""
+    text = WITHOUT_ARENAS.replace("THREADS", str(threads))
+    assert int(program(text, MIMALLOC_ARENA_RESERVE="1024", MIMALLOC_DISALLOW_ARENA_ALLOC="1")) > 3

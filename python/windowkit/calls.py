@@ -83,7 +83,7 @@ class State:
     @cached_property
     def has_clock(self) -> bool:
         """Whether an emission policy depends on the clock."""
-        return any(map(has_clock, self.queries.values()))
+        return any(has_clock(query) for query in self.queries.values())
 
     def rolled_back(self) -> State:
         """Roll back what the call before attempted."""

@@ -394,12 +394,18 @@ class Source:
             else:
                 rows = pa.Table.from_batches(list(self._aligned()), self._given)
                 yield from as_read(self._compute(rows, self._computed)).to_batches()
-        except GeneratorExit:
-            raise
         except BaseException as failure:
-            # Those that handlers of signals raise, too.
-            self._failure = failure
+            # Those that handlers of signals raise, too; not the one that closes a generator.
+            if not (isinstance(failure, GeneratorExit) and self._is_own(failure.__traceback__)):
+                self._failure = failure
             raise
+
+    def _is_own(self, trace: TracebackType | None) -> bool:
+        """Return whether an exception comes from these generators themselves, and from no frame below them."""
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        own = (type(self)._batches.__code__, type(self)._aligned.__code__)
+        return trace is None or trace.tb_frame.f_code in own
 
     def _check_types(self, schema: pa.Schema) -> None:
         """Check the schema of a batch: a reader of what a Python function yields need not keep its own."""

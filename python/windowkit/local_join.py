@@ -42,7 +42,8 @@ def run(
     refuse_spark(left, right)
     count, form = checked_threads(threads), form_of(left, result)
     planned, made = started(join, left, right, count, validate)
-    batches = [pa.record_batch(batch) for batch in made]
+    # Not as an iterator, which would end if a handler of signals raised StopIteration.
+    batches = [pa.record_batch(batch) for batch in made.rest()]
     table = pa.Table.from_batches(batches, pa.schema(planned.output_schema))
     return joined(table, form, planned.origins, left, right)
 

@@ -19,9 +19,6 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
-use arrow_select::filter::filter;
-use arrow_select::take::take;
 
 use super::by_slot::{BySlot, grouped};
 use super::lift::columns;
@@ -31,6 +28,7 @@ use super::rows::Rows;
 use super::user::UserAggregate;
 use crate::interrupt::{self, Pace, check, copied, stretches, tick, tick_at};
 use crate::kernels::Ranges;
+use crate::select::{concat, filter, take};
 use crate::{Error, Result};
 pub use function::ArrayFunction;
 use function::{Signature, checked};

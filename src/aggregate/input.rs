@@ -2,11 +2,11 @@
 
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, cast::AsArray};
-use arrow_select::filter::FilterBuilder;
 
 use super::partials::Partials;
 use super::rows::Rows;
 use crate::Result;
+use crate::select::Filter;
 
 /// What one column of partials reads of a batch.
 #[derive(Debug, Clone)]
@@ -21,11 +21,11 @@ impl Input {
     /// Folds these rows into `partials`.
     pub fn feed(&self, partials: &mut dyn Partials, rows: Rows<'_>, len: usize) -> Result<()> {
         let Some(taken) = &self.taken else { return partials.update(&self.columns, rows, len) };
-        let taken = FilterBuilder::new(taken).optimize().build();
-        let columns = self.columns.iter().map(|column| taken.filter(column));
+        let taken = Filter::new(taken);
+        let columns = self.columns.iter().map(|column| taken.of(column));
         let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-        let slots = taken.filter(&UInt32Array::from(rows.slots.to_vec()))?;
-        let times = taken.filter(&Int64Array::from(rows.times.to_vec()))?;
+        let slots = taken.of(&UInt32Array::from(rows.slots.to_vec()))?;
+        let times = taken.of(&Int64Array::from(rows.times.to_vec()))?;
         let rows = Rows {
             slots: slots.as_primitive::<UInt32Type>().values(),
             times: times.as_primitive::<Int64Type>().values(),

@@ -21,7 +21,6 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, UInt64Array, cast::AsArray, types::UInt64Type};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
-use arrow_select::take::take;
 
 use super::by_slot::grouped;
 use super::interned::Interned;
@@ -35,6 +34,7 @@ use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::interrupt::{self, Pace, within};
 use crate::kernels::Ranges;
+use crate::select::take;
 use crate::{Error, Result};
 use entries::Entries;
 pub use statistic::Statistic;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, StructArray, cast::AsArray, new_null_array};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrow_select::interleave::interleave;
 
 use super::partials::Upkeep;
 use crate::Result;
+use crate::select::interleave;
 
 /// Where a value is stored: chunk in the upper half, row in the lower.
 pub(super) type Position = u64;

@@ -10,7 +10,6 @@ use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrow_select::take::take;
 
 use super::choice::choose;
 use super::dense::{Dense, Widened, ranks};
@@ -23,6 +22,7 @@ use crate::algebra::{
     Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Place, Placed, Twofold, Variance, divided,
 };
 use crate::interrupt::within;
+use crate::select::take;
 use crate::{Error, Result};
 
 /// What to compute for each window.

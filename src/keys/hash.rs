@@ -15,12 +15,12 @@ use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, RunArray, 
 use arrow_array::{ArrowPrimitiveType, GenericListViewArray};
 use arrow_cast::cast;
 use arrow_schema::{DataType, IntervalUnit};
-use arrow_select::take::take;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::holds;
 use crate::kernels::simd::Word;
 use crate::kernels::simd::mix::{mix, mix_words};
+use crate::select::take;
 use crate::{Error, Result};
 
 // Arbitrary odd constants (digits of the golden ratio, pi and e) that keep kinds of values apart.

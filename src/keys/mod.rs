@@ -10,9 +10,9 @@ mod rows;
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::take::take;
 
 use crate::dictionary::{plain, widened};
+use crate::select::take;
 pub(crate) use hash::supported as hashable;
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
@@ -28,7 +28,18 @@ const ROWS: usize = 1 << 18;
 /// Keeps what belongs to these keys, which ascend, and drops the rest: the n-th of them becomes key n.
 pub(crate) fn keep<T: Default>(of_keys: &mut Vec<T>, kept: &[u32]) {
     let moved = |&key: &u32| of_keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
-    *of_keys = kept.iter().map(moved).collect();
+    let mut only = Vec::new();
+    if only.try_reserve_exact(kept.len()).is_ok() {
+        only.extend(kept.iter().map(moved));
+        *of_keys = only;
+        return;
+    }
+    // Without memory in place, as none is moved to where one comes from later.
+    of_keys.resize_with(of_keys.len().max(kept.len()), T::default);
+    for (at, &key) in kept.iter().enumerate() {
+        of_keys[at] = of_keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
+    }
+    of_keys.truncate(kept.len());
 }
 
 /// Assigns each distinct key a dense id and remembers the keys.

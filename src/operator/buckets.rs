@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{DataType, Field, Schema};
-use arrow_select::take::{take, take_record_batch};
 
 use super::plan::Plan;
 use crate::keys::{KeyIndex, hash_rows, remix};
+use crate::select::{take, take_record_batch};
 use crate::slice::SliceTable;
 use crate::{Error, Result};
 

@@ -13,9 +13,6 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, cast::AsArray};
 use arrow_buffer::ScalarBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 
 use super::parts::{CHUNK_ROWS, Timed, share_out};
 use super::plan::Plan;
@@ -23,6 +20,7 @@ use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::widened;
 use crate::interrupt::{check, copied, sort_unstable};
 use crate::keys::KeyIndex;
+use crate::select::{concat, interleave, take};
 use crate::slice::KeyOrder;
 use crate::{Error, Result};
 

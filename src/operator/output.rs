@@ -15,8 +15,6 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
-use arrow_select::filter::{filter, filter_record_batch};
-use arrow_select::take::take;
 
 use super::gathered::Ordered;
 use super::parts::{each, leave};
@@ -27,6 +25,7 @@ use super::weights::Left;
 use crate::aggregate::Partials;
 use crate::interrupt::{check, within};
 use crate::keys::KeyIndex;
+use crate::select::{filter, filter_record_batch, take};
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
 use crate::{Error, Result};

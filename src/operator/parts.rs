@@ -5,12 +5,12 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::ScalarBuffer;
-use arrow_select::filter::filter;
 
 use super::plan::Plan;
 use crate::aggregate::TIMELESS;
 use crate::interrupt::{Helpers, check, within};
 use crate::memory::{has_room_for_thread, unwind};
+use crate::select::filter;
 use crate::{Error, Result};
 
 /// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::interleave::interleave;
 
 use super::gathered::{Gathered, InOrder, Ordered};
 use super::length::length;
@@ -30,6 +29,7 @@ use super::window_spec::Length;
 use crate::aggregate::{Partials, TIMELESS};
 use crate::interrupt::{Pace, check, within};
 use crate::kernels::{Closed, Ranges, RowFrame, Unit};
+use crate::select::interleave;
 use crate::slice::KeyOrder;
 use crate::window::Measure;
 use crate::{Error, Result};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, cast::AsArray};
-use arrow_select::filter::filter_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -16,6 +15,7 @@ use super::stepped::{Stepped, table};
 use crate::Error;
 use crate::interrupt::check;
 use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
+use crate::select::filter_record_batch;
 
 /// Which rows are duplicates, bound to a schema.
 #[pyclass(name = "Distinct", module = "windowkit._native", frozen)]

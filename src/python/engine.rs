@@ -1,10 +1,12 @@
 //! `windowkit._native.Engine`: takes in batches one after the other and then computes windows; and `Batches`, the
 //! results, of joins too, as they are computed.
 
+use std::iter::from_fn;
 use std::sync::Mutex;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
@@ -160,6 +162,25 @@ impl PyBatches {
     }
 }
 
+impl PyBatches {
+    /// The next one.
+    fn read(&self) -> Result<Option<RecordBatch>> {
+        let mut left = self.left.lock()?;
+        let next = match &mut *left {
+            Left::Results(results) => (results.next)(),
+            Left::Nothing => Ok(None),
+            Left::Failed => Err(Error::InvalidValue(
+                "batches: computing them failed or was interrupted before; begin again with other batches"
+                    .into(),
+            )),
+        };
+        if next.is_err() {
+            *left = Left::Failed;
+        }
+        next
+    }
+}
+
 #[pymethods]
 impl PyBatches {
     /// The schema of the batches.
@@ -173,21 +194,23 @@ impl PyBatches {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
-        detached(py, || {
-            let mut left = self.left.lock()?;
-            let next = match &mut *left {
-                Left::Results(results) => (results.next)(),
-                Left::Nothing => Ok(None),
-                Left::Failed => Err(Error::InvalidValue(
-                    "batches: computing them failed or was interrupted before; begin again with other batches"
-                        .into(),
-                )),
-            };
-            if next.is_err() {
-                *left = Left::Failed;
+        let next = detached(py, || Ok(self.read()?.map(PyRecordBatch::new)));
+        next.map_err(|error| {
+            if !error.is_instance_of::<PyStopIteration>(py) {
+                return error;
             }
-            Ok(next?.map(PyRecordBatch::new))
+            // As in generators: batches that are missing would not be noticed.
+            let ended = PyRuntimeError::new_err("a handler of signals raised StopIteration");
+            ended.set_cause(py, Some(error));
+            ended
         })
+    }
+
+    /// All that are left.
+    fn rest(&self, py: Python<'_>) -> PyOut<Vec<PyRecordBatch>> {
+        let read =
+            || from_fn(|| self.read().transpose()).map(|batch| batch.map(PyRecordBatch::new)).collect();
+        detached(py, read).map(Out)
     }
 
     #[pyo3(signature = (requested_schema = None))]

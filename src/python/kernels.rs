@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, new_empty_array};
 use arrow_schema::{DataType, Field, Schema};
-use arrow_select::concat::concat;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyArray;
 use pyo3_arrow::{PyArray, PyRecordBatch};
@@ -15,6 +14,7 @@ use crate::kernels::{
     Algorithm, Closed, Frames, Function, Question, Rolling, Segments, answer, by_time, choose,
 };
 use crate::memory::caught;
+use crate::select::concat;
 use crate::window::Measure;
 use crate::{Error, Result};
 

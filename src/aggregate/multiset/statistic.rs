@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, StructArray, UInt32Array};
 use arrow_schema::{DataType, Field, Fields};
-use arrow_select::take::take;
 
 use super::{Held, Multiset, Ranked, list, offsets};
 use crate::aggregate::interned::Interned;
@@ -16,6 +15,7 @@ use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
 use crate::dictionary::widened;
 use crate::interrupt::{Pace, within};
+use crate::select::take;
 use crate::{Error, Result};
 
 /// What can be computed from multisets.

@@ -55,6 +55,7 @@ pub struct StreamWindow {
 }
 
 /// A change of a window, as [`StreamWindow::attempt`] takes it.
+#[derive(Clone, Copy)]
 pub enum Change<'a> {
     /// See [`StreamWindow::insert`].
     Insert(&'a ArrayRef),

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_cast::cast;
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::take::{take, take_record_batch};
 
 use super::held::{Address, Agenda, Entry, Item, KEYS, New, Stepwise, Store, forget};
 use super::length::length;
@@ -30,6 +29,7 @@ use super::window_spec::Length;
 use crate::dictionary::widened;
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
+use crate::select::{take, take_record_batch};
 use crate::window::Measure;
 use crate::{Error, Result};
 

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use arrow_array::{Array, ArrayRef};
-use arrow_select::interleave::interleave;
 
 use super::agenda::{Agenda, Item};
 use crate::aggregate::held_bytes;
 use crate::interrupt::Pace;
+use crate::select::interleave;
 use crate::{Error, Result};
 
 /// Chunks are joined once there are more of them than this, and one more for as many rows.

@@ -6,8 +6,6 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, cast::AsArray, new_
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 
 use super::condition::Span;
 use super::kind::Which;
@@ -16,6 +14,7 @@ use crate::interrupt::{Pace, check, sort_unstable};
 use crate::keys::KeyIndex;
 use crate::operator::output::{BATCH_ROWS, cut};
 use crate::operator::parts::{each, share_out};
+use crate::select::{interleave, take};
 use crate::slice::KeyOrder;
 use crate::{Error, Result};
 

@@ -8,14 +8,13 @@ use arrow_array::{
     new_null_array,
 };
 use arrow_cast::cast;
-use arrow_select::interleave::interleave;
-use arrow_select::take::{take, take_record_batch};
 
 use super::{BATCH_BYTES, BATCH_ROWS, Made, bytes};
 use crate::Result;
 use crate::operator::fill::{Fill, zero};
 use crate::operator::plan::Plan;
 use crate::operator::schema::extent_fields;
+use crate::select::{interleave, take, take_record_batch};
 
 /// A place in the results of a block: which window came last, and which of a batch with rows come next.
 #[derive(Default)]

@@ -3,11 +3,11 @@
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
-use arrow_select::filter::filter_record_batch;
 
 use crate::kernels::simd;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
+use crate::select::filter_record_batch;
 use crate::slice::strategy::Order;
 use crate::window::Measure;
 use crate::{Error, Result};

@@ -1,12 +1,13 @@
 //! The keys of a stream: their numbers and their columns.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow_select::take::take;
 
 use crate::Result;
 use crate::dictionary::plain;
 use crate::keys::KeyIndex;
+use crate::memory::attempted;
 use crate::operator::plan::Plan;
+use crate::select::take;
 use crate::state::{Reader, Writer, broken};
 
 /// The keys that the stream has seen, except those that were forgotten.
@@ -68,10 +69,10 @@ impl Keyed {
     }
 
     /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;
-    /// otherwise nothing changes.
+    /// otherwise, as without memory, nothing changes.
     pub(in crate::operator) fn keep(&mut self, kept: &[u32]) -> bool {
         // Keys that were assigned once can be assigned again.
-        let only = self.index.only(kept);
+        let only = attempted(|| self.index.only(kept));
         only.map(|index| *self = Self { index, columns: None }).is_ok()
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::take::take_record_batch;
 
 use crate::Result;
 use crate::aggregate::held_bytes;
+use crate::select::take_record_batch;
 
 /// Why a row is in no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
-use arrow_select::filter::filter_record_batch;
-use arrow_select::take::take;
 
 use super::Operator;
 use super::intake::{Accepted, Are};
@@ -14,6 +12,7 @@ use super::late::Reason;
 use super::queries::Entry;
 use super::slices::{counted, row_counts};
 use crate::Result;
+use crate::select::{filter_record_batch, take};
 use crate::window::KeyRows;
 
 /// Which rows a query accepts.

@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 
 use super::plan::Plan;
 use crate::memory::{attempted, spared};
+use crate::select::concat_batches;
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
 use emission::Emission;
@@ -537,10 +537,9 @@ impl Operator {
 
     /// Drops half of the slices; returns how many, and of how many keys (0).
     fn thin(engines: &mut [(Shared, Engine)], sample: Sample) -> Result<(usize, usize)> {
-        let mut dropped = 0;
-        for (_, engine) in engines {
-            dropped += engine.thin(sample)?;
-        }
+        let doubled = engines.iter_mut().map(|(_, engine)| engine.doubled()).collect::<Result<Vec<_>>>()?;
+        let each = engines.iter_mut().zip(doubled);
+        let dropped = spared(|| each.map(|((_, engine), doubled)| engine.thin(sample, doubled)).sum());
         Ok((0, dropped))
     }
 

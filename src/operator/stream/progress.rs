@@ -11,13 +11,13 @@ use arrow_array::{
 };
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema};
-use arrow_select::take::take;
 use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 
 use super::intake::Accepted;
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
+use crate::select::take;
 use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
 use crate::{Error, Result};

@@ -1,7 +1,6 @@
 //! The steps of a stream, each attempted without being committed.
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow_select::filter::filter_record_batch;
 
 use super::emission::Reached;
 use super::emission::{Emission, Moved};
@@ -14,6 +13,7 @@ use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::keys::KeyIndex;
+use crate::select::filter_record_batch;
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 

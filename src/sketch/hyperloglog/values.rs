@@ -4,10 +4,10 @@ use arrow_array::{Array, ArrowPrimitiveType, RunArray, cast::AsArray, types::*};
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::take::take;
 
 use crate::kernels::simd::Word;
 use crate::kernels::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
+use crate::select::take;
 use crate::{Error, Result};
 
 /// Values of a chunk: their coupons stay in the nearest cache.

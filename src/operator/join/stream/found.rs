@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow_select::interleave::interleave;
 
 use crate::interrupt::check;
 use crate::operator::held::{Address, Store};
@@ -12,6 +11,7 @@ use crate::operator::join::condition::windows;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::{JoinPlan, Source};
 use crate::operator::output::{BATCH_ROWS, in_parts};
+use crate::select::interleave;
 use crate::{Error, Result};
 
 /// A row of a side.

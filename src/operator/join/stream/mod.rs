@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
-use arrow_select::take::{take, take_record_batch};
 
 use self::found::{Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
@@ -31,6 +30,7 @@ use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::held::{Address, Entry, KEYS, New, Stepwise, Store, forget};
 use crate::operator::stream::{Late, Reason, Refused};
+use crate::select::{take, take_record_batch};
 use crate::{Error, Result};
 
 /// What a call asks for.

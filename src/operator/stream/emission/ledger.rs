@@ -6,14 +6,13 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*,
 };
-use arrow_select::interleave::interleave;
-use arrow_select::take::take_record_batch;
 
 use super::shape::Shape;
 use crate::Result;
 use crate::aggregate::held_bytes;
 use crate::interrupt::Pace;
 use crate::keys::normalised;
+use crate::select::{interleave, take_record_batch};
 use crate::state::{Reader, Writer, broken};
 
 /// Rows, or batches, that may accumulate before those that are no longer needed are dropped.

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::take::take;
 
 use super::engine::Asked;
 use super::intake::Accepted;
@@ -26,6 +25,7 @@ use super::names::Names;
 use super::queries::Entry;
 use super::shedding::Sample;
 use crate::operator::policy::Refinement;
+use crate::select::take;
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 use ledger::Ledger;

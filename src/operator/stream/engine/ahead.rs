@@ -2,13 +2,13 @@
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
 use arrow_buffer::BooleanBuffer;
-use arrow_select::take::take;
 
 use super::{Brought, Engine, Outcome};
 use crate::Result;
 use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::sharing::Shared;
+use crate::select::take;
 use crate::slice::Keys;
 
 /// Up to when a key is complete, before a call and after it.

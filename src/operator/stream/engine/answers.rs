@@ -7,8 +7,6 @@ use arrow_array::{
     ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array,
 };
 use arrow_buffer::BooleanBuffer;
-use arrow_select::filter::filter_record_batch;
-use arrow_select::take::take;
 
 use super::Engine;
 use crate::aggregate::Partials;
@@ -19,6 +17,7 @@ use crate::operator::plan::Plan;
 use crate::operator::schema::rank_fields;
 use crate::operator::stream::outgoing::{NONE, Outgoer, Outgoing, Ranks};
 use crate::operator::stream::queries::{Registered, WindowColumns};
+use crate::select::{filter_record_batch, take};
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 

@@ -7,6 +7,7 @@ use arrow_buffer::BooleanBuffer;
 
 use super::Engine;
 use crate::Result;
+use crate::aggregate::Partials;
 use crate::memory::attempted;
 use crate::operator::stored::doubled;
 use crate::operator::stream::shedding::Sample;
@@ -24,6 +25,7 @@ impl Engine {
 
     /// Drops all keys but these. Returns how many of them had slices, and how many these were.
     pub(in crate::operator::stream) fn keep_only(&mut self, kept: &BooleanBuffer) -> (usize, usize) {
+        let live: Vec<u32> = kept.set_indices_u32().collect();
         let (mut keys, mut slices) = (0, 0);
         let known = self.slices.keys().min(self.keys.len()) as u32;
         for key in (0..known).filter(|&key| !kept.value(key as usize)) {
@@ -35,31 +37,41 @@ impl Engine {
                 Some(tuples) => tuples.discard((&self.queries, &mut self.slices), key),
             }
         }
-        self.renumber_keys(&kept.set_indices_u32().collect::<Vec<u32>>());
+        self.renumber_keys(&live);
         self.shrink();
         (keys, slices)
     }
 
-    /// Drops slices, each with a probability of 1/2, and lets those that stay count twice, where these are of a sample of
-    /// rows. Returns how many were dropped.
+    /// Partials for [`Engine::thin`], each of which counts twice.
     ///
     /// # Errors
     /// Those of Arrow; nothing is changed then.
-    pub(in crate::operator::stream) fn thin(&mut self, sample: Sample) -> Result<usize> {
+    pub(in crate::operator::stream) fn doubled(&mut self) -> Result<Vec<Box<dyn Partials>>> {
         self.store.compact(&mut self.slices)?;
-        let partials = doubled(self.queries.stored(), self.store.partials())?;
+        doubled(self.queries.stored(), self.store.partials())
+    }
+
+    /// Drops slices, each with a probability of 1/2, and lets those that stay count twice, where these are of a sample of
+    /// rows: by their partials of [`Engine::doubled`]. Returns how many were dropped.
+    pub(in crate::operator::stream) fn thin(
+        &mut self,
+        sample: Sample,
+        partials: Vec<Box<dyn Partials>>,
+    ) -> usize {
         self.store.replace(partials);
         let mut each = 0..;
         let dropped = self.slices.retain(|| each.next().is_none_or(|slice| sample.tosses(slice)));
         let slices = &self.slices;
         self.pending.iter_mut().for_each(|pending| pending.keep_those_in(slices));
         self.tighten();
-        Ok(dropped)
+        dropped
     }
 
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
     pub(in crate::operator::stream) fn tighten(&mut self) {
-        self.renumber_keys(&self.live_keys());
+        if let Ok(live) = attempted(|| Ok(self.live_keys())) {
+            self.renumber_keys(&live);
+        }
         self.shrink();
     }
 

@@ -109,6 +109,7 @@ impl Engine {
             check()?;
             read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
+        check()?;
         let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         self.store = Store::new(partials, &ordered, slots);
         self.rebuild_eager();
@@ -128,6 +129,9 @@ impl Engine {
         Ok(())
     }
 }
+
+/// Partials that are read between two looks for interrupts.
+const MERGED: usize = 1 << 18;
 
 /// Reads the partials of slices, one per row of `rows`.
 fn read_partials(
@@ -151,10 +155,18 @@ fn read_partials(
     if count == 0 {
         return Ok(());
     }
-    partials.merge(&states, rows, count).map_err(|error| match error {
+    let damaged = |error| match error {
         Error::InvalidValue(why) | Error::InvalidType(why) => {
             Error::InvalidValue(format!("snapshot: it is damaged: {why}"))
         }
         other => other,
-    })
+    };
+    for first in (0..count).step_by(MERGED) {
+        check()?;
+        let part = first..count.min(first + MERGED);
+        let states: Vec<ArrayRef> = states.iter().map(|state| state.slice(first, part.len())).collect();
+        let rows = Rows { slots: &rows.slots[part.clone()], times: &rows.times[part], ..rows };
+        partials.merge(&states, rows, count).map_err(damaged)?;
+    }
+    Ok(())
 }

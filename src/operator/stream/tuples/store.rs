@@ -6,12 +6,10 @@
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, new_empty_array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 
 use crate::Result;
 use crate::operator::plan::Stored;
+use crate::select::{concat, interleave, take};
 use crate::window::ReadRows;
 
 /// Largest number of rows of a merged chunk.
