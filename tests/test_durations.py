@@ -260,6 +260,26 @@ def test_what_is_nearly_a_duration_is_suggested_right(text: str, meant: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1mo", "1 month"),
+        ("3 mnths", "3 months"),
+        ("2q", "2 quarters"),
+        ("1y", "1 year"),
+        ("1 yaer", "1 year"),
+    ],
+)
+def test_units_of_a_calendar_are_suggested_where_they_are_allowed(text: str, meant: str) -> None:
+    with pytest.raises(
+        wk.InvalidValue, match=rf"whole months, quarters and years; did you mean '{meant}'\?$"
+    ):
+        wk.tumbling(text)
+    with pytest.raises(wk.InvalidValue) as refused:
+        wk.session(text)
+    assert "month" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "text", ["1M", "1 month", "soon", "10", "PT5M", "", "1.00000000001ns", "٣ minutes", "1h x", "9" * 10**5]
 )
 def test_nothing_is_suggested_for_what_may_be_anything(text: str) -> None:

@@ -266,7 +266,7 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         RIGHT,
         wk.InvalidValue,
-        "within: without its ends no time of column 'ts' is in it",
+        "within: no time of column 'ts' is in it besides the ends that closed excludes",
     ),
     ({"suffix": ""}, LEFT, RIGHT, wk.InvalidValue, "suffix: the result would have two columns 'ts'"),
     (

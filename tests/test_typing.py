@@ -21,7 +21,9 @@ from typing import Any, assert_type
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 import windowkit as wk
 from windowkit.kernels import sliding_mean
 from windowkit.partition import Partitioner
@@ -44,6 +46,9 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     wk.nosuch  # error: attr-defined
     wk.spark.nosuch  # error: attr-defined
     query.run(frame, result="numpy")  # error: call-overload
+    wk.query(by=[pl.col("k"), "l"], time=pc.field("t"), windows=wk.tumbling(5), aggs=wk.sum(sf.col("v") * 2))
+    assert_type(wk.expr("v * 2"), wk.Expression)
+    wk.sum(3)  # error: arg-type
     with query.operator() as op:
         assert_type(op, wk.Operator)
 """

@@ -1,4 +1,4 @@
-"""Rows of weight -1, which take back others: what remains is what counts, in batches and in streams."""
+"""Rows of weight -1, which retract others: what remains is what counts, in batches and in streams."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def assert_equal(expected: Windows, got: Windows) -> None:
 
 
 def alike(expected: Any, got: Any) -> bool:
-    """Whether values are the same but for the rounding errors of what was taken back."""
+    """Whether values are the same but for the rounding errors of what was retracted."""
     if isinstance(expected, RootClose) and isinstance(got, float):
         return expected == got or abs(got * got - expected.square.value) < 1e-6
     value = expected.value if isinstance(expected, Close) else expected
@@ -359,7 +359,9 @@ ADDED = wk.aggregate(
 )
 def test_functions_that_cannot_take_back_are_refused(agg: wk.Aggregate) -> None:
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg, weight="w")
-    with pytest.raises(InvalidValue, match=r"aggs: .* cannot take back a row .*allowed are count"):
+    with pytest.raises(
+        InvalidValue, match=r"aggs: .* does not support rows of weight -1, .*allowed are count"
+    ):
         query.schema(SCHEMA)
 
 
@@ -412,7 +414,7 @@ def test_what_is_not_there_cannot_be_taken_back() -> None:
     with pytest.raises(InvalidValue, match="weight: a window has more rows, or values, of weight -1"):
         counting.run(pa.table({"t": [1], "v": [2], "w": [-1]}))
     middle = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.median("v"), weight="w")
-    with pytest.raises(InvalidValue, match="weight: a row of weight -1 takes a value back that no row"):
+    with pytest.raises(InvalidValue, match="weight: a row of weight -1 retracts a value that no row"):
         middle.run(pa.table({"t": [1, 1, 1], "v": [2, 3, 4], "w": [1, 1, -1]}))
 
 

@@ -318,3 +318,27 @@ def test_a_new_window_type_is_taken_for_no_other() -> None:
     assert wk.query(by=[], time="t", windows=window, aggs=wk.count()).columns == ["window", "count(1)"]
     with pytest.raises(wk.InvalidType, match=r"window: unheard\(\) has windows that overlap, or that end"):
         wk.partition.Partitioner(2, window=window)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("year", [1850, 2050, 2110])
+def test_places_of_windows_may_be_a_lifetime_from_1970(year: int, unit: str) -> None:
+    """Also in nanoseconds: rows before, at and after them, and at the ends of the range."""
+    start = np.datetime64(f"{year}-01-01", unit).astype(np.int64).item()
+    day = np.timedelta64(1, "D").astype(f"timedelta64[{unit}]").astype(np.int64).item()
+    far = 2**63 - 10 * day
+    times = pa.array([-far, start - 1, start, start + day - 1, start + day, far], pa.timestamp(unit))
+    table = pa.table({"t": times})
+    begin, end = f"{year}-01-01", f"{year}-01-02"
+    count = wk.count().alias("n")
+    band = wk.query(by=[], time="t", windows=wk.band(begin, end), aggs=count)
+    assert band.run(table)["n"].to_pylist() == [2]
+    grown = wk.query(by=[], time="t", windows=wk.landmark("12 hours", start=begin), aggs=count)
+    assert grown.run(table.slice(0, 5))["n"].to_pylist() == [1, 2, 3]
+    far_apart = [wk.band("1850-01-01", "1850-01-02"), wk.band("2110-01-01", "2110-01-02")]
+    both = wk.query(by=[], time="t", windows=[*far_apart, wk.session("1 day")], aggs=count)
+    names = both.run(table.slice(1, 4))["window_name"].to_pylist()
+    assert [each in str(names) for each in ("1850", "2110")] == [year == 1850, year == 2110]
+    operator = both.operator(order="out-of-order")
+    operator.push(table.slice(1, 4))
+    assert operator.close().num_rows == len(names)

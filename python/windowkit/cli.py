@@ -224,7 +224,7 @@ def parser() -> Parser:
     add(
         "--weight",
         metavar="COLUMN",
-        help="a column of 1, and of -1 for rows that take back others",
+        help="a column of 1, and of -1 for rows that retract others",
     )
     add(
         "--format",

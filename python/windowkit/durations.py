@@ -55,6 +55,8 @@ ALLOWED: Final = (
     "a duration is '<number> <unit>' once or more, as in '10 minutes' or '1 hour 30 minutes', "
     f"with units {', '.join(NANOSECONDS)}"
 )
+OR_CALENDAR: Final = ", or of whole months, quarters and years"
+"""What is allowed besides, where windows may follow a calendar."""
 # Units as pandas, Polars and others abbreviate them: only errors understand these.
 ABBREVIATIONS: Final = {
     **dict.fromkeys(("w", "W", "wk", "wks"), "week"),
@@ -65,6 +67,11 @@ ABBREVIATIONS: Final = {
     **dict.fromkeys(("ms", "milli", "millis", "msec", "msecs", "L"), "millisecond"),
     **dict.fromkeys(("us", "µs", "μs", "micro", "micros", "usec", "usecs", "U"), "microsecond"),
     **dict.fromkeys(("ns", "nano", "nanos", "nsec", "nsecs", "N"), "nanosecond"),
+}
+CALENDAR_ABBREVIATIONS: Final = {
+    **dict.fromkeys(("mo", "mon", "mons", "ME", "MS"), "month"),
+    **dict.fromkeys(("q", "Q", "qtr", "qtrs", "QE", "QS"), "quarter"),
+    **dict.fromkeys(("y", "Y", "yr", "yrs", "YE", "YS"), "year"),
 }
 WRITTEN_ELSEWHERE: Final = re.compile(r"\s*(?:([+-])\s*)?([0-9]{1,19})(\.[0-9]{0,9})?\s*([a-zA-Zµμ]+)")
 PAIR: Final = re.compile(
@@ -199,7 +206,9 @@ def rows(count: int) -> Rows:
     return Rows(integer("rows", count, "rows is an int below 2**32", -MOST_ROWS, MOST_ROWS))
 
 
-def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) -> Duration:
+def duration(
+    argument: str, value: str | timedelta | np.timedelta64 | Duration, *, calendar: bool = False
+) -> Duration:
     """Read a duration.
 
     Parameters
@@ -210,6 +219,8 @@ def duration(argument: str, value: str | timedelta | np.timedelta64 | Duration) 
         A string follows Spark's interval grammar: optionally ``interval``, then any number of pairs of a
         signed whole number and a unit from nanosecond to week, singular or plural, in any case. Seconds,
         and only they, take a fraction of up to nine digits.
+    calendar : bool
+        Whether months are allowed where this is read: errors say so.
 
     Returns
     -------
@@ -242,7 +253,7 @@ day, hour, minute, second, millisecond, microsecond, nanosecond
     elif not isinstance(value, str):
         read = _from_timedelta64(argument, value)
     else:
-        read = _from_text(argument, value)
+        read = _from_text(argument, value, calendar)
     if abs(read.nanoseconds) > LARGEST:
         raise InvalidValue(
             f"{argument}: {read.text!r} is out of range; a duration is below 2**63 nanoseconds (292 years)"
@@ -250,7 +261,7 @@ day, hour, minute, second, millisecond, microsecond, nanosecond
     return read
 
 
-def length(argument: str, value: Length) -> Measure:
+def length(argument: str, value: Length, *, calendar: bool = False) -> Measure:
     """Read the length of a window: a `Duration`, an ``int`` for an integer time column, or `Rows`.
 
     Parameters
@@ -260,6 +271,8 @@ def length(argument: str, value: Length) -> Measure:
     value : str, datetime.timedelta, numpy.timedelta64, Duration, int or Rows
         See `duration`. A string may be a number of rows too, as in ``"100 rows"``. Anything that is an
         integer by ``__index__`` (a numpy integer) counts as one; ``bool`` does not.
+    calendar : bool
+        As for `duration`.
 
     Raises
     ------
@@ -285,7 +298,7 @@ def length(argument: str, value: Length) -> Measure:
             f"{argument}: {value!r} is not a whole number; a number of rows must be an integer"
         )
     if isinstance(value, str | timedelta | Duration):
-        return duration(argument, value)
+        return duration(argument, value, calendar=calendar)
     if is_a(value, "numpy", "timedelta64"):
         return duration(argument, cast("np.timedelta64", value))
     if isinstance(value, Months):
@@ -319,7 +332,7 @@ length is of months, quarters and years, or of units from week to nanosecond
     if isinstance(value, Months):
         return value
     months = _months(argument, value) if isinstance(value, str) else None
-    return length(argument, value) if months is None else months
+    return length(argument, value, calendar=True) if months is None else months
 
 
 def _months(argument: str, text: str) -> Months | None:
@@ -379,9 +392,10 @@ def single_spaced(text: str) -> str:
     return SPACES.sub(" ", text.strip())
 
 
-def _from_text(argument: str, text: str) -> Duration:
+def _from_text(argument: str, text: str, calendar: bool) -> Duration:
     def refuse(what: str) -> InvalidValue:
-        return InvalidValue(f"{argument}: {text!r} {what}; {ALLOWED}{meant(text)}")
+        allowed = ALLOWED + OR_CALENDAR if calendar else ALLOWED
+        return InvalidValue(f"{argument}: {text!r} {what}; {allowed}{meant(text, calendar)}")
 
     rest = single_spaced(text).lower().removeprefix("interval ")
     if not rest:
@@ -416,13 +430,17 @@ def _from_text(argument: str, text: str) -> Duration:
     return Duration(total, text)
 
 
-def meant(text: str) -> str:
+def meant(text: str, calendar: bool = False) -> str:
     """Return what an error adds to `text` of another library: how the same length is written here.
+
+    Units of a calendar are meant only where they are allowed.
 
     Examples
     --------
     >>> meant("10min"), meant("1h30m"), meant("2 minits"), meant("soon")
     ("; did you mean '10 minutes'?", "; did you mean '1 hour 30 minutes'?", "; did you mean '2 minutes'?", '')
+    >>> meant("1mo", calendar=True), meant("2 quater", calendar=True), meant("1mo")
+    ("; did you mean '1 month'?", "; did you mean '2 quarters'?", '')
     """
     at, parts = 0, list[str]()
     text = text.strip()
@@ -436,12 +454,17 @@ def meant(text: str) -> str:
         sign = sign or ""
         # "M" is a month to pandas.
         unit = ABBREVIATIONS.get(given) or ABBREVIATIONS.get(given.lower() if len(given) > 1 else "")
+        if calendar and unit is None:
+            unit = CALENDAR_ABBREVIATIONS.get(given)
         if unit is None:
-            close = get_close_matches(given.lower().removesuffix("s"), NANOSECONDS, n=1)
+            known = [*NANOSECONDS, *CALENDAR] if calendar else list(NANOSECONDS)
+            close = get_close_matches(given.lower().removesuffix("s"), known, n=1)
             if not close:
                 return ""
             unit = close[0]
         if fraction is not None and fraction.strip(".0"):
+            if unit in CALENDAR:
+                return ""
             if unit != "second":
                 nanoseconds = Fraction(whole + fraction) * NANOSECONDS[unit]
                 if nanoseconds.denominator != 1:

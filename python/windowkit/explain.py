@@ -101,7 +101,7 @@ def explain(query: Query, data: Any = None) -> str:
 
 
 def twice(query: Query) -> str:
-    """Return what is said of slices where rows take back others."""
+    """Return what is said of slices where rows retract others."""
     return (
         "" if query.weight is None else f", each of rows with {quoted(query.weight)} 1 and of those with -1"
     )

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from windowkit.checks import a_type, article, checked_name, names
 from windowkit.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import polars
-    import pyarrow.compute
     import pyspark.sql
 
 __all__ = ["Column", "Expression", "column", "columns", "expr", "expressions_of", "refuse_expressions"]
 
-Column: TypeAlias = "str | Expression | polars.Expr | pyarrow.compute.Expression | pyspark.sql.Column"
+
+class ArrowExpression(Protocol):
+    """An expression of pyarrow, which has no types of its own: an alias of it would be one of anything."""
+
+    def is_valid(self) -> Any:
+        """Return whether it is not null."""
+
+    def isin(self, values: Any) -> Any:
+        """Return whether it is one of these."""
+
+
+Column: TypeAlias = "str | Expression | ArrowExpression | polars.Expr | pyspark.sql.Column"
 """What stands for a column: its name, or an expression that computes it."""
 
 LIBRARIES: Final = {

@@ -494,7 +494,7 @@ class Query:
         O(rows + windows) work for sliding and tumbling windows whatever their overlap, and memory for one
         slice per key between neighbouring window edges (Traub et al. 2019, §5.3); rows are not kept, unless a
         window needs them in order: windows by rows, over two measures, by punctuation, between predicates and
-        user-defined ones, and sessions of a greatest length or with a column of gaps.
+        user-defined ones, and sessions of a maximum length or with a column of gaps.
 
         Examples
         --------

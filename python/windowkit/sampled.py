@@ -47,5 +47,5 @@ def refuse(shed: Shed | None, query: Query) -> None:
     if query.weight is not None:
         raise InvalidValue(
             f"shed: keep='rows' is given for a query with weight={query.weight!r}; a row and the one that "
-            "takes it back would not be dropped together. Allowed is keep='keys'"
+            "retracts it would not be dropped together. Allowed is keep='keys'"
         )

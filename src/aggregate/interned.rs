@@ -110,7 +110,7 @@ impl Keys for Interned {
             DataType::Utf8View => {
                 let string = |text| {
                     std::str::from_utf8(text).map_err(|_| {
-                        Error::InvalidValue("values: a string is not UTF-8; in Arrow all are".into())
+                        Error::InvalidValue("values: a string is not valid UTF-8, as Arrow requires".into())
                     })
                 };
                 let strings = texts.map(|text| text.map(string).transpose());

@@ -306,10 +306,10 @@ impl<C: Codes> Multiset<C> {
     }
 }
 
-/// What is said where a value is taken back that is not there.
+/// What is said where a value is retracted that is not there.
 fn unmatched<T>() -> Result<T> {
     Err(Error::InvalidValue(
-        "weight: a row of weight -1 takes a value back that no row of weight 1 in the same window has; each takes back a row \
+        "weight: a row of weight -1 retracts a value that no row of weight 1 in the same window has; each retracts a row \
          that came before, or comes in the same call, with the same key, time and values"
             .into(),
     ))

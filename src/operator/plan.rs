@@ -227,7 +227,7 @@ impl Plan {
         })
     }
 
-    /// The same plan for rows with weights in a column of this name: 1, and -1 where a row takes back an earlier one.
+    /// The same plan for rows with weights in a column of this name: 1, and -1 where a row retracts an earlier one.
     ///
     /// # Errors
     /// `UnknownColumn`, `InvalidType` or `InvalidValue` if there is no such column of signed integers, or if windows or
@@ -527,7 +527,7 @@ fn check_gaps(windows: &[(String, Window)]) -> Result<()> {
 fn check_sample(windows: &[(String, Window)], weight: Option<&str>) -> Result<()> {
     if let Some(weight) = weight {
         return Err(Error::InvalidValue(format!(
-            "shed: keep='rows' is given for a query with weight='{weight}'; a row and the one that takes it back would not be \
+            "shed: keep='rows' is given for a query with weight='{weight}'; a row and the one that retracts it would not be \
              dropped together. Allowed is keep='keys'"
         )));
     }

@@ -1,8 +1,8 @@
-//! Rows of weight -1, which take back rows of weight 1: what retracting queries emit, other queries read.
+//! Rows of weight -1, which retract rows of weight 1: what retracting queries emit, other queries read.
 //!
 //! Slices store each partial twice: of the rows of weight 1, and of those of weight -1. Both are sums that only grow, so
 //! nothing else needs to know of weights: not slices, trees, snapshots or shuffles. What a window's rows amount to is the
-//! difference of the two, and is computed once, when the window is emitted. So values that are taken back are held as long as
+//! difference of the two, and is computed once, when the window is emitted. So values that are retracted are held as long as
 //! those that are not.
 
 use arrow_array::{Array, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
@@ -70,7 +70,7 @@ impl Weights {
                 let is_own = matches!(aggregate.function, Function::User(..));
                 if !stored.partial.column(&types(stored))?.subtracts() || is_own && stored.inputs.len() > 1 {
                     return Err(Error::InvalidValue(format!(
-                        "aggs: {} cannot take back a row of weight -1; with weight='{name}', allowed are count, sum, mean, \
+                        "aggs: {} does not support rows of weight -1, which retract others; with weight='{name}', allowed are count, sum, mean, \
                          geometric_mean, variances, standard deviations, median, quantile, mode, top_k, frequent, count_distinct, \
                          collect_set, and windowkit.aggregate(..., invert=...) of one column",
                         aggregate.name
@@ -102,10 +102,10 @@ impl Weights {
         Ok(Self { column, rows, values })
     }
 
-    /// The partials of windows without what was taken back, and how many rows each is of.
+    /// The partials of windows without what was retracted, and how many rows each is of.
     ///
     /// # Errors
-    /// `InvalidValue` if something is taken back that is not there; what a user-defined function raises.
+    /// `InvalidValue` if something is retracted that is not there; what a user-defined function raises.
     pub(super) fn difference(&self, answers: &[&dyn Partials]) -> Result<Left> {
         let (plus, minus) = answers.split_at(self.values.len());
         let counts = |at: usize| -> Result<Vec<i64>> {
@@ -116,7 +116,7 @@ impl Weights {
             match left.iter().any(|&left| left < 0) {
                 false => Ok(left),
                 true => Err(Error::InvalidValue(
-                    "weight: a window has more rows, or values, of weight -1 than of weight 1; each takes back a row that \
+                    "weight: a window has more rows, or values, of weight -1 than of weight 1; each retracts a row that \
                      came before, or comes in the same call, with the same key, time and values"
                         .into(),
                 )),
@@ -140,7 +140,7 @@ impl Weights {
         let Some(row) = weights.iter().position(|weight| !is_allowed(weight)) else { return Ok(()) };
         let given = if weights.is_null(row) { "null".to_owned() } else { weights.value(row).to_string() };
         Err(Error::InvalidValue(format!(
-            "weight: row {} has {given} in column '{}'; allowed are 1, and -1 for a row that is taken back",
+            "weight: row {} has {given} in column '{}'; allowed are 1, and -1 for a row that retracts another",
             before + row,
             batch.schema_ref().field(self.column).name()
         )))

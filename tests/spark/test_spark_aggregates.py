@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as sf
 
 import windowkit as wk
 
@@ -50,6 +51,29 @@ WINDOWS = [wk.sliding("20 seconds", "7 seconds"), wk.tumbling("20 seconds"), wk.
 def valid(column):
     yield wk.first(column, ignore_nulls=True).alias(f"first valid {column}")
     yield wk.last(column, ignore_nulls=True).alias(f"last valid {column}")
+
+
+@pytest.mark.parametrize("route", ["catalyst-panes", "packed", "rows"])
+def test_sums_and_means_of_booleans_are_sparks_of_ones_and_zeros(from_arrow, route):
+    frame = from_arrow({"k": KEYS, "ts": TIMES, "ok": OTHERS["bool"], "none": pa.nulls(ROWS, pa.bool_())})
+    query = wk.query(
+        by="k",
+        time="ts",
+        windows=wk.sliding("20 seconds", "7 seconds"),
+        aggs=[wk.sum("ok"), wk.mean("ok"), wk.sum("none"), wk.sum("ok").where("ok")],
+    )
+    one = sf.col("ok").cast("bigint")
+    own = frame.groupBy("k", sf.window("ts", "20 seconds", "7 seconds")).agg(
+        sf.sum(one).alias("sum(ok)"),
+        sf.avg(one).alias("avg(ok)"),
+        sf.sum(sf.col("none").cast("bigint")).alias("sum(none)"),
+        sf.sum(sf.when(sf.col("ok"), one)).alias("sum(ok) FILTER (WHERE ok)"),
+    )
+    found = query.run(frame, route=route)
+    assert [(field.name, field.dataType) for field in found.schema] == [
+        (field.name, field.dataType) for field in own.schema
+    ]
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, own.collect())) != []
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

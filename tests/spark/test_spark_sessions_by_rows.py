@@ -83,7 +83,7 @@ def test_gaps_over_integers_are_for_the_core(spark):
     longer = wk.query(by=[], time="t", windows=wk.session("gap"), aggs=wk.count())
     with pytest.raises(wk.InvalidValue, match="t is not a timestamp"):
         longer.run(frame, route="catalyst")
-    with pytest.raises(wk.InvalidValue, match="Spark's sessions have no greatest length"):
+    with pytest.raises(wk.InvalidValue, match="Spark's sessions have no maximum length"):
         query.run(frame, route="catalyst")
     with pytest.raises(wk.InvalidValue, match="Spark does not offer session\\(gap, at_most=9\\)"):
         wk.spark.reference(frame, query)

@@ -1,4 +1,4 @@
-"""Rows of weight -1, which take back others, in Spark."""
+"""Rows of weight -1, which retract others, in Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_routes_that_cannot_say_so(spark: SparkSession) -> None:
     both, _ = weighed(40)
     frame = spark.createDataFrame(both)
     query = wk.query(by="device", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("n"), weight="w")
-    with pytest.raises(wk.InvalidValue, match="Spark's functions do not take rows back"):
+    with pytest.raises(wk.InvalidValue, match="Spark's functions do not support rows that retract others"):
         query.run(frame, route="catalyst")
     with pytest.raises(wk.InvalidValue, match="slices hold rows by their weight in w, and"):
         query.run(frame, route="catalyst-panes")

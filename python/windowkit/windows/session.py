@@ -81,7 +81,7 @@ class Session(Window):
         return "fragments" if self.merges else "range"
 
     def lengths(self) -> Mapping[str, Measure | None]:
-        """Return the gap, and the greatest length."""
+        """Return the gap, and the maximum length."""
         return {"gap": self.gap, "at_most": self.at_most}
 
     @property

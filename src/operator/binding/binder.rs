@@ -45,12 +45,14 @@ impl Binder<'_> {
             ));
         }
         let units = count / i128::from(self.measure.nanos_per_unit().unwrap_or(1));
+        // The distance of two places still fits 64 bits, and so does a place with a length twice over.
+        let below = if is_place { 1 << 62 } else { 1 << 61 };
         match i64::try_from(units) {
-            Ok(units) if units.unsigned_abs() < 1 << 61 => Ok(units),
+            Ok(units) if units.unsigned_abs() < below => Ok(units),
             _ if is_place => {
                 let zero = if self.measure.is_calendar() { "1970-01-01" } else { "0" };
                 self.refused(format!(
-                    "the {what} of {name} is too far from {zero} for column '{column}'; allowed are less than 2^61 {unit} \
+                    "the {what} of {name} is too far from {zero} for column '{column}'; allowed are less than 2^62 {unit} \
                      from there"
                 ))
             }

@@ -64,7 +64,7 @@ impl Condition {
             (-bind(before)? + i64::from(!closed.start()), bind(after)? - i64::from(!closed.end()));
         if low > high {
             return Err(Error::InvalidValue(format!(
-                "within: without its ends no time of column '{}' is in it; give a longer one, or closed='both'",
+                "within: no time of column '{}' is in it besides the ends that closed excludes; give a longer one, or closed='both'",
                 measure.column()
             )));
         }

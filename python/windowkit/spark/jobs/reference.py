@@ -59,9 +59,10 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
         As `aggregate`.
     """
     checked = job(df, query)
+    query = query.plain
     if query.weight is not None:
         raise InvalidValue(
-            f"query: it has weight={query.weight!r}, and Spark's own functions do not take rows back; "
+            f"query: it has weight={query.weight!r}, and Spark's own functions do not support weights; "
             "query.run(df) does"
         )
     if query.fill is not None:

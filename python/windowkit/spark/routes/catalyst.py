@@ -31,14 +31,14 @@ HELD_DIGITS: Final = 28
 
 def refusal(job: Job) -> str | None:
     if job.query.weight is not None:
-        return "Spark's functions do not take rows back"
+        return "Spark's functions do not support rows that retract others"
     if job.query.fill is not None:
         return "Spark's functions do not fill windows without rows"
     if len(job.query.windows) > 1:
         return "there are several windows, and Spark would read the rows once for each"
     window = job.query.windows[0]
     if isinstance(window, Session) and window.at_most is not None:
-        return f"Spark's sessions have no greatest length, as {window} has"
+        return f"Spark's sessions have no maximum length, as {window} has"
     if isinstance(window, Session) and window.column is None:
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
     if not isinstance(window, Tumbling | Sliding | Session) or window.counts_rows:
