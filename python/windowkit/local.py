@@ -401,7 +401,7 @@ class Source:
             raise
 
     def _is_own(self, trace: TracebackType | None) -> bool:
-        """Return whether an exception comes from these generators themselves, and from no frame below them."""
+        """Return whether an exception comes from these generators, and from no frame below them."""
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         own = (type(self)._batches.__code__, type(self)._aligned.__code__)
