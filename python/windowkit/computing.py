@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -51,7 +52,7 @@ class Computing:
         """What the columns are called."""
         return list(map(str, self._expressions))
 
-    @property
+    @cached_property
     def is_by_row(self) -> bool:
         """Whether a row's values depend on that row alone, so that batches can be computed by themselves."""
         return all(each.library == "pyarrow" or is_by_row(each.given) for each in self._expressions)

@@ -202,11 +202,13 @@ def bound(frame: DataFrame, query: Query) -> Job:
                 "have: Spark reads and shuffles them in any order; allowed are windows by time, or a "
                 "column of row numbers as the time"
             )
+    names = frame.columns
     # What reads all columns reads those that are there before any is computed.
-    query = query.resolved(frame.columns)
+    query = query.resolved(names)
     expressions = query.expressions
-    frame = computed(frame, expressions, [name for name in query.named if name not in expressions])
-    query, names = query.plain, frame.columns
+    if expressions:
+        frame = computed(frame, expressions, [name for name in query.named if name not in expressions])
+        query, names = query.plain, frame.columns
     positions = {
         column: position
         for column in query.inputs
