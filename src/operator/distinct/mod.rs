@@ -27,7 +27,7 @@ use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, check};
+use crate::interrupt::{Pace, check, sort_unstable};
 use crate::keys::KeyIndex;
 use crate::select::{take, take_record_batch};
 use crate::window::Measure;
@@ -367,7 +367,7 @@ impl DistinctStream {
             let count = stored.len();
             new.push(New::of(rows_of(stored)?, count, entries));
         }
-        open.sort_unstable();
+        sort_unstable(&mut open);
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let refused = self.late.limited(late, self.late_limit)?;
         self.late.reserve(&refused);

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::{DistinctPlan, DistinctStream};
 use crate::dictionary::plain;
+use crate::interrupt::{sort_unstable, within};
 use crate::operator::held::{Item, Store, read_keys, write_keys};
 use crate::state::{Envelope, Reader, Writer, broken};
 use crate::{Error, Result};
@@ -79,7 +80,10 @@ impl DistinctStream {
             stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));
         let mut open: Vec<Item> =
             open.map(|(key, entry)| Item { place: entry.place, order: entry.order, key }).collect();
-        open.sort_unstable();
+        within(|| {
+            sort_unstable(&mut open);
+            Ok(())
+        })?;
         stream.open.reserve(open.len());
         open.into_iter().for_each(|item| stream.open.push(item));
         if reader.is_empty() { Ok(stream) } else { broken() }

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 use super::store::{Address, Entry, Store};
 use crate::Result;
-use crate::interrupt::check;
+use crate::interrupt::{Pace, check, within};
 use crate::keys::KeyIndex;
 use crate::state::{Reader, Writer, broken};
 
@@ -25,7 +25,9 @@ impl Store {
         }
         let (mut keys, mut places, mut orders) = (Vec::new(), Vec::new(), Vec::new());
         let (mut chunks, mut rows, mut met) = (Vec::new(), Vec::new(), Vec::new());
+        let mut pace = Pace::new();
         for (key, Entry { place, order, at, is_met }) in self.entries() {
+            pace.check(1)?;
             keys.push(key);
             places.push(*place);
             orders.push(*order);
@@ -74,14 +76,17 @@ impl Store {
         if !own.eq(types.iter()) || columns.iter().any(|column| column.null_count() > 0) {
             return broken();
         }
-        let entries = (0..rows).map(|row| {
+        let (mut entries, mut pace) = (Vec::with_capacity(rows), Pace::new());
+        for row in 0..rows {
+            pace.check(1)?;
             let number = |at: usize| columns[at].as_primitive::<UInt32Type>().value(row);
             let place = columns[1].as_primitive::<Int64Type>().value(row);
             let order = columns[2].as_primitive::<UInt64Type>().value(row);
             let at = Address { chunk: number(3), row: number(4) };
-            (number(0), Entry { place, order, at, is_met: columns[5].as_boolean().value(row) })
-        });
-        store.restore(entries.collect(), keys).map_or_else(broken, |()| Ok(store))
+            entries.push((number(0), Entry { place, order, at, is_met: columns[5].as_boolean().value(row) }));
+        }
+        within(|| store.restore(entries, keys))?;
+        Ok(store)
     }
 }
 

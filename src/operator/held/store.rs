@@ -6,8 +6,9 @@ use arrow_array::{Array, ArrayRef};
 
 use super::agenda::{Agenda, Item};
 use crate::aggregate::held_bytes;
-use crate::interrupt::Pace;
+use crate::interrupt::{Pace, sort_by_key, sort_unstable};
 use crate::select::interleave;
+use crate::state::broken;
 use crate::{Error, Result};
 
 /// Chunks are joined once there are more of them than this, and one more for as many rows.
@@ -76,8 +77,8 @@ impl New {
     ) -> Self {
         let item = |&(key, Entry { place, order, .. }): &(u32, Entry)| Item { place, order, key };
         let mut items: Vec<Item> = entries.iter().map(item).collect();
-        items.sort_unstable();
-        entries.sort_unstable_by_key(|(key, entry)| (*key, entry.rank()));
+        sort_unstable(&mut items);
+        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()));
         Self { chunk: Chunk { columns, rows, live: entries.len() }, entries, items }
     }
 }
@@ -154,7 +155,7 @@ impl Store {
         self.agenda.reserve(items);
         let mut entries: Vec<u32> =
             new.iter().flat_map(|new| new.entries.iter().map(|(key, _)| *key)).collect();
-        entries.sort_unstable();
+        sort_by_key(&mut entries, |&key| key);
         for own in entries.chunk_by(|key, next| key == next) {
             self.timelines[own[0] as usize].reserve(own.len());
         }
@@ -304,28 +305,35 @@ impl Store {
         self.held += rows;
     }
 
-    /// Adds the entries of a snapshot, with their keys; `None` if one of them is of no row.
-    pub(in crate::operator) fn restore(&mut self, mut entries: Vec<(u32, Entry)>, keys: usize) -> Option<()> {
-        entries.sort_unstable_by_key(|(key, entry)| (*key, entry.rank()));
-        let mut items = Vec::with_capacity(entries.len());
+    /// Adds the entries of a snapshot, with their keys.
+    ///
+    /// # Errors
+    /// The snapshot is broken: one of them is of no row.
+    pub(in crate::operator) fn restore(&mut self, mut entries: Vec<(u32, Entry)>, keys: usize) -> Result<()> {
+        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()));
+        let (mut items, mut pace) = (Vec::with_capacity(entries.len()), Pace::new());
         self.timelines.resize_with(keys, VecDeque::new);
         for (key, entry) in entries {
-            let chunk = self.chunks.get_mut(entry.at.chunk as usize)?.as_mut()?;
+            pace.check(1)?;
+            let chunk = self.chunks.get_mut(entry.at.chunk as usize).and_then(Option::as_mut);
+            let (Some(chunk), Some(timeline)) = (chunk, self.timelines.get_mut(key as usize)) else {
+                return broken();
+            };
             if entry.at.row as usize >= chunk.rows {
-                return None;
+                return broken();
             }
             chunk.live += 1;
-            self.timelines.get_mut(key as usize)?.push_back(entry);
+            timeline.push_back(entry);
             items.push(Item { place: entry.place, order: entry.order, key });
         }
         // No two rows have one place and number, or they could not be told apart.
-        items.sort_unstable();
+        sort_unstable(&mut items);
         let are_distinct =
             items.windows(2).all(|pair| (pair[0].place, pair[0].order) < (pair[1].place, pair[1].order));
         self.entries = items.len();
         self.agenda.reserve(items.len());
         items.into_iter().for_each(|item| self.agenda.push(item));
-        are_distinct.then_some(())
+        if are_distinct { Ok(()) } else { broken() }
     }
 
     /// How many entries there are.
