@@ -266,3 +266,35 @@ def test_keys_without_slices_are_forgotten(keys: int) -> None:
         held.append(op.stats().bytes)
     assert op.stats().keys == keys
     assert max(held[6:]) <= max(held[:6])
+
+
+@pytest.mark.parametrize("key", [None, "a"])
+def test_a_query_that_is_added_later_has_the_punctuations_that_were_put_before(key: str | None) -> None:
+    """It has them whether or not its windows share slices with those of the queries that were there."""
+    schema = pa.schema({"k": pa.string(), "t": pa.int64(), "m": pa.bool_(), "n": pa.bool_()})
+    aggs = wk.count().alias("rows")
+    first = wk.query(by="k", time="t", windows=wk.punctuation("m", at="start"), aggs=aggs)
+    op = first.operator(order="out-of-order", schema=schema)
+    op.punctuate(10, key)
+    alike = wk.query(by="k", time="t", windows=wk.punctuation("n"), aggs=aggs)
+    other = wk.query(
+        by="k", time="t", windows=[wk.punctuation("n"), wk.sliding(14, "3 rows", order="arrival")], aggs=aggs
+    )
+    op.add(alike, name="alike")
+    op.add(other, name="other")
+    rows = {"t": [3, 9, 10], "m": [False] * 3, "n": [False, False, True]}
+    found = [op.push(pa.table({"k": [k] * 3, **rows}).cast(schema)) for k in ("a", "b")]
+    found.append(op.close())
+    windows: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for row in (row for each in found for row in each.to_pylist()):
+        if row["query_name"] != "q1" and row["window_name"] in (None, "w0", wk.punctuation("n").name):
+            extent = (row["window"]["start"], row["window"]["end"])
+            windows.setdefault((row["query_name"], row["k"]), []).append(extent)
+    cut, whole = [(3, 9), (10, 10)], [(3, 10)]
+    of_b = cut if key is None else whole
+    assert {name: sorted(extents) for name, extents in windows.items()} == {
+        ("alike", "a"): cut,
+        ("other", "a"): cut,
+        ("alike", "b"): of_b,
+        ("other", "b"): of_b,
+    }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::emission::Emission;
-use super::engine::Engine;
+use super::engine::{Engine, Points};
 use super::intake::{Accepted, check_open};
 use super::queries::{Entry, Queries, classes};
 use super::sharing::{Shared, strategy};
@@ -70,12 +70,16 @@ impl Operator {
         let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let mut changes = Vec::new();
         let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
+        let held: Vec<_> = self.engines().map(Engine::points).collect::<Result<_>>()?;
+        // Engines drop those that no row of theirs can be around any more: some sooner than others.
+        let points = held.into_iter().flatten().max_by_key(Points::len);
         for (place, shared) in Shared::of(classes(&entries), &known) {
             let queries = Queries::among(&entries, &shared, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
                     let mut engine = Engine::new(queries, self.options, &shared, self.watermark)?;
                     ahead.as_ref().map_or(Ok(()), |marks| engine.set_marks(marks))?;
+                    points.as_ref().map_or(Ok(()), |points| engine.set_points(points))?;
                     Change::New(Box::new(engine))
                 }
                 Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::Same(at, queries),

@@ -9,6 +9,7 @@ mod ahead;
 mod answers;
 mod early;
 mod pending;
+mod points;
 mod ready;
 mod shed;
 mod snapshot;
@@ -41,6 +42,7 @@ pub(super) use ahead::{BeforeAndAfter, Marks};
 use answers::Answers;
 pub(super) use early::Asked;
 use pending::Pending;
+pub(super) use points::Points;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;

@@ -189,10 +189,20 @@ impl Tuples {
 
     /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
     pub(super) fn punctuate(&mut self, time: i64, key: Option<u32>) {
+        self.hold_point(time, key);
+        self.point = Some(Point { time, at: self.store.next(), key });
+    }
+
+    /// The punctuations that are held.
+    pub(super) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Holds a punctuation from before any row.
+    pub(super) fn hold_point(&mut self, time: i64, key: Option<u32>) {
         let point = Point { time, at: self.store.next(), key };
         let at = self.points.partition_point(|other| *other <= point);
         self.points.insert(at, point);
-        self.point = Some(point);
     }
 
     /// Keys that a call may affect, ascending, with their rows.
