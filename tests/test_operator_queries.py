@@ -281,7 +281,8 @@ def test_a_query_that_is_added_later_has_the_punctuations_that_were_put_before(k
         by="k", time="t", windows=[wk.punctuation("n"), wk.sliding(14, "3 rows", order="arrival")], aggs=aggs
     )
     op.add(alike, name="alike")
-    op.add(other, name="other")
+    # Windows of another lateness share no slices with those of the others.
+    op.add(other, name="other", allowed_lateness=5)
     rows = {"t": [3, 9, 10], "m": [False] * 3, "n": [False, False, True]}
     found = [op.push(pa.table({"k": [k] * 3, **rows}).cast(schema)) for k in ("a", "b")]
     found.append(op.close())
