@@ -168,6 +168,21 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
     assert sum(counts) == len(wanted)
     text = query.explain(frame, late_rows=True)
     assert "columns: k, window, s, late_row" in text
+    # Columns that are never null elsewhere are so for late rows; those of expressions are none of the rows'.
+    flat = wk.query(
+        by=sf.upper("k").alias("key"),
+        time="ts",
+        windows=wk.tumbling("30 seconds"),
+        aggs=wk.sum(sf.col("v") * 2).alias("s"),
+        window_columns="flat",
+    )
+    updated = flat.run(frame, late_rows=True, allowed_lateness="1 second")
+    assert updated.columns == ["key", "window_start", "window_end", "s", "update", "late_row"]
+    assert updated.schema["late_row"].dataType.names == reasons.names
+    found, _ = run_stream(updated, tmp_path / "flat")
+    again = [row[-1] for rows in found.values() for row in rows if row[-1] is not None]
+    assert 0 < len(again) <= len(wanted)
+    assert set(map(repr, map(tuple, again))) <= set(map(repr, wanted))
     assert "no slices, as late rows are returned" in text
     # One more batch: without any the checkpoint is not read.
     with pytest.raises(PySparkException, match="late rows 'returned', and the query has None"):

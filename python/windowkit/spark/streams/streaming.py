@@ -101,7 +101,8 @@ class Streaming:
             arrow = streamed.field(name)
             field = known.get(name)
             if field is None:
-                field = spark.StructField(name, from_arrow_type(arrow.type), arrow.nullable)
+                nullable = arrow.nullable or self.work.returns_late
+                field = spark.StructField(name, from_arrow_type(arrow.type), nullable)
             elif self.work.returns_late or (not is_plain and arrow.nullable):
                 # Of a late row, or a window that is withdrawn.
                 field = spark.StructField(name, field.dataType, True, field.metadata)
@@ -115,7 +116,7 @@ class Streaming:
         """The column of late rows."""
         at = {**self.job.positions, **self.read}
         own = self.job.frame.schema.fields
-        columns = [spark.StructField(name, own[at[name]].dataType) for name in self.work.schema.names]
+        columns = [spark.StructField(name, own[at[name]].dataType) for name in self.work.late]
         reason = spark.StructField(REASON, spark.StringType())
         return spark.StructField(LATE, spark.StructType([*columns, reason]))
 
@@ -163,9 +164,13 @@ def streaming(
     check_session(frame)
     partitions, each = layout(frame, query, buckets)
     read, schema = read_by(job, query.emit)
+    late: tuple[str, ...] = ()
     if late_rows:
         read, schema = with_all(job, read, schema)
-    own = own_work(query, schema, mode, lateness, partitions, each, returns_late=late_rows)
+        # In the order of `df`, without the columns of expressions, which come last.
+        at = {**job.positions, **read}
+        late = tuple(sorted((name for name in at if at[name] < len(frame.columns)), key=at.__getitem__))
+    own = own_work(query, schema, mode, lateness, partitions, each, late=late)
     return Streaming(job, read, own, partitions, each, metrics_name, mode)
 
 
@@ -177,7 +182,7 @@ def own_work(
     partitions: int,
     each: int,
     *,
-    returns_late: bool = False,
+    late: tuple[str, ...] = (),
 ) -> Work:
     """Return what the workers compute."""
     as_spark = mode == "update" and query.emit is None
@@ -185,7 +190,7 @@ def own_work(
     effective = replace(query, emit=emit(rows(1))) if as_spark else query
     operator = operator_of(effective, schema, lateness)
     names, planned = operator.schema.names, plan(effective, schema, of_stream=True)
-    instead = rows_instead(effective, schema, planned, operator, returns_late=returns_late)
+    instead = rows_instead(effective, schema, planned, operator, returns_late=bool(late))
     if query.emit is not None:
         columns = names
     elif of_measure("allowed_lateness", lateness)[0]:
@@ -209,10 +214,10 @@ def own_work(
                 "spark.sql.shuffle.partitions": partitions if query.by else None,
                 "buckets": each,
                 # Absent by default, as in the checkpoints of earlier releases.
-                **({"late rows": "returned"} if returns_late else {}),
+                **({"late rows": "returned"} if late else {}),
             },
         ),
-        returns_late,
+        late,
     )
 
 

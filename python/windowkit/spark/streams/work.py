@@ -65,8 +65,8 @@ class Work:
         Why rows cross the shuffle; None if slices do.
     identity : str
         What a checkpoint belongs to, as JSON that maps names to values.
-    returns_late : bool
-        Late rows are returned, in a column `LATE` that is null for results.
+    late : tuple of str
+        The columns of late rows, if these are returned: in a column `LATE`, which is null for results.
     """
 
     query: Query
@@ -77,7 +77,12 @@ class Work:
     is_eager: bool
     rows_instead: str | None
     identity: str
-    returns_late: bool = False
+    late: tuple[str, ...] = ()
+
+    @property
+    def returns_late(self) -> bool:
+        """Whether late rows are returned."""
+        return bool(self.late)
 
     @cached_property
     def what(self) -> str:
@@ -155,22 +160,28 @@ class Work:
             return
         chosen = results.select(self.columns)
         if self.returns_late:
-            none = pa.nulls(len(chosen), late_type(self.schema))
+            none = pa.nulls(len(chosen), self.late_type)
             chosen = pa.Table.from_arrays([*chosen.columns, none], schema=self.with_late(results.schema))
         yield from chosen.combine_chunks().to_batches()
+
+    @cached_property
+    def late_type(self) -> pa.StructType:
+        """The type of the column of late rows."""
+        own = (self.schema.field(name).with_nullable(True) for name in self.late)
+        return pa.struct([*own, pa.field(REASON, pa.string())])
 
     def with_late(self, results: pa.Schema) -> pa.Schema:
         """Return the schema of results beside late rows, any column of which may be null."""
         own = (results.field(name).with_nullable(True) for name in self.columns)
-        return pa.schema([*own, pa.field(LATE, late_type(self.schema))])
+        return pa.schema([*own, pa.field(LATE, self.late_type)])
 
     def late_rows(self, operator: Operator) -> Iterator[pa.RecordBatch]:
         """Yield the rows that were late since the last call, if they are returned: results without values."""
         late = operator.take_late().combine_chunks() if self.returns_late else None
         if late is not None and late.num_rows:
             schema = self.with_late(operator.schema)
-            values = [each.combine_chunks() for each in late.select([*self.schema.names, REASON]).columns]
-            rows = pa.StructArray.from_arrays(values, fields=list(late_type(self.schema)))
+            values = [each.combine_chunks() for each in late.select([*self.late, REASON]).columns]
+            rows = pa.StructArray.from_arrays(values, fields=list(self.late_type))
             none = [pa.nulls(late.num_rows, field.type) for field in list(schema)[:-1]]
             yield pa.RecordBatch.from_arrays([*none, rows], schema=schema)
 
@@ -197,11 +208,6 @@ def operator_of(
     return query.operator(
         order="out-of-order", allowed_lateness=allowed_lateness, late_limit=late_limit, schema=schema
     )
-
-
-def late_type(schema: pa.Schema) -> pa.StructType:
-    """Return the type of the column of late rows."""
-    return pa.struct([*(field.with_nullable(True) for field in schema), pa.field(REASON, pa.string())])
 
 
 def rows_instead(
