@@ -183,7 +183,8 @@ def changed(slices: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 def test_what_is_no_slice_of_the_query_is_refused_and_nothing_changes() -> None:
     op, slices = TUMBLING.operator(order="out-of-order", schema=SCHEMA), TUMBLING.slices(table([1, 12]))
-    good = {"slices of this query have": of(wk.tumbling(10), aggs=wk.max("v")).slices(table([1]))}
+    other = of(wk.tumbling(10), aggs=wk.max("v")).slices(table([1]))
+    good = {"slices of this query have": other.replace_schema_metadata(slices.schema.metadata)}
     good["a slice of this query is within 0 to 10"] = changed(slices, "start", pa.array([3, 0]))
     good["a time is null"] = changed(slices, "start", pa.array([0, None]))
     for message, given_slices in good.items():
@@ -204,6 +205,30 @@ def test_what_is_no_slice_of_the_query_is_refused_and_nothing_changes() -> None:
     op.close()
     with pytest.raises(wk.InvalidValue, match="closed"):
         op.push_slices(slices)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        of(wk.tumbling(10), aggs=wk.min("v")),
+        of(wk.tumbling(10), aggs=wk.max("t")),
+        of(wk.tumbling(10), aggs=wk.max("v").where("b")),
+        of(wk.tumbling(5), aggs=wk.max("v")),
+        wk.query(by="t", time="t", windows=wk.tumbling(10), aggs=wk.max("v")),
+    ],
+)
+def test_slices_of_another_query_are_refused(other: wk.Query) -> None:
+    query = of(wk.tumbling(10), aggs=wk.max("v"))
+    op = query.operator(order="out-of-order", schema=SCHEMA)
+    with pytest.raises(
+        wk.InvalidValue, match=r"slices: they are of the query by .*, and that of the operator is by"
+    ):
+        op.push_slices(other.slices(table([1])))
+    with pytest.raises(wk.InvalidValue, match="slices: they do not say of which query they are"):
+        op.push_slices(query.slices(table([1])).replace_schema_metadata())
+    assert op.stats().slices == 0
+    op.push_slices(query.slices(table([1])))
+    assert op.close().num_rows == 1
 
 
 def test_rows_of_late_slices_are_counted() -> None:

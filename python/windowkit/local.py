@@ -25,13 +25,15 @@ from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
 
-__all__ = ["OTHERWISE", "aggregates", "batches", "fitted", "plan", "run", "schema", "schema_of", "slices"]
-__all__ += ["shaped", "shaped_schema"]
+__all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "mark_of", "plan", "run", "schema"]
+__all__ += ["schema_of", "shaped", "shaped_schema", "slices"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
 Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
 """Function, columns, name, filter, parameters and a user's own function, as the native core takes them."""
+MARK: Final = b"windowkit.slices"
+"""Metadata of the schema of slices: of which query they are."""
 OTHERWISE: Final = "without a Spark DataFrame; only Spark has routes and partitions"
 """What errors say of options that are for Spark."""
 TABLE: Final = (
@@ -94,6 +96,7 @@ def own_batch(query: Query, batch: Any) -> pa.RecordBatch:
 
 def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
     """Aggregate rows to slices; see `windowkit.Query.slices`."""
+    mark = mark_of(query)
     query, source = opened(query, data, validate)
     planned = plan(query, source.schema)
     engine = planned.engine()
@@ -101,7 +104,37 @@ def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table
         for batch in pa.RecordBatchReader.from_stream(source):
             engine.push(batch)
     made = [pa.record_batch(of_keys) for _, of_keys in engine.slices(1)]
-    return pa.Table.from_batches(made, pa.schema(planned.slices_schema))
+    return pa.Table.from_batches(made, pa.schema(planned.slices_schema)).replace_schema_metadata(mark)
+
+
+def mark_of(query: Query) -> dict[bytes, bytes]:
+    """Return the metadata of slices, which say of which query they are; of users' own functions by name."""
+    windows = ", ".join(map(str, query.windows))
+    weight = "" if query.weight is None else f", weight {query.weight}"
+    aggregates = ", ".join(map(str, query.aggs))
+    keys = ", ".join(query.by) or "nothing"
+    return {MARK: f"by {keys} over {query.time}: {aggregates} in {windows}{weight}".encode()}
+
+
+def check_mark(query: Query, slices: pa.Schema) -> None:
+    """Refuse slices that are not of a query.
+
+    Raises
+    ------
+    InvalidValue
+        Their metadata says that, or nothing.
+    """
+    wanted, given = mark_of(query)[MARK], (slices.metadata or {}).get(MARK)
+    if given is None:
+        raise InvalidValue(
+            "slices: they do not say of which query they are; give what query.slices returned, with the "
+            "metadata of its schema"
+        )
+    if given != wanted:
+        raise InvalidValue(
+            f"slices: they are of the query {given.decode(errors='replace')}, and that of the operator is "
+            f"{wanted.decode()}; slices are pushed to an operator of the query that made them"
+        )
 
 
 def schema(query: Query, data: Any) -> pa.Schema:

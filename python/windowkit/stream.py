@@ -22,7 +22,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Expression, expressions_of
 from windowkit.fills import refuse_stream
-from windowkit.local import Source, plan, schema_of, shaped, shaped_schema
+from windowkit.local import Source, check_mark, plan, schema_of, shaped, shaped_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
@@ -363,11 +363,12 @@ class Operator:
         Raises
         ------
         InvalidType, InvalidValue
-            They are not slices of this query; the schema of rows is not known yet; the operator is closed; or
-            its results would not be those of the rows: on a stream in order, with ``progress``, where there
-            are several queries or keys that are ahead, where windows or functions need rows in order or begin
-            at a landmark, and where an emission policy counts rows or looks at them. A slice of a session of
-            which some rows are late, and others are not, is refused too. Push rows then.
+            They are not slices of this query, as the metadata of their schema says; the schema of rows is not
+            known yet; the operator is closed; or its results would not be those of the rows: on a stream in
+            order, with ``progress``, where there are several queries or keys that are ahead, where windows or
+            functions need rows in order or begin at a landmark, and where an emission policy counts rows or
+            looks at them. A slice of a session of which some rows are late, and others are not, is refused
+            too. Push rows then.
         Overflow
             As for `push`.
 
@@ -390,6 +391,8 @@ class Operator:
 
         def push_slices(core: _native.Operator, _: pa.Schema) -> pa.Table:
             source = Source("slices", slices, validate=validate)
+            if core.refuses_slices() is None:
+                check_mark(self._leader, source.schema)
             with source:
                 return self._emitted(core, core.push_slices, source.shortest)
 
