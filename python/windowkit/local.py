@@ -25,7 +25,7 @@ from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
 
-__all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "mark_of", "plan", "run", "schema"]
+__all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
 __all__ += ["schema_of", "shaped", "shaped_schema", "slices"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -117,20 +117,14 @@ def mark_of(query: Query) -> dict[bytes, bytes]:
 
 
 def check_mark(query: Query, slices: pa.Schema) -> None:
-    """Refuse slices that are not of a query.
+    """Refuse slices that are not of a query, as the metadata of their schema says.
 
     Raises
     ------
     InvalidValue
-        Their metadata says that, or nothing.
     """
     wanted, given = mark_of(query)[MARK], (slices.metadata or {}).get(MARK)
-    if given is None:
-        raise InvalidValue(
-            "slices: they do not say of which query they are; give what query.slices returned, with the "
-            "metadata of its schema"
-        )
-    if given != wanted:
+    if given is not None and given != wanted:
         raise InvalidValue(
             f"slices: they are of the query {given.decode(errors='replace')}, and that of the operator is "
             f"{wanted.decode()}; slices are pushed to an operator of the query that made them"

@@ -16,7 +16,7 @@ from windowkit._native import Plan
 from windowkit.aggregates import count
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue, WindowKitError
-from windowkit.local import mark_of, plan
+from windowkit.local import plan
 from windowkit.progress import of_measure
 from windowkit.query import MAX_WINDOWS, Query
 from windowkit.spark.routes import stages
@@ -123,7 +123,6 @@ class Work:
                 slices.append(batch)
         if not slices:
             return Given(pa.Table.from_batches(rows, self.schema), are_slices=False)
-        # Chunks say of which query they are.
         if rows:
             # An operator that took in both, one after the other, would return some results twice.
             engine = plan(self.query, self.schema).engine()
@@ -132,8 +131,7 @@ class Work:
             for batch in rows:
                 engine.push(batch)
             slices = [pa.record_batch(batch) for _, batch in engine.slices(1)]
-        marked = pa.Table.from_batches(slices).replace_schema_metadata(mark_of(self.query))
-        return Given(marked, are_slices=True)
+        return Given(pa.Table.from_batches(slices), are_slices=True)
 
     @cached_property
     def may_join(self) -> bool:
