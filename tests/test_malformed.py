@@ -213,3 +213,58 @@ def test_slices_without_rows_are_sound() -> None:
         table = pa.table({"k": keys, "t": times})
         query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
         assert query.run(table)["n"].to_pylist() == [1, 1]
+
+
+def test_arrays_with_negative_offsets_are_refused() -> None:
+    """As pyarrow's validation would read before them, this is tried in a process of its own."""
+    printed = program(
+        """
+        import ctypes
+        import pyarrow as pa
+        import windowkit as wk
+
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+        class Spoilt:
+            def __init__(self, array, path, offset):
+                self.of = array, path, offset
+
+            def __arrow_c_array__(self, requested=None):
+                array, path, offset = self.of
+                schema, data = array.__arrow_c_array__()
+                at = pointer(data, b"arrow_array")
+                for child in path:
+                    children = ctypes.c_void_p.from_address(at + 48).value
+                    at = ctypes.c_void_p.from_address(children + 8 * child).value
+                ctypes.c_int64.from_address(at + 16).value = offset
+                return schema, data
+
+        def refused(call, *arguments, **options):
+            try:
+                call(*arguments, **options)
+            except wk.InvalidValue:
+                return 1
+            raise AssertionError((call, arguments))
+
+        def table(column):
+            return pa.StructArray.from_arrays([pa.array([1] * 8), column], ["t", "v"])
+
+        count = 0
+        rows = wk.query(by=[], time="t", windows=wk.tumbling(3), aggs=wk.collect_rows())
+        for offset in (-1, -3, -64):
+            for column in ([1, None] * 4, [True] * 8, ["a", None] * 4):
+                spoilt = Spoilt(pa.array(column), [], offset)
+                count += refused(wk.HyperLogLog().update, spoilt, validate=True)
+            texts = pa.array(["a", None] * 4).dictionary_encode()
+            columns = [(pa.array([[1, None]] * 8), [1, 0]), (texts, [1]), (pa.array([1, None] * 4), [1])]
+            for column, path in columns:
+                for validate in (True, False, None):
+                    count += refused(rows.run, Spoilt(table(column), path, offset), validate=validate)
+                batch = pa.record_batch(Spoilt(table(column), path, offset))
+                reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+                count += refused(rows.run, reader)
+        print(count)
+        """
+    )
+    assert printed.split() == ["45"]

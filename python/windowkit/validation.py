@@ -12,7 +12,7 @@ Here, too, what pyarrow raises as it reads a user's data becomes what windowkit 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -110,6 +110,11 @@ def checked(argument: str, data: Data, full: bool) -> Data:
     windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
     """
     with refusing(argument):
+        if full and not isinstance(data, TABLES):
+            check_offsets(argument, data)
+        elif full:
+            for name, column in zip(data.schema.names, data.columns, strict=True):
+                check_offsets(f"{argument}: column {name!r}", column)
         try:
             data.validate(full=full)
         except (pa.ArrowInvalid, pa.ArrowIndexError):
@@ -119,6 +124,37 @@ def checked(argument: str, data: Data, full: bool) -> Data:
                     checked(f"{argument}: column {name!r}", column, full)
             raise
     return data
+
+
+def check_offsets(argument: str, data: pa.Array | pa.ChunkedArray) -> None:
+    """Refuse negative offsets: pyarrow, which trusts them, would read memory before the array."""
+    for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+        for array in nested(chunk):
+            if array.offset < 0:
+                raise InvalidValue(f"{argument}: {MALFORMED}: an array has the offset {array.offset}")
+
+
+def nested(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield an array, and those within it while their own offsets are not negative."""
+    yield array
+    kind = array.type
+    inner: list[pa.Array] = []
+    if array.offset < 0:
+        return
+    if isinstance(array, pa.ExtensionArray):
+        inner = [array.storage]
+    elif pa.types.is_dictionary(kind):
+        inner = [array.dictionary]
+    elif pa.types.is_run_end_encoded(kind):
+        inner = [array.run_ends, array.values]
+    elif pa.types.is_map(kind):
+        inner = [array.keys, array.items]
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        inner = [array.field(at) for at in range(kind.num_fields)]
+    elif pa.types.is_nested(kind):
+        inner = [array.values]
+    for each in inner:
+        yield from nested(each)
 
 
 class Handed:
