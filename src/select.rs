@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, cast::AsArray, make_array,
+    new_null_array, types::UInt32Type,
+};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
@@ -20,6 +23,15 @@ type Result<T> = std::result::Result<T, ArrowError>;
 /// # Errors
 /// Those of Arrow, as of all functions here.
 pub fn take(values: &dyn Array, rows: &dyn Array, options: Option<TakeOptions>) -> Result<ArrayRef> {
+    if let Some(rows) = rows.as_primitive_opt::<UInt32Type>()
+        && rows.null_count() > 0
+        && lacks_nulls(values.data_type())
+    {
+        // Arrow takes whatever row the null hides.
+        let none = new_null_array(values.data_type(), 1);
+        let rows: Vec<_> = rows.iter().map(|row| row.map_or((1, 0), |row| (0, row as usize))).collect();
+        return interleave(&[values, &none], &rows);
+    }
     selected(&[values], |values| arrow_select::take::take(values[0], rows, options))
 }
 
@@ -97,6 +109,12 @@ fn selected(
     let arrays = arrays.iter().map(with_bits).collect::<Result<Vec<_>>>()?;
     let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
     Ok(make_array(data_as(select(&arrays)?.to_data(), own)?))
+}
+
+/// Whether values of this type, or others in them, have no nulls of their own.
+fn lacks_nulls(kind: &DataType) -> bool {
+    matches!(kind, DataType::Union(..) | DataType::RunEndEncoded(..))
+        || nested(kind).into_iter().any(lacks_nulls)
 }
 
 fn is_width_0(kind: &DataType) -> bool {

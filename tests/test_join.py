@@ -376,3 +376,27 @@ def test_keys_without_width_are_refused_by_their_type(kind: pa.DataType) -> None
     query = wk.query(by="k", time="t", windows=wk.tumbling(3), aggs=[wk.count()])
     with pytest.raises(wk.InvalidType, match="cannot be a key"):
         query.schema(schema)
+
+
+@pytest.mark.parametrize("how", ["left", "full", "right"])
+def test_values_without_nulls_of_their_own_are_null_where_there_is_no_partner(how: str) -> None:
+    """Unions and run-end encoded columns have no bits for that, nor have structs of them within."""
+    of_union = pa.UnionArray.from_dense(
+        pa.array([0, 1], pa.int8()),
+        pa.array([0, 0], pa.int32()),
+        [pa.array([7]), pa.array(["x"])],
+    )
+    runs = pa.RunEndEncodedArray.from_arrays([2], pa.array([8]))
+    payload = {"u": of_union, "r": runs, "s": pa.StructArray.from_arrays([of_union], ["inner"])}
+    one = pa.table({"k": [1, 2, 3], "t": [0, 0, 0]})
+    other = pa.table({"k": [2, 9], "t": [0, 0], **payload})
+    sides = (other, one) if how == "right" else (one, other)
+    found = wk.join(by="k", left_time="t", right_time="t", within=0, how=how).run(*sides)
+    keys = found["k"].to_pylist()
+    values = [
+        (row["u"], row["r"], None if row["s"] is None else row["s"]["inner"])
+        for row in found.select(["u", "r", "s"]).to_pylist()
+    ]
+    wanted = {1: (None,) * 3, 2: (7, 8, 7), 3: (None,) * 3, 9: ("x", 8, "x")}
+    assert values == [wanted[key] for key in keys]
+    assert sorted(keys) == ([1, 2, 3, 9] if how == "full" else [1, 2, 3])

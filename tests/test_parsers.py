@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from windowkit import aggregates, comparisons, moments, windows
+from windowkit.windows.grammar import read_call
 
 LONG = 200_000
 SPACES = " " * LONG
@@ -79,3 +80,10 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     for parse in (wk.tumbling, windows.parse, aggregates.parse, comparisons.parse):
         with contextlib.suppress(wk.WindowKitError):
             parse(text)
+
+
+@pytest.mark.parametrize("text", ["sum(v) as s, count(*) as n", "count(*) as s where v", "sum(v) as s (EUR)"])
+def test_nothing_but_a_name_follows_as(text: str) -> None:
+    with pytest.raises(wk.InvalidValue, match="has more than a name after 'as'"):
+        read_call("agg", text, "", filters=True)
+    assert read_call("agg", f"sum(v) as `{text}`", "", filters=True).name == text

@@ -36,6 +36,8 @@ CALL: Final = re.compile(
     rf"(?:\s+where\s+(?P<filter>{QUOTED}|\S.*?))?(?:(?<!\s)\s+as\s+(?P<name>\S.*))?",
     re.IGNORECASE | re.DOTALL,
 )
+AFTER_NAME: Final = re.compile(r"^[^`]*(?:[,()]|\swhere\s)", re.IGNORECASE)
+"""What a name without backticks does not have: another call, or a filter, was meant."""
 PLAIN: Final = re.compile(r"[^\W\d]\w*(?:[ .-]\w+)*")
 
 
@@ -49,6 +51,11 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
     match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
+    if match["name"] is not None and AFTER_NAME.search(match["name"]):
+        raise InvalidValue(
+            f"{argument}: {text!r} has more than a name after 'as'; give each {argument} by itself, a filter "
+            "before 'as', and a name with such characters in backticks"
+        )
     inside = match["arguments"].strip()
     arguments = [piece.strip() for piece in split(inside, ",")] if inside else []
     name = None if match["name"] is None else unquoted(argument, match["name"])
