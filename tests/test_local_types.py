@@ -372,3 +372,39 @@ def test_only_the_columns_of_the_query_are_converted() -> None:
         assert query.run(data, result="pyarrow").column("count(1)").to_pylist() == [2]
     with pytest.raises(wk.UnknownColumn, match=r"'t'.*there are k, x"):
         query.run(pl.DataFrame({"k": ["a"], "x": [1]}))
+
+
+@pytest.mark.parametrize("where", ["key of the schema", "value of the schema", "field"])
+def test_metadata_that_is_not_text_is_left_out(where: str) -> None:
+    """Any library may store bytes there."""
+    rows = pa.table({"k": ["a", "b"], "t": [1, 2], "v": [1, 2]})
+    if where == "field":
+        first, *others = rows.schema
+        odd = rows.cast(pa.schema([first.with_metadata({b"own": b"\xfe\xff"}), *others]))
+    else:
+        odd = rows.replace_schema_metadata(
+            {b"\xff": b"own"} if where.startswith("key") else {b"own": b"\xff"}
+        )
+    query = wk.query(by="k", time="t", windows=wk.tumbling(3), aggs=wk.sum("v"))
+    rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(3))
+    join = wk.join(by="k", left_time="t", right_time="t", within=3)
+    distinct = wk.distinct("k", time="t", within=3)
+
+    def pushed(table: pa.Table) -> pa.Table:
+        op = query.operator(schema=table.schema)
+        return pa.concat_tables([op.push(table), op.close()])
+
+    for call in (
+        query.run,
+        lambda table: query.run(table.to_reader()),
+        lambda table: query.run(table.to_batches()[0]),
+        pushed,
+        rolling.run,
+        lambda table: rolling.at(table.select(["k", "t"]), table),
+        lambda table: join.run(table, table),
+        lambda table: join.operator(table, table).push_left(table),
+        distinct.run,
+        lambda table: distinct.operator(table).push(table),
+    ):
+        assert call(odd).to_pylist() == call(rows).to_pylist()
+    assert query.explain(odd) == query.explain(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -193,10 +193,31 @@ def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
 def schema_of(data: Any, argument: str = "data") -> pa.Schema:
     """Return the schema that `data` is or has; errors call it `argument`."""
     if isinstance(data, pa.Schema):
-        return data
+        return with_legible_metadata(data)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
-        return imported(argument, data, "__arrow_c_schema__", pa.schema)
-    return reader_of(data, argument).schema
+        return with_legible_metadata(imported(argument, data, "__arrow_c_schema__", pa.schema))
+    return with_legible_metadata(reader_of(data, argument).schema)
+
+
+def with_legible_metadata(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without the metadata that the core cannot read: bytes that are not UTF-8.
+
+    Nothing here uses them; libraries store serialised values there.
+    """
+    if is_legible(schema.metadata) and all(is_legible(field.metadata) for field in schema):
+        return schema
+    fields = [field if is_legible(field.metadata) else field.remove_metadata() for field in schema]
+    return pa.schema(fields, schema.metadata if is_legible(schema.metadata) else None)
+
+
+def is_legible(metadata: Mapping[bytes, bytes] | None) -> bool:
+    """Return whether metadata is UTF-8."""
+    try:
+        for each in (metadata or {}).items():
+            b"".join(each).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def accepted(argument: str) -> str:
@@ -369,6 +390,9 @@ class Source:
         self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
             data if is_arrow else reader_of(data, argument)
         )
+        legible = with_legible_metadata(self._data.schema)
+        if legible is not self._data.schema:
+            self._data = self._data.cast(legible)
         self._schema: pa.Schema = self._data.schema
         read = read_types(self._schema) if aggregated else self._schema
         self._is_read = read is not self._schema
