@@ -390,8 +390,9 @@ class Source:
         self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
             data if is_arrow else reader_of(data, argument)
         )
-        legible = with_legible_metadata(self._data.schema)
-        if legible is not self._data.schema:
+        given = self._data.schema
+        legible = with_legible_metadata(given)
+        if legible is not given:
             self._data = self._data.cast(legible)
         self._schema: pa.Schema = self._data.schema
         read = read_types(self._schema) if aggregated else self._schema
