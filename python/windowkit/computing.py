@@ -14,6 +14,7 @@ from windowkit.alignment import BYTES, STRINGS
 from windowkit.checks import article, suggested
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
 from windowkit.expressions import Expression
+from windowkit.validation import refusing
 
 __all__ = ["Computing", "computing", "without_views"]
 
@@ -102,7 +103,8 @@ class Computing:
         UnknownColumn, InvalidType, InvalidValue
             An expression reads a column that is not there, or cannot be evaluated.
         """
-        made: pa.Schema = self._computed(schema.empty_table()).schema
+        with refusing(self._argument, "its expressions cannot be evaluated"):
+            made: pa.Schema = self._computed(schema.empty_table()).schema
         return made
 
     def __call__(self, rows: Rows, schema: pa.Schema) -> Rows:
@@ -113,7 +115,8 @@ class Computing:
         InvalidType, InvalidValue
             An expression cannot be evaluated, makes no value of each row, or one of another type.
         """
-        made = self._computed(rows)
+        with refusing(self._argument, "its expressions cannot be evaluated"):
+            made = self._computed(rows)
         for name in self.names:
             kind, expected = made.schema.field(name).type, schema.field(name).type
             if kind != expected:

@@ -155,7 +155,8 @@ def cost(
     """
     reader = table_of(keys, validate=validate)
     assigned = column_of("assignment", assignment, validate)
-    if not pa.types.is_integer(assigned.type) and len(assigned):
+    # What is empty may have no type.
+    if not (pa.types.is_integer(assigned.type) or pa.types.is_null(assigned.type)):
         raise InvalidType(f"assignment: it is {assigned.type}; workers are integers")
     if assigned.null_count:
         raise InvalidValue(f"assignment: {assigned.null_count} rows have no worker; every row has one")
