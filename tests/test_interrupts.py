@@ -441,7 +441,7 @@ def test_a_signal_while_a_stream_is_read_is_not_made_an_error_of_the_data(
     schema = pa.schema([("t", pa.int64()), ("v", pa.float64())])
     table = pa.table({"t": [1, 2, 30], "v": pa.array([1, 2, 3], pa.int32())})
     batches = pa.Table.from_batches([table.slice(0, 2).to_batches()[0], table.slice(2).to_batches()[0]])
-    for steps in range(100):
+    for steps in range(1000):
         left = steps
 
         def interrupt(frame: FrameType, event: str, argument: object) -> None:

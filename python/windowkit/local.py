@@ -85,13 +85,20 @@ def batches(
         result = planned.batches(source, count)
     # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
     # A generator would end with the first of them, as if there were no more batches.
-    made = map(partial(own_batch, query), result)
+    # Where Python runs no code of its own between batches, no handler of signals runs there.
+    made = map(pa.record_batch, result)
+    if query.window_columns == "flat":
+        made = map(partial(own_batch, query), made)
     return pa.RecordBatchReader.from_batches(shaped_schema(pa.schema(result.schema), query), made)
 
 
-def own_batch(query: Query, batch: Any) -> pa.RecordBatch:
-    """Return a batch of the core as pyarrow's, in the columns that `query` asks for."""
-    return shaped(pa.record_batch(batch), query)
+def own_batch(query: Query, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in the columns that `query` asks for."""
+    try:
+        return shaped(batch, query)
+    except StopIteration as error:
+        # As in generators: batches that are missing would not be noticed.
+        raise RuntimeError("a handler of signals raised StopIteration") from error
 
 
 def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
@@ -447,10 +454,15 @@ class Source:
                 rows = pa.Table.from_batches(list(self._aligned()), self._given)
                 yield from as_read(self._compute(rows, self._computed)).to_batches()
         except BaseException as failure:
-            # Those that handlers of signals raise, too; not the one that closes a generator.
-            if not (isinstance(failure, GeneratorExit) and self._is_own(failure.__traceback__)):
-                self._failure = failure
+            self._note(failure)
             raise
+
+    def _note(self, failure: BaseException) -> None:
+        """Remember why the stream failed; what comes first is not yet what a generator makes of it."""
+        # Those that handlers of signals raise, too; not the one that closes a generator.
+        closes = isinstance(failure, GeneratorExit) and self._is_own(failure.__traceback__)
+        if self._failure is None and not closes:
+            self._failure = failure
 
     def _is_own(self, trace: TracebackType | None) -> bool:
         """Return whether an exception comes from these generators, and from no frame below them."""
@@ -470,15 +482,19 @@ class Source:
         )
 
     def _aligned(self) -> Iterator[pa.RecordBatch]:
-        with refusing(self._argument, "its stream failed"):
-            for batch in reader_of(self._data):
-                self._check_types(batch.schema)
-                # What casts columns trusts them, and so does what computes others.
-                trusts = self._align is not None or self._is_read or self._compute is not None
-                own = checked(self._argument, batch, self._full or trusts)
-                if self._is_read:
-                    own = as_read(own)
-                yield own if self._align is None else self._align(own)
+        try:
+            with refusing(self._argument, "its stream failed"):
+                for batch in reader_of(self._data):
+                    self._check_types(batch.schema)
+                    # What casts columns trusts them, and so does what computes others.
+                    trusts = self._align is not None or self._is_read or self._compute is not None
+                    own = checked(self._argument, batch, self._full or trusts)
+                    if self._is_read:
+                        own = as_read(own)
+                    yield own if self._align is None else self._align(own)
+        except BaseException as failure:
+            self._note(failure)
+            raise
 
     def __enter__(self) -> Source:
         return self
