@@ -303,3 +303,20 @@ def test_times_come_back_in_the_type_of_the_columns() -> None:
     assert op.watermarks.left is None
     op.advance_right(date(1970, 1, 3))
     assert op.watermarks.left.as_py() == date(1970, 1, 2)
+
+
+def test_a_snapshot_of_many_rows_is_written_in_parts() -> None:
+    """They came in one batch, of which a snapshot makes parts of 2^19 rows; nothing else tells them apart."""
+    rows, rng = 600_000, np.random.default_rng(3)
+    table = pa.table(
+        {"k": rng.integers(0, 1000, rows), "t": rng.integers(0, 10**6, rows), "v": np.arange(rows)}
+    )
+    join = wk.join(by="k", left_time="t", right_time="t", within=3, right_columns=["t", "v"], how="full")
+    op = join.operator(table.schema, table.schema)
+    op.push_left(table)
+    restored = wk.JoinOperator.restore(op.snapshot(), join)
+    assert restored.snapshot() == op.snapshot()
+    found = restored.push_right(table.slice(rows - 20_000))
+    assert found.num_rows > 20_000
+    assert found.equals(op.push_right(table.slice(rows - 20_000)))
+    assert restored.close().num_rows + found.num_rows == join.run(table, table.slice(rows - 20_000)).num_rows

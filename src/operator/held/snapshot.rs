@@ -12,16 +12,27 @@ use crate::interrupt::{Pace, check, within};
 use crate::keys::KeyIndex;
 use crate::state::{Reader, Writer, broken};
 
+/// Rows that are written without a look at interrupts.
+const PART: usize = 1 << 19;
+
 impl Store {
     /// Writes the stored rows.
     pub(in crate::operator) fn write(&self, writer: &mut Writer) -> Result<()> {
-        writer.number(self.chunks().count() as u64);
-        let mut numbers = vec![0; self.next_chunk()];
-        for (number, (at, chunk)) in self.chunks().enumerate() {
-            check()?;
+        // In parts, so that none takes long to write.
+        let parts = |rows: usize| rows.div_ceil(PART).max(1);
+        writer.number(self.chunks().map(|(_, chunk)| parts(chunk.rows) as u64).sum());
+        let (mut numbers, mut number) = (vec![0; self.next_chunk()], 0);
+        for (at, chunk) in self.chunks() {
             numbers[at] = number as u32;
-            writer.number(chunk.rows as u64);
-            writer.columns(chunk.columns.clone(), chunk.rows)?;
+            for part in 0..parts(chunk.rows) {
+                check()?;
+                let from = part * PART;
+                let rows = PART.min(chunk.rows - from);
+                writer.number(rows as u64);
+                writer
+                    .columns(chunk.columns.iter().map(|column| column.slice(from, rows)).collect(), rows)?;
+            }
+            number += parts(chunk.rows);
         }
         let (mut keys, mut places, mut orders) = (Vec::new(), Vec::new(), Vec::new());
         let (mut chunks, mut rows, mut met) = (Vec::new(), Vec::new(), Vec::new());
@@ -31,8 +42,8 @@ impl Store {
             keys.push(key);
             places.push(*place);
             orders.push(*order);
-            chunks.push(numbers[at.chunk as usize]);
-            rows.push(at.row);
+            chunks.push(numbers[at.chunk as usize] + at.row / PART as u32);
+            rows.push(at.row % PART as u32);
             met.push(*is_met);
         }
         let count = keys.len();
