@@ -110,7 +110,7 @@ WHOLE = """
         "run, one key": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
             query(wk.tumbling(1)), shuffled(3_000_000, 1)),
         "run, rows": lambda: (lambda asked, data: lambda: asked.run(data, threads=2))(
-            query(by_rows), shuffled(2_000_000, 3)),
+            query(by_rows), shuffled(8_000_000, 3)),
         "run, median": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
             query(wk.sliding(600, 60), wk.median("v")), shuffled(2_000_000, 3)),
         "run, user": lambda: (lambda asked, data: lambda: asked.run(data, threads=1))(
