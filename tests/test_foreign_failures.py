@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -300,7 +301,7 @@ def test_casts_that_lose_something(door: str, rows: pa.Table) -> None:
 
 
 def test_objects_of_python_that_are_no_columns() -> None:
-    frame = pytest.importorskip("pandas").DataFrame({"k": ["a", 5], "t": [1, 2], "v": [1.0, 2.0]})
+    frame = pd.DataFrame({"k": ["a", 5], "t": [1, 2], "v": [1.0, 2.0]})
     for door in TAKE_READERS:
         raised = raised_by(BATCHES[door], frame)
         assert isinstance(raised, wk.InvalidValue | wk.InvalidType)
