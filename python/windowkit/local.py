@@ -397,15 +397,16 @@ class Source:
         self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
             data if is_arrow else reader_of(data, argument)
         )
-        given = self._data.schema
-        legible = with_legible_metadata(given)
-        if legible is not given:
-            self._data = self._data.cast(legible)
-        self._schema: pa.Schema = self._data.schema
-        read = read_types(self._schema) if aggregated else self._schema
-        self._is_read = read is not self._schema
-        self._schema = read
-        self._align = None if schema is None else aligned(argument, self._schema, schema)
+        given: pa.Schema = self._data.schema
+        # Small batches come often, and nearly all are as the stream has them: then nothing is looked at.
+        is_as_known = schema is not None and given.equals(schema, check_metadata=True)
+        if not is_as_known:
+            legible = with_legible_metadata(given)
+            if legible is not given:
+                self._data, given = self._data.cast(legible), legible
+        self._schema = read_types(given) if aggregated and not is_as_known else given
+        self._is_read = self._schema is not given
+        self._align = None if schema is None or is_as_known else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
             self._schema = pa.schema(list(zip(schema.names, schema.types, strict=True)))
