@@ -209,3 +209,9 @@ def test_matplotlib_is_imported_only_when_a_picture_is_drawn() -> None:
         """
     )
     assert "run pip install 'windowkit[plot]'" in printed
+
+
+def test_a_stretch_without_length_is_refused() -> None:
+    for start, end in ((10, 3), (5, 5)):
+        with pytest.raises(wk.InvalidValue, match=f"end: {end} is not after start, {start}"):
+            QUERY.plot(TABLE, key="a", start=start, end=end)

@@ -282,7 +282,7 @@ class Join:
         schema: pyarrow.Schema = engines.find("join_schema")(self, left, right)
         return schema
 
-    def explain(self, left: Any = None, right: Any = None) -> str:
+    def explain(self, left: Any = None, right: Any = None, *, split: Length | None = None) -> str:
         """Describe how it is evaluated.
 
         Parameters
@@ -290,6 +290,8 @@ class Join:
         left, right : schema or data, optional
             As for `schema`, or Spark DataFrames; both or neither. With them the text has the columns of the
             result and, for Spark, what runs where.
+        split : str, datetime.timedelta or int, optional
+            As for `run`. Only for Spark.
 
         Raises
         ------
@@ -306,7 +308,7 @@ class Join:
         if (left is None) != (right is None):
             given, other = ("left", "right") if right is None else ("right", "left")
             raise InvalidValue(f"{other}: {given} is given alone; explain takes both sides, or neither")
-        return Lines(engines.evaluate("explain_join", self, left, right=right))
+        return Lines(engines.evaluate("explain_join", self, left, right=right, split=split))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -23,11 +23,13 @@ from windowkit.fills import of_each
 from windowkit.query import Query
 from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
+from windowkit.rolling import Rolling
 from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
 __all__ += ["schema_of", "shaped", "shaped_schema", "slices"]
 
+Asked = TypeVar("Asked", Query, Rolling)
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
 Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
@@ -513,19 +515,19 @@ def described(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def opened(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source]:
-    """Return a query and its data, with the columns of its expressions; others are not converted."""
-    compute = computing("data", query.expressions)
-    columns = query.named if compute is None else compute.reads(query.named)
+def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data") -> tuple[Asked, Source]:
+    """Return what is asked and its data, with the columns of its expressions; others are not converted."""
+    compute = computing(argument, asked.expressions)
+    columns = asked.named if compute is None else compute.reads(asked.named)
     source = Source(
-        "data",
+        argument,
         data,
-        None if query.reads_all else columns,
+        None if asked.reads_all else columns,
         validate=validate,
         aggregated=True,
         compute=compute,
     )
-    return query if compute is None else query.resolved(source.names).plain, source
+    return asked if compute is None else asked.resolved(source.names).plain, source
 
 
 register(

@@ -13,7 +13,7 @@ from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.explain import partial, properties_of, sizes
-from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, reader_of, schema_of
+from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, opened, reader_of, schema_of
 from windowkit.reading import as_read, read_types
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
@@ -61,18 +61,9 @@ def at(
         raise InvalidType(
             "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
         )
-    compute = computing("events", rolling.expressions)
-    read = rolling.inputs if compute is None else compute.reads(rolling.inputs)
-    source = Source(
-        "events",
-        events,
-        None if rolling.reads_all else read,
-        validate=validate,
-        aggregated=True,
-        compute=compute,
-    )
+    fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
-    fitting = rolling.resolved(source.names).plain
+    fitting = fitting.resolved(source.names)
     planned = bound(fitting, source.schema, (read_types(own.schema), list(map(str, by)), str(time)))
     with own:
         table = pa.Table.from_batches(reader_of(own), own.schema)

@@ -42,18 +42,23 @@ class Rolling:
         if not self.aggs:
             raise InvalidValue("aggs: () is empty; there is at least one aggregate")
         refuse_duplicates("aggs", "output column", [each.name for each in self.aggs])
-        expressions_of(self.inputs)
+        expressions_of(self.named)
 
     @property
     def inputs(self) -> list[str]:
         """Names of the columns that are read, `expressions` included, each once, in order of first use."""
+        return self.named
+
+    @property
+    def named(self) -> list[str]:
+        """The same, as that of a query."""
         aggregated = (column for each in self.aggs for column in each.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """The columns that are computed before they are read; see `windowkit.expr`."""
-        return expressions_of(self.inputs)
+        return expressions_of(self.named)
 
     @property
     def plain(self) -> Rolling:

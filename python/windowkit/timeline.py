@@ -62,7 +62,12 @@ def plot(
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     given = {"start": start, "end": end}
     stretch = [None if each is None else in_time(name, each, kind) for name, each in given.items()]
-    rows, windows = within(table, windows, own, *stretch)
+    first, last = stretch
+    if first is not None and last is not None and first >= last:
+        raise InvalidValue(
+            f"end: {end!r} is not after start, {start!r}; rows from start on, before end, are drawn"
+        )
+    rows, windows = within(table, windows, own, first, last)
     if windows.num_rows > MOST:
         raise InvalidValue(
             f"data: {windows.num_rows:,} windows would be drawn; a picture has at most {MOST}: give a start "

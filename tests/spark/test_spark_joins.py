@@ -190,11 +190,13 @@ def test_one_key_is_shared_by_all_tasks(spark: SparkSession, settings: Any) -> N
 def test_keys_that_cannot_be_cut(spark: SparkSession, left: DataFrame) -> None:
     right = left.select("k", "t", "v")
     join = wk.join(by="k", left_time="t", right_time="t", within="1 minute")
-    assert "all rows of a key within 1 day are in one task" in wk.spark.explain_join(
-        left, right, join, split="1 day"
-    )
+    assert "all rows of a key within 1 day are in one task" in join.explain(left, right, split="1 day")
+    with pytest.raises(wk.InvalidValue, match=r"split: .* is given without a Spark DataFrame"):
+        join.explain(split="1 day")
     with pytest.raises(wk.InvalidValue, match="split: 1 second is shorter than 1 minute, as far as rows"):
         join.run(left, right, split="1 second")
+    with pytest.raises(wk.InvalidValue, match="split: -1 day is given; times are at least 1 microsecond"):
+        join.run(left, right, split="-1 day")
     with pytest.raises(wk.InvalidType, match="split: 60 is given; it is a time such as '1 day'"):
         join.run(left, right, split=60)
     with pytest.raises(wk.InvalidType, match="split: '9 rows' is given; it is a time"):
@@ -213,7 +215,7 @@ def test_keys_that_cannot_be_cut(spark: SparkSession, left: DataFrame) -> None:
         with pytest.raises(wk.InvalidValue, match=f"split: it is given, and a frame {why}"):
             wk.rolling(by="k", time="t", aggs=frame).at(left.select("k", "t"), right, split="1 day")
     days = spark.sql("select 'a' k, date'2024-01-01' t, 1 v")
-    with pytest.raises(wk.InvalidValue, match="split: 1 hour is shorter than 1 unit"):
+    with pytest.raises(wk.InvalidValue, match="split: 1 hour is given; times are at least 1 day apart"):
         wk.join(by="k", left_time="t", right_time="t", within="0 days").run(days, days, split="1 hour")
 
 

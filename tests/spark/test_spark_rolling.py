@@ -353,6 +353,22 @@ def test_parquet_files_are_scanned(spark: SparkSession, tmp_path: Path) -> None:
         wk.spark.scan(spark, str(tmp_path), "sum(v)")  # type: ignore[arg-type]
 
 
+def test_names_that_differ_in_case_alone_are_refused(spark: SparkSession, settings: Any) -> None:
+    frame = spark.sql("select id k, id t, id m from range(3)")
+    beside = wk.rolling(by="k", time="t", aggs=wk.sum("m").over(5).alias("M"))
+    twice = wk.rolling(by="k", time="t", aggs=[wk.sum("m").over(5).alias(name) for name in ("s", "S")])
+    for asked, name in (
+        (beside, "'M' would be a column of the result beside 'm'"),
+        (twice, "'S' would be"),
+    ):
+        with pytest.raises(wk.InvalidValue, match=f"aggs: {name}"):
+            asked.run(frame)
+        with pytest.raises(wk.InvalidValue, match=f"aggs: {name}"):
+            asked.at(frame, frame)
+        with settings({"spark.sql.caseSensitive": "true"}):
+            assert asked.run(frame).columns[-1] == asked.aggs[-1].name
+
+
 def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, tied: DataFrame) -> None:
     one = wk.sum("v").over("1 hour")
     with pytest.raises(wk.UnknownColumn, match="no column 'nosuch'"):

@@ -311,7 +311,7 @@ def checked(
         raise InvalidType(
             f"query: {a_type(query)} is given; query is a windowkit.Query or a windowkit.Rolling"
         )
-    named = query.inputs if isinstance(query, Rolling) else query.named
+    named = query.named
     refuse_expressions(named, "query", "which the tasks that read files do not evaluate; use query.run(df)")
     roll = query if isinstance(query, Rolling) else None
     if roll is not None and rows_per_slice is not None:

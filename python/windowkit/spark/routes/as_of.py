@@ -24,7 +24,14 @@ from windowkit.rolling import Rolling, labels_of
 from windowkit.spark.jobs import Job, computed, job
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks
-from windowkit.spark.routes.rolling import checked_expressions, in_one_line, query_of, whole, widened
+from windowkit.spark.routes.rolling import (
+    checked_expressions,
+    in_one_line,
+    query_of,
+    refuse_clashes,
+    whole,
+    widened,
+)
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
 
@@ -98,6 +105,7 @@ def as_of(
     own = job(events, wanted)
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
+    refuse_clashes(rolling, labels)
     what = in_one_line(rolling)
     packs: list[stages.Pack | PackBlocks] = [packed.pack(asking, never=True), packed.pack(own, never=True)]
     of_block = rolling

@@ -80,8 +80,13 @@ def blocks(given: Length, reaches: tuple[Measure, Measure], sides: Sequence[Job]
     if isinstance(measure, Rows) or isinstance(measure, int) != pa.types.is_integer(first):
         raise InvalidType(f"split: {given!r} is given; it is {wants}")
     size, (before, after) = pieces.units(measure, first), (pieces.units(each, first) for each in reaches)
-    if size < max(before, after, 1):
-        least = max(reaches, key=lambda each: pieces.units(each, first)) if max(before, after) else "1 unit"
+    if size < 1:
+        unit = "1 day" if pa.types.is_date(first) else "1" if pa.types.is_integer(first) else "1 microsecond"
+        raise InvalidValue(
+            f"split: {measure} is given; times are at least {unit} apart, and so is its length"
+        )
+    if size < max(before, after):
+        least = max(reaches, key=lambda each: pieces.units(each, first))
         raise InvalidValue(
             f"split: {measure} is shorter than {least}, as far as rows reach; many times that is best, as "
             "rows near the ends of a stretch are read twice"

@@ -18,11 +18,20 @@ from pyspark.sql import types as spark
 
 from windowkit import local_rolling
 from windowkit.checks import a_type
-from windowkit.errors import InvalidType
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Expression
 from windowkit.query import Query
 from windowkit.rolling import Rolling
-from windowkit.spark.jobs import Job, arrow_type, check_frame, computed, identifier, job, output_schema
+from windowkit.spark.jobs import (
+    Job,
+    arrow_type,
+    check_frame,
+    computed,
+    identifier,
+    job,
+    output_schema,
+    position_of,
+)
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 from windowkit.windows import global_window
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Roll", "answered", "checked_rows", "explain_roll", "in_one_line", "query_of", "roll"]
-__all__ += ["moved", "whole", "widened"]
+__all__ += ["moved", "refuse_clashes", "whole", "widened"]
 
 
 def roll(
@@ -126,7 +135,21 @@ def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None
     """
     rows, checked = whole(job(df, query_of(rolling), metrics))
     local_rolling.bound(rolling, checked.schema)
+    refuse_clashes(rolling, df)
     return rows, checked
+
+
+def refuse_clashes(rolling: Rolling, df: DataFrame) -> None:
+    """Refuse aggregates whose names differ in case alone from each other or from columns of the result."""
+    names = list(df.columns)
+    for each in rolling.aggs:
+        at = position_of(each.name, names, df, "aggs")
+        if at is not None:
+            raise InvalidValue(
+                f"aggs: {each.name!r} would be a column of the result beside {names[at]!r}, which Spark does "
+                "not tell apart; give it another name by .alias()"
+            )
+        names.append(each.name)
 
 
 def checked_expressions(rolling: Rolling) -> tuple[Expression, ...]:
