@@ -417,3 +417,44 @@ def test_what_a_library_does_not_hold_is_the_results_fault(form: str) -> None:
             with pytest.raises((wk.InvalidValue, wk.InvalidType), match="result: ") as raised:
                 call(table)
             assert form == "polars" or raised.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_binary(),
+        pa.decimal128(9, 2),
+        pa.list_(pa.int64()),
+        pa.date32(),
+        pa.bool_(),
+        pa.int64(),
+    ],
+    ids=str,
+)
+def test_long_columns_of_objects_are_those_of_pyarrow(kind: pa.DataType) -> None:
+    count = 600_000
+    values = pa.array([None, *range(count - 1)], pa.int64())
+    if pa.types.is_list(kind):
+        column: Any = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), values.fill_null(-1))
+    elif pa.types.is_date(kind):
+        column = values.cast(pa.int32()).cast(kind)
+    elif pa.types.is_boolean(kind):
+        column = pc.greater(values, 7)
+    elif pa.types.is_large_binary(kind):
+        column = values.cast(pa.string()).cast(kind)
+    elif pa.types.is_decimal(kind):
+        column = values.cast(pa.decimal128(19, 0)).cast(kind)
+    else:
+        column = values.cast(kind)
+    table = pa.table({"t": range(count), "v": column})
+    rolling = wk.rolling(by=[], time="t", aggs=wk.last("v").over("1 rows").alias("last"))
+    frame = rolling.run(table, result="pandas")
+    wanted = table["v"].to_pandas()
+    assert frame["v"].dtype == wanted.dtype
+    # Values of aggregates that may be null are not objects where pandas has a type for them.
+    for name in ("v",) if pa.types.is_boolean(kind) else ("v", "last"):
+        if pa.types.is_list(kind):
+            assert [value[0] for value in frame[name]] == values.fill_null(-1).to_pylist()
+        else:
+            pd.testing.assert_series_equal(frame[name].astype(wanted.dtype), wanted, check_names=False)

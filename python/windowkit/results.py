@@ -35,6 +35,8 @@ NULLABLE: Final = {
 """What pandas calls a type whose plain columns hold no nulls: they would become floats, or objects."""
 
 
+OBJECTS: Final = 1 << 18
+"""How many are made at once, some hundredths of a second."""
 UNHELD: Final = "pandas does not hold its values (result='pyarrow' does)"
 
 
@@ -178,7 +180,7 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
     import pandas as pd
 
     with in_pandas():
-        frame = data if is_a(data, "pandas", "DataFrame") else table.drop_columns(list(aggs)).to_pandas()
+        frame = data if is_a(data, "pandas", "DataFrame") else frame_of(table.drop_columns(list(aggs)))
         source = frame if events is None else events
         given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
         on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
@@ -194,14 +196,38 @@ def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool) -> Any:
     import pandas as pd
 
     if isinstance(own, pd.CategoricalDtype):
-        return values.to_pandas().astype(own).array
+        return series(values).astype(own).array
     if own is not None and hasattr(own, "__from_arrow__"):
         return own.__from_arrow__(values)
     if own is None and on_arrow and not pa.types.is_dictionary(values.type):
         return pd.ArrowDtype(values.type).__from_arrow__(values)
     if own is None and values.null_count and values.type in NULLABLE:
         return pd.api.types.pandas_dtype(NULLABLE[values.type]).__from_arrow__(values)
-    return values.to_pandas().array
+    return series(values).array
+
+
+def frame_of(table: pa.Table) -> Any:
+    """Return a table with the types that pandas gives to those of Arrow."""
+    import pandas as pd
+
+    if table.schema.pandas_metadata:
+        # It says what the index is.
+        return table.to_pandas()
+    columns = zip(table.column_names, table.columns, strict=True)
+    return pd.DataFrame({name: series(values) for name, values in columns}, pd.RangeIndex(len(table)))
+
+
+def series(values: pa.ChunkedArray) -> Any:
+    """Return values as pandas holds them; objects are made a part at a time, as a signal waits for each part.
+
+    What becomes numbers is copied as a whole, which takes little.
+    """
+    import pandas as pd
+
+    if len(values) <= OBJECTS or values.slice(0, 0).to_pandas().dtype != object:
+        return values.to_pandas()
+    parts = [values.slice(at, OBJECTS).to_pandas() for at in range(0, len(values), OBJECTS)]
+    return pd.concat(parts, ignore_index=True)
 
 
 def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
@@ -239,7 +265,7 @@ def plainly(table: pa.Table, form: str) -> Any:
     if form == "polars":
         return polars_frame(table)
     with in_pandas():
-        return table.to_pandas()
+        return frame_of(table)
 
 
 def joined(
