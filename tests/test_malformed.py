@@ -27,6 +27,7 @@ from support.malformed import (
     VALUES,
     Foreign,
     Impossible,
+    Renamed,
     Shorter,
     coded,
     text,
@@ -268,3 +269,24 @@ def test_arrays_with_negative_offsets_are_refused() -> None:
         """
     )
     assert printed.split() == ["45"]
+
+
+def test_names_and_nested_metadata_that_are_not_text_are_refused() -> None:
+    rows = pa.table({"k": ["a"], "t": [1], "v": [1]})
+    odd = pa.field("x", pa.int64(), metadata={b"own": b"\xfe\xff"})
+    nested = pa.table({"k": ["a"], "t": [1], "v": pa.array([{"x": 1}], pa.struct([odd]))})
+    query = wk.query(by="k", time="t", windows=wk.tumbling(3), aggs=wk.collect_rows())
+    join = wk.join(by="k", left_time="t", right_time="t", within=3)
+    for data in (nested, Renamed(rows, b"\xff")):
+        for call in (
+            query.run,
+            lambda data: query.operator(schema=data),
+            lambda data: query.operator().push(data),
+            lambda data: join.run(rows, data),
+            lambda data: wk.distinct("k", time="t", within=3).run(data),
+            lambda data: wk.rolling(by="k", time="t", aggs=wk.count().over(3)).run(data),
+        ):
+            with pytest.raises(wk.InvalidValue, match=r"malformed Arrow data.*(UTF-8|utf-8)"):
+                call(data)
+    with pytest.raises(wk.InvalidValue, match="malformed Arrow data.*utf-8"):
+        wk.HyperLogLog().update(nested["v"])

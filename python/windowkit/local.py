@@ -24,7 +24,7 @@ from windowkit.query import Query
 from windowkit.reading import as_read, read_types
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.rolling import Rolling
-from windowkit.validation import TABLES, checked, from_elsewhere, imported, refusing
+from windowkit.validation import MALFORMED, TABLES, checked, from_elsewhere, imported, refusing
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
 __all__ += ["schema_of", "shaped", "shaped_schema", "slices"]
@@ -202,21 +202,30 @@ def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
 def schema_of(data: Any, argument: str = "data") -> pa.Schema:
     """Return the schema that `data` is or has; errors call it `argument`."""
     if isinstance(data, pa.Schema):
-        return with_legible_metadata(data)
+        return legible(argument, data)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
-        return with_legible_metadata(imported(argument, data, "__arrow_c_schema__", pa.schema))
-    return with_legible_metadata(reader_of(data, argument).schema)
+        return legible(argument, imported(argument, data, "__arrow_c_schema__", pa.schema))
+    return legible(argument, reader_of(data, argument).schema)
 
 
-def with_legible_metadata(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without the metadata that the core cannot read: bytes that are not UTF-8.
+def legible(argument: str, schema: pa.Schema) -> pa.Schema:
+    """Return a schema without the metadata of columns that the core cannot read: bytes that are not UTF-8.
 
     Nothing here uses them; libraries store serialised values there.
+
+    Raises
+    ------
+    InvalidValue
+        The name of a column is not UTF-8.
     """
-    if is_legible(schema.metadata) and all(is_legible(field.metadata) for field in schema):
+    try:
+        fields = list(zip(schema.names, schema, strict=True))
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{argument}: {MALFORMED}: the name of a column is not UTF-8 ({error})") from None
+    if is_legible(schema.metadata) and all(is_legible(field.metadata) for _, field in fields):
         return schema
-    fields = [field if is_legible(field.metadata) else field.remove_metadata() for field in schema]
-    return pa.schema(fields, schema.metadata if is_legible(schema.metadata) else None)
+    kept = [field if is_legible(field.metadata) else field.remove_metadata() for _, field in fields]
+    return pa.schema(kept, schema.metadata if is_legible(schema.metadata) else None)
 
 
 def is_legible(metadata: Mapping[bytes, bytes] | None) -> bool:
@@ -403,9 +412,9 @@ class Source:
         # Small batches come often, and nearly all are as the stream has them: then nothing is looked at.
         is_as_known = schema is not None and given.equals(schema, check_metadata=True)
         if not is_as_known:
-            legible = with_legible_metadata(given)
-            if legible is not given:
-                self._data, given = self._data.cast(legible), legible
+            read = legible(argument, given)
+            if read is not given:
+                self._data, given = self._data.cast(read), read
         self._schema = read_types(given) if aggregated and not is_as_known else given
         self._is_read = self._schema is not given
         self._align = None if schema is None or is_as_known else aligned(argument, self._schema, schema)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from windowkit.errors import InvalidValue
 from windowkit.files import Part
 
-__all__ = ["DAMAGED", "check", "leaves", "rows_of_batch", "size", "within"]
+__all__ = ["DAMAGED", "check", "leaves", "rows_of_batch", "size", "unreadable", "within"]
 
 DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What pyarrow raises of a file that it cannot read; the last where a name in it is not UTF-8."""
@@ -25,6 +25,13 @@ REPEATED_BYTES: Final = 64 << 20
 """Bytes of a batch in which each string is as long as the longest that is stored once for many rows."""
 TEXTS: Final = ("STRING", "JSON", "BSON", "ENUM", "NONE")
 """Logical types of strings and binary, which may be as long as they like."""
+
+
+def unreadable(path: str, error: BaseException) -> InvalidValue | MemoryError:
+    """Return what is raised for a file of which pyarrow raises one of `DAMAGED`."""
+    # Memory may be short, or a damaged file may ask for too much of it: the text says how much it was.
+    kind = MemoryError if isinstance(error, MemoryError) else InvalidValue
+    return kind(f"paths: {path!r} cannot be read as Parquet: {error}")
 
 
 def within(opened: ds.ParquetFileFragment, part: Part) -> list[int]:
@@ -100,7 +107,7 @@ def check(opened: ds.ParquetFileFragment, names: Iterable[str]) -> None:
     try:
         file.read_row_groups(groups, columns=columns, use_threads=False)
     except DAMAGED as error:
-        raise InvalidValue(f"paths: {opened.path!r} cannot be read: {error}") from error
+        raise unreadable(opened.path, error) from error
     metadata = opened.metadata
     for column in leaves(metadata, columns):
         stored = metadata.schema.column(column)

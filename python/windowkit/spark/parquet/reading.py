@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import File, Part, check_unchanged, constants, gone, partition_expression
-from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, within
+from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, unreadable, within
 from windowkit.spark.parquet.legacy import (
     READING,
     UNIT,
@@ -57,7 +57,7 @@ def fragment(
     except FileNotFoundError as error:
         raise gone(file) from error
     except DAMAGED as error:
-        raise InvalidValue(f"paths: {file.path!r} cannot be read as Parquet: {error}") from error
+        raise unreadable(file.path, error) from error
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidValue(
@@ -125,7 +125,7 @@ class Reader:
         except DAMAGED as error:
             # If a file was rewritten meanwhile, its old footer describes bytes that no longer exist.
             check_unchanged(self.filesystem, part.file)
-            raise InvalidValue(f"paths: {part.file.path!r} cannot be read: {error}") from error
+            raise unreadable(part.file.path, error) from error
         check_unchanged(self.filesystem, part.file)
 
     def of(self, opened: ds.ParquetFileFragment, part: Part) -> Iterator[pa.RecordBatch]:
