@@ -288,5 +288,5 @@ def test_names_and_nested_metadata_that_are_not_text_are_refused() -> None:
         ):
             with pytest.raises(wk.InvalidValue, match=r"malformed Arrow data.*(UTF-8|utf-8)"):
                 call(data)
-    with pytest.raises(wk.InvalidValue, match="malformed Arrow data.*utf-8"):
+    with pytest.raises(wk.InvalidValue, match=r"malformed Arrow data.*utf-8"):
         wk.HyperLogLog().update(nested["v"])
