@@ -237,7 +237,7 @@ impl Partitioner {
 
     /// The state as bytes, as [`restore`](Self::restore) takes them: versioned, and checked by a CRC-32.
     pub fn snapshot(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Envelope::room();
         write_parameters(&self.parameters, &mut out);
         out.extend(self.state.windows.to_le_bytes());
         self.state.clock.write(&mut out);
@@ -246,7 +246,7 @@ impl Partitioner {
         kinds.iter().for_each(|kind| write_text(kind, &mut out));
         self.state.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
         self.state.method.write(&mut out);
-        SNAPSHOT.seal(&out)
+        SNAPSHOT.seal(out)
     }
 
     /// Restores the partitioner from a snapshot.

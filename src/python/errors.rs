@@ -38,10 +38,18 @@ fn signals() -> Result<bool> {
     handled.map_err(|raised| Error::Interrupted(Cause(Arc::new(raised))))
 }
 
-/// Bytes for Python, which may not have the memory for them.
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 24;
+
+/// Bytes for Python, which may not have the memory for them; signals are handled meanwhile.
 pub(super) fn py_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, bytes.len(), |to| {
-        to.copy_from_slice(bytes);
+        for (at, (to, from)) in to.chunks_mut(PIECE).zip(bytes.chunks(PIECE)).enumerate() {
+            if at > 0 {
+                py.check_signals()?;
+            }
+            to.copy_from_slice(from);
+        }
         Ok(())
     })
 }

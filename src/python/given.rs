@@ -17,7 +17,8 @@ use crate::{Error, Result};
 pub(super) struct Given<T>(pub(super) T);
 
 /// How Arrow's own refusals begin; the last is that of names and metadata that are not UTF-8.
-const REFUSALS: [&str; 4] = ["Invalid argument error", "C Data interface error", "Schema error", "Parser error"];
+const REFUSALS: [&str; 4] =
+    ["Invalid argument error", "C Data interface error", "Schema error", "Parser error"];
 
 impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for Given<T> {
     type Error = PyErr;

@@ -1,6 +1,6 @@
 //! The envelope of snapshots: a magic number, a version, the length of the body, its checksum, and the body.
 
-use super::{PIECE, Reader, append};
+use super::{PIECE, Reader};
 use crate::interrupt::tick;
 use crate::{Error, Result};
 
@@ -20,15 +20,17 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
-    /// A body in its envelope.
-    pub(crate) fn seal(&self, body: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER + body.len());
-        bytes.extend_from_slice(&self.magic);
-        bytes.extend_from_slice(&self.version.to_le_bytes());
-        bytes.extend_from_slice(&[0; 2]);
-        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&checksum(body).to_le_bytes());
-        append(&mut bytes, body);
+    /// Where a body begins that [`Envelope::seal`] takes.
+    pub(crate) fn room() -> Vec<u8> {
+        vec![0; HEADER]
+    }
+
+    /// A body in its envelope; it follows [`Envelope::room`].
+    pub(crate) fn seal(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let (header, body) = bytes.split_at_mut(HEADER);
+        let (version, len) = (self.version.to_le_bytes(), (body.len() as u64).to_le_bytes());
+        let fields: [&[u8]; 5] = [&self.magic, &version, &[0; 2], &len, &checksum(body).to_le_bytes()];
+        header.copy_from_slice(&fields.concat());
         bytes
     }
 

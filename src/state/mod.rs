@@ -30,15 +30,22 @@ const OPERATOR: Envelope = Envelope {
 };
 
 /// A snapshot that is being written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Writer {
-    body: Vec<u8>,
+    /// The body, after room for its envelope.
+    bytes: Vec<u8>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self { bytes: Envelope::room() }
+    }
 }
 
 impl Writer {
     /// Writes a number.
     pub fn number(&mut self, number: u64) {
-        self.body.extend_from_slice(&number.to_le_bytes());
+        self.bytes.extend_from_slice(&number.to_le_bytes());
     }
 
     /// Writes an optional number.
@@ -78,27 +85,22 @@ impl Writer {
 
     /// The snapshot, in another envelope than that of operators.
     pub(crate) fn sealed(self, envelope: &Envelope) -> Vec<u8> {
-        envelope.seal(&self.body)
+        envelope.seal(self.bytes)
     }
 
     /// Writes bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        append(&mut self.body, bytes);
+        self.bytes.reserve(bytes.len());
+        for piece in bytes.chunks(PIECE) {
+            self.bytes.extend_from_slice(piece);
+            tick();
+        }
     }
 }
 
 /// Bytes that are copied, or read for a checksum, without looking for interrupts.
 const PIECE: usize = 1 << 24;
-
-/// Appends bytes to others.
-fn append(to: &mut Vec<u8>, bytes: &[u8]) {
-    to.reserve(bytes.len());
-    for piece in bytes.chunks(PIECE) {
-        to.extend_from_slice(piece);
-        tick();
-    }
-}
 
 impl<'a> Reader<'a> {
     /// The body of a snapshot of an operator.
@@ -117,9 +119,11 @@ pub(crate) fn forged(
     snapshot: Vec<u8>,
     damage: &[(proptest::sample::Index, u8)],
 ) -> Vec<u8> {
-    let mut body = envelope.open(&snapshot).expect("a snapshot").rest().to_vec();
-    damage.iter().for_each(|(at, byte)| *at.get_mut(&mut body) = *byte);
-    envelope.seal(&body)
+    let mut bytes = Envelope::room();
+    bytes.extend_from_slice(envelope.open(&snapshot).expect("a snapshot").rest());
+    let room = Envelope::room().len();
+    damage.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes[room..]) = *byte);
+    envelope.seal(bytes)
 }
 
 /// Contents with a valid checksum that no operator writes.
