@@ -89,8 +89,6 @@ class Distinct:
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or it does not have the columns, or `within` does not
             fit the time column.
-        Overflow
-            A time is at the limits of 64 bits.
 
         Notes
         -----
@@ -131,7 +129,7 @@ class Distinct:
 
         Raises
         ------
-        UnknownColumn, InvalidType, InvalidValue, Overflow
+        UnknownColumn, InvalidType, InvalidValue
             As `run`.
 
         Examples
