@@ -14,6 +14,7 @@ from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, Overflow
 from windowkit.local import OTHERWISE, Source, checked_threads, reader_of, schema_of
+from windowkit.reading import as_read
 from windowkit.results import form_of, plainly
 from windowkit.rolling import rolling
 from windowkit.validation import refusing
@@ -76,7 +77,7 @@ def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> p
 
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
     """Return which rows are no duplicates, of those `within` so many units of time of another."""
-    given = table.select(list(dict.fromkeys([*distinct.by, distinct.time])))
+    given = as_read(table.select(list(dict.fromkeys([*distinct.by, distinct.time]))))
     try:
         last = units(before(distinct, given, threads))
         time = units(given[distinct.time])
