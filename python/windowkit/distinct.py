@@ -264,7 +264,8 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
         The time column: timestamps of any unit and zone, dates, durations or integers. A row without time
         is no duplicate.
     within : length
-        A duration such as ``"10 minutes"``, or an integer if times are; 0 or more.
+        A duration such as ``"10 minutes"``, or an integer if times are; 0 or more, and below 2^61 units of
+        the times.
 
     Returns
     -------
