@@ -374,7 +374,8 @@ def claims(records: Sequence[Record]) -> list[str]:
         "The further one source of each side is behind the other, the more rows have to be held until it has "
         "caught up, about as many either way. In order, they wait in Arrow buffers, and take "
         f"{ratio('8-9', 'in order', 'bytes')} times the memory that they take in the join, which has found "
-        f"their partners meanwhile; but in order takes {ratio('8-9', 'in order', 'seconds')} times the CPU time.",
+        f"their partners meanwhile; but in order takes {ratio('8-9', 'in order', 'seconds')} times the CPU "
+        "time.",
         "One sparse source that is late delays all pairs of a join in order, and none of one that takes rows "
         "as they come; memory is the same.",
     ]

@@ -247,7 +247,7 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         changed(RIGHT, "ts", pa.timestamp("ms", "UTC")),
         wk.InvalidType,
-        "^left_time and right_time: column 'ts' of the left side is .* times of both sides have the same unit, and both a zone",
+        "^left_time and right_time: column 'ts' of the left side is .* of both sides have the same unit",
     ),
     ({}, LEFT, changed(RIGHT, "ts", pa.timestamp("us")), wk.InvalidType, "the same unit, and both"),
     ({}, LEFT, changed(RIGHT, "ts", pa.int64()), wk.InvalidType, "the same unit, and both"),
@@ -341,10 +341,10 @@ def test_data_that_is_refused() -> None:
     with pytest.raises(wk.InvalidType, match=r"left: .* has no Arrow interface"):
         band().run({"a": 1}, right)
     for call in (band().run, band().batches):
-        with pytest.raises(wk.InvalidType, match="^right: None has no Arrow interface"):
+        with pytest.raises(wk.InvalidType, match="right: None has no Arrow interface"):
             call(left, None)
         reader = left.to_reader()
-        with pytest.raises(wk.InvalidValue, match="^right: it is the same reader as left, and .* is read once"):
+        with pytest.raises(wk.InvalidValue, match="right: it is the same reader as left, and a"):
             call(reader, reader)
         assert reader.read_all() == left
     same = wk.join(by="ip", left_time="ts", right_time="ts", within="0 seconds", how="semi")

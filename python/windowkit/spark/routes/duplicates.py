@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["distinct", "explain_distinct"]
 
 STREAMS: Final = (
-    "df.dropDuplicatesWithinWatermark leaves one of the duplicates of a stream, distinct.operator(schema) the "
-    "first, in one process"
+    "df.dropDuplicatesWithinWatermark leaves one of the duplicates of a stream, and, in one process, "
+    "distinct.operator(schema) the first"
 )
 
 
