@@ -3,6 +3,7 @@
 
     python benchmarks/joins.py                            # some minutes
     python benchmarks/joins.py --keys 1000 --only order   # some of it
+    python benchmarks/joins.py --record                   # keep the records, and write the page
 
 Both sides have random int64 keys, a timestamp for about each millisecond, in order of time or in no order,
 and a random float64 value. The band is so wide that a row has one partner on average. All sides read the same

@@ -6,7 +6,7 @@
     python benchmarks/rolling_spark.py --record                   # keep the records, write the page
 
 Rows lie 10 ms apart, shuffled; asked are the sum and the maximum of the ten minutes up to each row. With 16
-keys, Spark's own frame takes time in proportion to the 3,750 rows of each frame, so that there are fewer rows.
+keys, Spark's own frame takes time in proportion to the 3,750 rows of each frame, so there are fewer rows.
 Point in time: three aggregates of the minute, the ten minutes and the hour up to each label. One key: of the
 second up to each row, with and without `split`; Spark reports how long each task of the last stage ran.
 Before any clock runs, all sides must agree on fewer rows. On `local[2]` two tasks run at once.
@@ -293,7 +293,7 @@ def check(spark: SparkSession, cell: Cell, data: Data) -> None:
 
 
 def data_of(spark: SparkSession, cell: Cell, folder: Path) -> Data:
-    """Return ``key``, ``ts`` and ``v``, cached; and the labels ``id``, ``of``, ``asked``, if there are any."""
+    """Return ``key``, ``ts`` and ``v``, cached; and labels ``id``, ``of``, ``asked``, if there are any."""
     frame = spark.range(0, cell.rows, 1, 4).selectExpr(
         f"pmod(xxhash64(id), {cell.keys}) key",
         f"timestamp_micros({BEGIN} + id * {STEP}) ts",
@@ -340,8 +340,8 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
     about = {
         "16 keys": "the sum and the maximum of the ten minutes up to each row, 3,750 rows of its key",
         "1,024 keys": "the same, about 58 rows",
-        "point in time": "of 200,000 labels, with random keys and evenly in time, the sum of the minute up to "
-        "each, the count of ten minutes, and the maximum of an hour",
+        "point in time": "of 200,000 labels, with random keys and evenly in time, the sum of the minute up "
+        "to each, the count of ten minutes, and the maximum of an hour",
         "one key": "the sum and the maximum of the second up to each row",
     }
     lines = [
