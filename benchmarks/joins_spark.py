@@ -10,7 +10,7 @@ partner on average. Spark compares all rows of a key. Its users avoid that by st
 band: a left row is copied into each stretch that its band touches, and the join is by key and stretch. Before
 any clock runs, all sides must agree on fewer rows; with many rows a key, Spark's own join takes too long.
 
-Then windowkit's job is run again, cut short after each of its steps, what was made so far dropped. What a step
+Then the job of windowkit is run again, cut short after each step, and what was made so far dropped. What one
 adds to the whole is the difference of neighbours, in seconds and in CPU seconds: of the JVM, which also
 collects garbage and compiles, and of Python's workers.
 """
