@@ -69,7 +69,9 @@ impl RowKeys {
     pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
         let Self { converter, distinct, table, hasher, .. } = self;
         let parser = converter.parser();
-        out.extend(other.distinct.iter().map(|row| number(parser.parse(row.data()), distinct, table, hasher)));
+        out.extend(
+            other.distinct.iter().map(|row| number(parser.parse(row.data()), distinct, table, hasher)),
+        );
     }
 
     pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {

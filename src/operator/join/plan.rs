@@ -171,8 +171,8 @@ impl JoinPlan {
     /// Refuses two columns of one name, and says what to change.
     fn check_names(&self) -> Result<()> {
         let mut known = HashMap::new();
-        let fields = self.output.fields().iter().enumerate();
-        let twice = fields.filter_map(|(at, field)| Some((known.insert(field.name(), at)?, at, field))).next();
+        let mut fields = self.output.fields().iter().enumerate();
+        let twice = fields.find_map(|(at, field)| Some((known.insert(field.name(), at)?, at, field)));
         let Some((first, second, field)) = twice else {
             return Ok(());
         };
