@@ -347,8 +347,8 @@ def where_time_goes(steps: list[Record], rows: int) -> list[str]:
         f"aggregates: {each_row('sum')} and {each_row('max')} a row. Even if these took nothing, it would be "
         f"no more than {whole / of[second]:.1f} times as fast. Frames of about "
         f"{round(60_000 / steps[-2]['keys'])} rows give DuckDB little to do, whose time grows with them; "
-        f"ours hardly does. A median takes {each_row('median')} a row, in which one value enters a multiset and "
-        f"another one leaves it; distinct values take {each_row('distinct')}.",
+        f"ours hardly does. A median takes {each_row('median')} a row, in which one value enters a multiset "
+        f"and another one leaves it; distinct values take {each_row('distinct')}.",
     ]
 
 

@@ -151,8 +151,8 @@ class Join:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame, or both sides are
-            one reader; or the join does not fit it: see `schema`.
+            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame; both sides are
+            one reader; or the join does not fit them: see `schema`.
         Overflow
             A time is so far away that its windows do not fit 64 bits.
 
