@@ -123,7 +123,7 @@ SIDES: dict[str, Callable[[pa.Table, pa.Table, int], Side]] = {
 def measured(options: argparse.Namespace) -> list[Record]:
     """Check and measure all cells."""
     cells = [Cell(keys, order) for keys in options.keys for order in ORDERS]
-    cells = [cell for cell in cells if options.only in str(cell)]
+    cells = [cell for cell in cells if any(text in str(cell) for text in options.only)]
     for cell in cells:
         check(cell, options)
     print(f"the sides agree on all {len(cells)} cells", flush=True)

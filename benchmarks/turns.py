@@ -47,7 +47,7 @@ def arguments(
         default=keys,
         help="comma-separated",
     )
-    add("--only", default="", metavar="TEXT", help="only cells that have this in their names")
+    add("--only", nargs="*", default=[""], metavar="TEXT", help="only cells with one of these in their names")
     add("--sides", type=lambda text: text.split(","), default=list(sides), help="comma-separated")
     add("--threads", type=int, default=2, help="of every side; default: %(default)s")
     add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
