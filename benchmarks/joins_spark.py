@@ -281,6 +281,28 @@ def by_step(steps: Mapping[str, list[Spent]]) -> list[str]:
     return lines
 
 
+def limits(record: Record) -> list[str]:
+    """Return what the steps say of how fast the job can become."""
+    steps = {
+        name: [median(each) for each in zip(*turns, strict=True)] for name, turns in record["steps"].items()
+    }
+    names = list(STEPS)
+    seconds, jvm, workers = steps[names[-1]]
+    handed, handed_jvm, handed_workers = steps[names[1]]
+    lines = [
+        f"Of the {jvm + workers:.1f} CPU seconds of the whole job, {workers:.1f} are those of Python's workers, which "
+        f"pack rows, unpack and join them. {handed_jvm + handed_workers:.1f} are needed before a row is packed: "
+        "Spark reads its cache, and makes Arrow data of the rows."
+    ]
+    if "binned" in record["seconds"]:
+        aim = median(record["seconds"]["binned"]) / 3
+        lines[0] += (
+            f" To hand over both sides takes {handed:.1f} of the {seconds:.1f} s; three times as fast as Spark by "
+            f"key and stretch, the whole job would take {aim:.1f} s."
+        )
+    return lines
+
+
 def frames(spark: SparkSession, cell: Cell, rows: int, seed: int) -> tuple[DataFrame, DataFrame]:
     """Return the two sides, cached in four partitions."""
     left, right = (spark.createDataFrame(table).repartition(4).cache() for table in tables(cell, rows, seed))
@@ -345,6 +367,8 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
                 "in CPU seconds, of which two cores have two a second.",
                 "",
                 *by_step(record["steps"]),
+                "",
+                *limits(record),
             ]
     return "\n".join(lines) + "\n"
 
