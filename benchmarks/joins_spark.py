@@ -288,17 +288,17 @@ def limits(record: Record) -> list[str]:
     }
     names = list(STEPS)
     seconds, jvm, workers = steps[names[-1]]
-    handed, handed_jvm, handed_workers = steps[names[1]]
+    handed, *handed_cpu = steps[names[1]]
     lines = [
-        f"Of the {jvm + workers:.1f} CPU seconds of the whole job, {workers:.1f} are those of Python's workers, which "
-        f"pack rows, unpack and join them. {handed_jvm + handed_workers:.1f} are needed before a row is packed: "
-        "Spark reads its cache, and makes Arrow data of the rows."
+        f"Of the {jvm + workers:.1f} CPU seconds of the whole job, {workers:.1f} are those of Python's "
+        f"workers, which pack rows, unpack and join them. {sum(handed_cpu):.1f} are needed before a row is "
+        "packed: Spark reads its cache, and makes Arrow data of the rows."
     ]
     if "binned" in record["seconds"]:
         aim = median(record["seconds"]["binned"]) / 3
         lines[0] += (
-            f" To hand over both sides takes {handed:.1f} of the {seconds:.1f} s; three times as fast as Spark by "
-            f"key and stretch, the whole job would take {aim:.1f} s."
+            f" To hand over both sides takes {handed:.1f} of the {seconds:.1f} s; three times as fast as "
+            f"Spark by key and stretch, the whole job would take {aim:.1f} s."
         )
     return lines
 
