@@ -371,9 +371,11 @@ def claims(records: Sequence[Record]) -> list[str]:
         f"At the widest band, sorting the pairs takes {ratio('7-6', 'sorted output', 'bytes')} times the "
         f"memory and {ratio('7-6', 'sorted output', 'seconds')} times the CPU time; letting left rows wait "
         "takes no more memory. Both delay pairs by about the reach of the band.",
-        "Where a source of each side is behind, about as many rows are held either way. In the join, which "
-        "finds their partners meanwhile, they take more memory than in Arrow buffers: in order, a join takes "
-        f"{ratio('8-9', 'in order', 'bytes')} times as much, and more CPU time.",
+        "The further one source of each side is behind the other, the more rows have to be held until it has "
+        "caught up, about as many either way. In order, they wait in Arrow buffers, and take "
+        f"{ratio('8-9', 'in order', 'bytes')} times the memory that they take in the join, which has found "
+        f"their partners meanwhile; but in order takes {ratio('8-9', 'in order', 'seconds')} times the CPU "
+        "time.",
         "One sparse source that is late delays all pairs of a join in order, and none of one that takes rows "
         "as they come; memory is the same.",
     ]

@@ -2,24 +2,35 @@
 """Band joins in Spark: windowkit, Spark's own join by key, and Spark's join by key and stretch of time.
 
     python benchmarks/joins_spark.py                          # some minutes
+    python benchmarks/joins_spark.py --record                 # keep the records, and write the page
     python benchmarks/joins_spark.py --keys 1000 --sides windowkit,binned
 
 The tables are those of `benchmarks/joins.py`, in no order, cached, and the band is so wide that a row has one
 partner on average. Spark compares all rows of a key. Its users avoid that by stretches of time as long as the
 band: a left row is copied into each stretch that its band touches, and the join is by key and stretch. Before
-any clock runs, all sides must agree on fewer rows; with many rows of a key, Spark's own join takes too long.
+any clock runs, all sides must agree on fewer rows; with many rows a key, Spark's own join takes too long.
+
+Then the job of windowkit is run again, cut short after each step, and what was made so far dropped. What one
+adds to the whole is the difference of neighbours, in seconds and in CPU seconds: of the JVM, which also
+collects garbage and compiles, and of Python's workers.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pages
+import pyarrow as pa
 from joins import CHECKED_ROWS, Cell, tables
 from pages import Record
 from pyspark.sql import DataFrame, SparkSession
@@ -27,16 +38,24 @@ from pyspark.sql import functions as sf
 from spark_session import session
 
 import windowkit as wk
+from windowkit.spark.routes import buckets, joins, packed
+from windowkit.spark.shipping import shipped
 
+FEW = 50
+"""Rows of a key up to which Spark can be asked to compare all with all."""
 Side = Callable[[Cell, DataFrame, DataFrame], DataFrame]
+
+
+def join_of(cell: Cell) -> wk.Join:
+    """Return what windowkit is asked."""
+    return wk.join(
+        by={"key": "other"}, left_time="ts", right_time="seen", within=cell.band, right_columns=["seen", "w"]
+    )
 
 
 def joined(cell: Cell, left: DataFrame, right: DataFrame) -> DataFrame:
     """Answer by windowkit."""
-    join = wk.join(
-        by={"key": "other"}, left_time="ts", right_time="seen", within=cell.band, right_columns=["seen", "w"]
-    )
-    return join.run(left, right)
+    return join_of(cell).run(left, right)
 
 
 def ends(cell: Cell) -> tuple[int, int]:
@@ -79,6 +98,8 @@ def main() -> None:
     options = parsed()
     if not options.page:
         records = measured(options)
+        if not options.record:
+            return
         numbers = {name: getattr(options, name) for name in ("rows", "seed", "repeats", "profile")}
         pages.keep(options.output, pages.machine(["pyspark", "pyarrow"]) | numbers, records)
     pages.write(options.output, page)
@@ -99,6 +120,7 @@ def parsed() -> argparse.Namespace:
     add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
     add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
     add("--seed", type=int, default=0)
+    add("--record", action="store_true", help="keep the records, and write the page")
     pages.add_arguments(parser, "joins-spark")
     return parser.parse_args()
 
@@ -114,22 +136,171 @@ def measured(options: argparse.Namespace) -> list[Record]:
         records = []
         for cell in cells:
             left, right = frames(spark, cell, options.rows, options.seed)
-            seconds: dict[str, list[float]] = {name: [] for name in options.sides}
-            for turn in range(options.repeats + 1):
-                for name in options.sides:
-                    begin = time.perf_counter()
-                    SIDES[name](cell, left, right).write.format("noop").mode("overwrite").save()
-                    # The first turn does not count.
-                    if turn > 0:
-                        seconds[name].append(round(time.perf_counter() - begin, 3))
+            sides = {
+                name: partial(SIDES[name], cell, left, right)
+                for name in sides_of(cell, options.rows, options)
+            }
+            spent = timed(spark, sides, options.repeats)
+            seconds = {name: [each[0] for each in own] for name, own in spent.items()}
             records.append({"keys": cell.keys, "seconds": seconds})
-            left.unpersist()
-            right.unpersist()
             each = ", ".join(f"{name} {median(times):.2f} s" for name, times in seconds.items())
             print(f"{cell.keys:,} keys: {each}", flush=True)
+            if "windowkit" in sides:
+                records[-1]["steps"] = timed(spark, steps(cell, left, right), options.repeats)
+                print(*by_step(records[-1]["steps"]), sep="\n", flush=True)
+            left.unpersist()
+            right.unpersist()
         return records
     finally:
         spark.stop()
+
+
+def sides_of(cell: Cell, rows: int, options: argparse.Namespace) -> list[str]:
+    """Return the sides that can be asked."""
+    return [name for name in options.sides if name != "spark" or rows <= FEW * cell.keys]
+
+
+Made = Callable[[], DataFrame]
+Spent = list[float]
+"""Seconds, CPU seconds of the JVM, and of Python's workers."""
+
+
+def timed(spark: SparkSession, made: Mapping[str, Made], repeats: int) -> dict[str, list[Spent]]:
+    """Return what each turn of some jobs took."""
+    spent: dict[str, list[Spent]] = {name: [] for name in made}
+    for turn in range(repeats + 1):
+        for name, make in made.items():
+            before, begin = cpu(spark), time.perf_counter()
+            make().write.format("noop").mode("overwrite").save()
+            seconds, after = time.perf_counter() - begin, cpu(spark)
+            # The first turn does not count.
+            if turn > 0:
+                cpus = (now - then for now, then in zip(after, before, strict=True))
+                spent[name].append([round(each, 3) for each in (seconds, *cpus)])
+    return spent
+
+
+def cpu(spark: SparkSession) -> tuple[float, float]:
+    """Return the CPU seconds of the JVM so far, and those of Python's workers."""
+    parents, times = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name of a process is in parentheses, and may hold blanks.
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        process = int(path.parent.name)
+        parents[process] = int(fields[1])
+        # With those of children that have ended.
+        times[process] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    (jvm,) = (spark.sparkContext._gateway.proc.pid,)  # type: ignore[union-attr]
+    workers, found = 0.0, [jvm]
+    for parent in found:
+        own = [process for process, of in parents.items() if of == parent]
+        workers += sum(times[process] for process in own)
+        found += own
+    return times[jvm], workers
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Runs a task, or nothing, and yields none of what it makes."""
+
+    task: Any = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield nothing."""
+        for _ in batches if self.task is None else self.task(batches):
+            pass
+        return
+        yield
+
+
+STEPS = {
+    "read": "both sides out of Spark's cache",
+    "+ rows to Python": "as Arrow",
+    "+ pack": "rows by bucket of keys, LZ4",
+    "+ chunks to the JVM": "bytes",
+    "+ shuffle, sort": "Spark's, of chunks",
+    "+ chunks to Python": "bytes",
+    "+ unpack, join": "LZ4, and the sweep over both sides of each bucket",
+    "+ rows to the JVM": "the result, as Arrow",
+    "+ plan": "the whole job: checks, and expressions for Spark",
+}
+
+
+def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
+    """Return windowkit's job, cut short after each of its steps."""
+    sides = joins.prepared(left, right, join_of(cell))
+    packs, join = joins.packs_of(sides, None)
+    task = joins.Joined(join, tuple((pack.query, pack.schema) for pack in packs), sides.leads)
+    each = list(zip(sides.rows, packs, strict=True))
+    whole = joined(cell, left, right)
+    schema = whole.schema
+
+    def packing(tasks: Sequence[Any]) -> DataFrame:
+        made = [
+            rows.mapInArrow(shipped(own, "a step"), packed.CHUNKS)
+            for rows, own in zip(sides.rows, tasks, strict=True)
+        ]
+        return made[0].unionAll(made[1])
+
+    def joining(task: Any) -> DataFrame:
+        return chunks().mapInArrow(shipped(task, "a step"), schema)
+
+    def chunks() -> DataFrame:
+        return buckets.united(each, "a step", None, spread=True)
+
+    made: list[Made] = [
+        lambda: sides.rows[0].unionAll(sides.rows[1]),
+        lambda: packing([Dropped(), Dropped()]),
+        lambda: packing([Dropped(pack) for pack in packs]),
+        lambda: packing(packs),
+        chunks,
+        lambda: joining(Dropped()),
+        lambda: joining(Dropped(task)),
+        lambda: whole,
+        partial(joined, cell, left, right),
+    ]
+    return dict(zip(STEPS, made, strict=True))
+
+
+def by_step(steps: Mapping[str, list[Spent]]) -> list[str]:
+    """Return a table of jobs that were cut short."""
+    lines = [
+        pages.header("job", "", "seconds", "more", "CPU s of the JVM", "more", "of Python", "more", left=2)
+    ]
+    before = [0.0] * 3
+    for name, turns in steps.items():
+        now = [median(each) for each in zip(*turns, strict=True)]
+        each = [
+            f"{text:.2f}" for pair in zip(now, before, strict=True) for text in (pair[0], pair[0] - pair[1])
+        ]
+        lines.append(pages.row(name, STEPS[name], *each))
+        before = now
+    return lines
+
+
+def limits(record: Record) -> list[str]:
+    """Return what the steps say of how fast the job can become."""
+    steps = {
+        name: [median(each) for each in zip(*turns, strict=True)] for name, turns in record["steps"].items()
+    }
+    names = list(STEPS)
+    seconds, jvm, workers = steps[names[-1]]
+    handed, *handed_cpu = steps[names[1]]
+    lines = [
+        f"Of the {jvm + workers:.1f} CPU seconds of the whole job, {workers:.1f} are those of Python's "
+        f"workers, which pack rows, unpack and join them. {sum(handed_cpu):.1f} are needed before a row is "
+        "packed: Spark reads its cache, and makes Arrow data of the rows."
+    ]
+    if "binned" in record["seconds"]:
+        aim = median(record["seconds"]["binned"]) / 3
+        lines[0] += (
+            f" To hand over both sides takes {handed:.1f} of the {seconds:.1f} s; three times as fast as "
+            f"Spark by key and stretch, the whole job would take {aim:.1f} s."
+        )
+    return lines
 
 
 def frames(spark: SparkSession, cell: Cell, rows: int, seed: int) -> tuple[DataFrame, DataFrame]:
@@ -142,8 +313,10 @@ def frames(spark: SparkSession, cell: Cell, rows: int, seed: int) -> tuple[DataF
 
 def check(spark: SparkSession, cell: Cell, options: argparse.Namespace) -> None:
     """Stop unless all sides give the same rows."""
-    left, right = frames(spark, cell, min(options.rows, CHECKED_ROWS), options.seed)
+    rows = min(options.rows, CHECKED_ROWS)
+    left, right = frames(spark, cell, rows, options.seed)
     wanted = None
+    # Few rows can be compared with all of their key.
     for name in options.sides:
         got = sorted(map(tuple, SIDES[name](cell, left, right).collect()))
         wanted = got if wanted is None else wanted
@@ -153,7 +326,7 @@ def check(spark: SparkSession, cell: Cell, options: argparse.Namespace) -> None:
 
 def page(output: object, facts: Record, records: Sequence[Record]) -> str:
     """Return the page."""
-    sides = list(records[0]["seconds"])
+    sides = [side for side in NAMES if any(side in record["seconds"] for record in records)]
     peers = [side for side in sides if side != "windowkit"]
     heads = [
         *(f"{NAMES[side]}, s" for side in sides),
@@ -176,9 +349,27 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
         pages.header("keys", *heads),
     ]
     for record in records:
-        times = {side: median(record["seconds"][side]) for side in sides}
-        ratios = [f"{times[peer] / times['windowkit']:.1f}" for peer in peers if "windowkit" in times]
-        lines.append(pages.row(f"{record['keys']:,}", *(f"{times[side]:.2f}" for side in sides), *ratios))
+        times = {side: median(own) for side, own in record["seconds"].items()}
+        ratios = [
+            f"{times[peer] / times['windowkit']:.1f}" if peer in times else ""
+            for peer in peers
+            if "windowkit" in times
+        ]
+        each = (f"{times[side]:.2f}" if side in times else "" for side in sides)
+        lines.append(pages.row(f"{record['keys']:,}", *each, *ratios))
+    for record in records:
+        if "steps" in record:
+            lines += [
+                "",
+                f"## Where the time goes, {record['keys']:,} keys",
+                "",
+                "windowkit's job, cut short after each of its steps, and what each step adds, in seconds and "
+                "in CPU seconds, of which two cores have two a second.",
+                "",
+                *by_step(record["steps"]),
+                "",
+                *limits(record),
+            ]
     return "\n".join(lines) + "\n"
 
 

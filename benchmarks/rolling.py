@@ -1,29 +1,37 @@
 #!/usr/bin/env python3
-"""Rolling aggregates of every row: windowkit, DuckDB and Polars, in one process.
+"""Rolling aggregates of every row, or as of labels: windowkit, DuckDB and Polars, in one process.
 
-    python benchmarks/rolling.py                          # about ten minutes
-    python benchmarks/rolling.py --keys 16 --only median  # some of it
+    python benchmarks/rolling.py                          # about an hour, most of it Polars with 16 keys
+    python benchmarks/rolling.py --only "sum and max" "1,024 keys"   # the cells that have goals, some minutes
+    python benchmarks/rolling.py --record                 # keep the records, and write the page
 
 Rows lie 10 ms apart, in order of time or in no order, with random int64 keys and random float64 values; asked
-are aggregates of the ten minutes of its key up to each row, both ends included. All sides read the same
+are aggregates of the ten minutes of its key up to each row, both ends included; and, in point in time, three
+aggregates up to each of fewer labels, of the minute, the ten minutes and the hour. All sides read the same
 columns in memory, have the same number of threads, and give every row with its results as Arrow. Before any
-clock runs, they must agree on fewer rows. They are then timed in turns.
+clock runs, they must agree on fewer rows. They are then timed in turns. At last windowkit is asked for less,
+on one thread, to see where its CPU time goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from itertools import product
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+import goals
 import numpy as np
 import pages
 import pyarrow as pa
 import pyarrow.compute as pc
 import turns
+from goals import Cells, Goal
 from pages import Record
 
 import windowkit as wk
@@ -35,6 +43,9 @@ SIZE = timedelta(minutes=10)
 CHECKED_ROWS = 100_000
 SHOPS = 1_000
 ASKED = ("sum and max", "median", "distinct")
+AT = "point in time"
+LABELED = 1_024
+"""With how many keys there are labels: with few, peers take hours."""
 ORDERS = ("time", "none")
 
 
@@ -50,12 +61,29 @@ class Cell(NamedTuple):
 
 
 Side = Callable[[str], pa.Table]
+STEPS = {
+    "keys, order, and back": wk.count().over("1 row"),
+    "frames of ten minutes": wk.count().over(SIZE),
+    "sum": wk.sum("v").over(SIZE),
+    "max": wk.max("v").over(SIZE),
+    "median": wk.median("v").over(SIZE),
+    "distinct": wk.count_distinct("shop").over(SIZE),
+}
+"""What windowkit is asked for to see where its time goes: each has what the first two have, and more."""
 
 
 def windowkit(table: pa.Table, threads: int) -> Side:
     """Answer by one rolling aggregation."""
+    labels = labels_of(table)
 
     def answer(asked: str) -> pa.Table:
+        if asked == AT:
+            over = [
+                wk.sum("v").over("1 minute").alias("a"),
+                wk.count("v").over("10 minutes").alias("b"),
+                wk.max("v").over("1 hour").alias("c"),
+            ]
+            return wk.rolling(by="key", time="ts", aggs=over).at(labels, table, threads=threads)
         aggs = {
             "sum and max": [wk.sum("v").over(SIZE).alias("a"), wk.max("v").over(SIZE).alias("b")],
             "median": [wk.median("v").over(SIZE).alias("a")],
@@ -67,14 +95,25 @@ def windowkit(table: pa.Table, threads: int) -> Side:
 
 
 def duckdb(table: pa.Table, threads: int) -> Side:
-    """Answer by a RANGE frame."""
+    """Answer by RANGE frames; for labels, by those of labels and events together: joins take longer."""
     import duckdb
 
     connection = duckdb.connect()
     connection.execute(f"SET threads = {threads}; SET preserve_insertion_order = false")
     connection.register("data", table)
+    connection.register("labels", labels_of(table))
+    both = "SELECT NULL::BIGINT id, key, ts, v FROM data UNION ALL SELECT id, key, ts, NULL v FROM labels"
+
+    def over(what: str, length: str) -> str:
+        return f"{what} OVER (w RANGE BETWEEN INTERVAL {length} PRECEDING AND CURRENT ROW)"
 
     def answer(asked: str) -> pa.Table:
+        if asked == AT:
+            return connection.sql(
+                f"SELECT * EXCLUDE v FROM (SELECT *, {over('sum(v)', '1 MINUTE')} a, "
+                f"{over('count(v)', '10 MINUTE')} b, {over('max(v)', '1 HOUR')} c "
+                f"FROM ({both}) WINDOW w AS (PARTITION BY key ORDER BY ts)) WHERE id IS NOT NULL"
+            ).to_arrow_table()
         results = {
             "sum and max": "sum(v) OVER w AS a, max(v) OVER w AS b",
             "median": "median(v) OVER w AS a",
@@ -131,7 +170,8 @@ SIDES: dict[str, Callable[[pa.Table, int], Side]] = {
 def measured(options: argparse.Namespace) -> list[Record]:
     """Check and measure all cells."""
     cells = [Cell(asked, keys, order) for keys in options.keys for asked in ASKED for order in ORDERS]
-    cells = [cell for cell in cells if options.only in str(cell)]
+    cells += [Cell(AT, keys, order) for keys in options.keys if keys >= LABELED for order in ORDERS]
+    cells = [cell for cell in cells if any(text in str(cell) for text in options.only)]
     for cell in cells:
         rows = min(options.rows, CHECKED_ROWS)
         check(
@@ -141,12 +181,46 @@ def measured(options: argparse.Namespace) -> list[Record]:
     records = []
     for cell in cells:
         table = rows_of(options.rows, cell.keys, cell.order, options.seed)
-        sides = {name: SIDES[name](table, options.threads) for name in options.sides}
+        sides = {name: SIDES[name](table, options.threads) for name in sides_of(cell, options)}
         asks = {name: partial(side, cell.asked) for name, side in sides.items()}
         seconds, results = turns.timed(cell, asks, options.repeats)
-        assert results == table.num_rows
+        assert results == (labels_of(table) if cell.asked == AT else table).num_rows
         records.append({**cell._asdict(), "seconds": seconds})
+    if "windowkit" in options.sides:
+        for keys, order in product(options.keys, ORDERS):
+            steps = by_step(rows_of(options.rows, keys, order, options.seed), options.repeats)
+            records.append({"steps": steps, "keys": keys, "order": order})
+            print(f"{keys:,} keys, order {order}, CPU s: {steps}", flush=True)
     return records
+
+
+def by_step(table: pa.Table, repeats: int) -> dict[str, list[float]]:
+    """Return CPU seconds of windowkit on one thread."""
+    seconds: dict[str, list[float]] = {}
+    for name, aggregate in STEPS.items():
+        rolling = wk.rolling(by="key", time="ts", aggs=aggregate.alias("a"))
+        for turn in range(repeats + 1):
+            begin = time.process_time()
+            rolling.run(table, threads=1)
+            # The first turn does not count.
+            if turn > 0:
+                seconds.setdefault(name, []).append(round(time.process_time() - begin, 3))
+    return seconds
+
+
+def sides_of(cell: Cell, options: argparse.Namespace) -> list[str]:
+    """Return the sides that can be asked."""
+    # Polars joins a label with one event at most, or with all in a range.
+    return [name for name in options.sides if cell.asked != AT or name != "polars"]
+
+
+def labels_of(table: pa.Table) -> pa.Table:
+    """Return ``id``, ``key`` and ``ts`` of labels, a twentieth as many as rows and evenly in time."""
+    count = table.num_rows // 20
+    keys = np.random.default_rng(1).integers(0, 1 + pc.max(table["key"]).as_py(), count)
+    begin = pc.min(table["ts"]).cast(pa.int64()).as_py()
+    times = pa.array(begin + 200_000 * np.arange(count)).cast(pa.timestamp("us"))
+    return pa.table({"id": np.arange(count), "key": keys, "ts": times})
 
 
 def rows_of(rows: int, keys: int, order: str, seed: int) -> pa.Table:
@@ -169,20 +243,48 @@ def rows_of(rows: int, keys: int, order: str, seed: int) -> pa.Table:
 def check(cell: Cell, table: pa.Table, options: argparse.Namespace) -> None:
     """Stop unless all sides give the same, to nine digits."""
     expected: pa.Table | None = None
-    for name in options.sides:
+    for name in sides_of(cell, options):
         # Times differ, so that rows can be told apart by them.
         got = SIDES[name](table, options.threads)(cell.asked).sort_by("ts")
         expected = expected or got
         for column in set(got.column_names) - set(table.column_names):
             mine, other = (each[column].cast(pa.float64()) for each in (expected, got))
             worst = pc.max(pc.abs(pc.subtract(mine, other))).as_py()
+            if mine.is_null() != other.is_null():
+                sys.exit(f"{name} is not {options.sides[0]} in {cell}: {column} has other nulls")
             if worst > 1e-9 * max(1, pc.max(pc.abs(mine)).as_py()):
                 sys.exit(f"{name} is not {options.sides[0]} in {cell}: {column} differs by {worst}")
 
 
+def times_as_fast(
+    peer: str, asked: tuple[str, ...], keys: tuple[int, ...]
+) -> Callable[[list[Record]], Cells]:
+    """Return what records say of how much longer a peer takes."""
+
+    def cells(records: list[Record]) -> Cells:
+        for record in records:
+            seconds = record["seconds"]
+            if record["asked"] in asked and record["keys"] in keys and {peer, "windowkit"} <= set(seconds):
+                cell = Cell(record["asked"], record["keys"], record["order"])
+                yield str(cell), median(seconds[peer]) / median(seconds["windowkit"])
+
+    return cells
+
+
+HOLDING = ("median", "distinct")
+GOALS = (
+    Goal("sum and max, DuckDB", "≥", 10, times_as_fast("duckdb", ASKED[:1], (16, 1_024))),
+    Goal("sum and max, Polars", "≥", 1.5, times_as_fast("polars", ASKED[:1], (16, 1_024))),
+    Goal("median and distinct, 1,024 keys, DuckDB", "≥", 10, times_as_fast("duckdb", HOLDING, (1_024,))),
+    Goal("median and distinct, 1,024 keys, Polars", "≥", 3, times_as_fast("polars", HOLDING, (1_024,))),
+    Goal("point in time, DuckDB", "≥", 3, times_as_fast("duckdb", (AT,), (1_024,))),
+)
+
+
 def page(output: object, facts: Record, records: list[Record]) -> str:
     """Return the page."""
-    columns = turns.Columns(records)
+    steps = [record for record in records if "steps" in record]
+    records = [record for record in records if "steps" not in record]
     lines = [
         "# Rolling aggregates: windowkit, DuckDB and Polars",
         "",
@@ -197,13 +299,71 @@ def page(output: object, facts: Record, records: list[Record]) -> str:
         "distinct values, by `rolling` over rows that it sorts. Every side gives all rows with their results "
         f"as Arrow. A time is the median of {facts['repeats']} turns.",
         "",
-        pages.header("asked", "keys", "order of rows", *columns.heads, left=3),
+        *goals.table(GOALS, records),
+        "",
     ]
-    lines += [
-        pages.row(record["asked"], f"{record['keys']:,}", record["order"], *columns.of(record))
-        for record in records
-    ]
+    lines += table_of([record for record in records if record["asked"] != AT])
+    labeled = [record for record in records if record["asked"] == AT]
+    if labeled:
+        lines += [
+            "",
+            f"Point in time: {facts['rows'] // 20:,} labels with random keys, evenly in time; asked are the "
+            "sum of the minute up to each, the count of ten minutes, and the maximum of an hour. DuckDB is "
+            "asked by RANGE frames over labels and events together; its joins take longer.",
+            "",
+            *table_of(labeled),
+        ]
+    if steps:
+        lines += ["", *where_time_goes(steps, facts["rows"])]
     return "\n".join(lines) + "\n"
+
+
+def where_time_goes(steps: list[Record], rows: int) -> list[str]:
+    """Return the lines of a section on windowkit's own time."""
+    lines = [
+        "## Where the time goes",
+        "",
+        "CPU seconds of windowkit on one thread. Every frame needs what the first column has: to read keys "
+        "and times, put rows in order by key, and put results back into the order of the rows. The second "
+        "has the frames, too, and each of the others also an aggregate.",
+        "",
+        pages.header("keys", "order of rows", *STEPS, left=2),
+    ]
+    for record in steps:
+        each = (f"{median(record['steps'][name]):.2f}" for name in STEPS)
+        lines.append(pages.row(f"{record['keys']:,}", record["order"], *each))
+    of = {name: median(seconds) for name, seconds in steps[-2]["steps"].items()}
+    first, second, *_ = STEPS
+    whole = of["sum"] + of["max"] - of[second]
+
+    def each_row(name: str) -> str:
+        return f"{(of[name] - of[second]) / rows * 1e9:.0f} ns"
+
+    return [
+        *lines,
+        "",
+        f"With {steps[-2]['keys']:,} keys in order of time, {of[first] / whole:.0%} of the time of sum and "
+        f"max is for order, {(of[second] - of[first]) / whole:.0%} for frames, and the rest for the "
+        f"aggregates: {each_row('sum')} and {each_row('max')} a row. Even if these took nothing, it would be "
+        f"no more than {whole / of[second]:.1f} times as fast. Frames of about "
+        f"{round(60_000 / steps[-2]['keys'])} rows give DuckDB little to do, whose time grows with them; "
+        f"ours hardly does. A median takes {each_row('median')} a row, in which one value enters a multiset "
+        f"and another one leaves it; distinct values take {each_row('distinct')}.",
+    ]
+
+
+def table_of(records: list[Record]) -> list[str]:
+    """Return the lines of a table."""
+    if not records:
+        return []
+    columns = turns.Columns(records)
+    return [
+        pages.header("asked", "keys", "order of rows", *columns.heads, left=3),
+        *(
+            pages.row(record["asked"], f"{record['keys']:,}", record["order"], *columns.of(record))
+            for record in records
+        ),
+    ]
 
 
 if __name__ == "__main__":

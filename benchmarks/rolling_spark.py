@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""One key of all rows in Spark: rolling aggregates with and without `split`, and Spark's own frame, by task.
+"""Rolling aggregates in Spark, and features as of labels: windowkit beside Spark's own ways.
 
-    python benchmarks/rolling_spark.py                 # about five minutes
-    python benchmarks/rolling_spark.py --sides split   # some of it
+    python benchmarks/rolling_spark.py                            # about twelve minutes
+    python benchmarks/rolling_spark.py --cells '16 keys' --rows 100000
+    python benchmarks/rolling_spark.py --record                   # keep the records, write the page
 
-Rows lie 10 ms apart, shuffled; asked are the sum and the maximum of the second up to each row. Spark reports
-how long each task of the last stage ran. Before any clock runs, all sides must agree on fewer rows. On
-`local[2]` two tasks run at once.
+Rows lie 10 ms apart, shuffled; asked are the sum and the maximum of the ten minutes up to each row. With 16
+keys, Spark's own frame takes time in proportion to the 3,750 rows of each frame, so there are fewer rows.
+Point in time: three aggregates of the minute, the ten minutes and the hour up to each label. One key: of the
+second up to each row, with and without `split`; Spark reports how long each task of the last stage ran.
+Before any clock runs, all sides must agree on fewer rows. On `local[2]` two tasks run at once.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+import goals
 import pages
+from goals import Cells, Goal
 from pages import Record
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
@@ -28,31 +34,165 @@ from spark_session import session
 
 import windowkit as wk
 
-SECONDS = 1
 CHECKED = 100_000
-"""Rows of which all sides must give the same; enough for the key to be cut."""
+"""Rows of which all sides must give the same; enough for one key to be cut."""
+TREE = "spark.sql.window.segmentTree.enabled"
+STEP = 10_000
+"""Microseconds from row to row."""
+BEGIN = 1_704_067_200_000_000
+"""Of the first row: microseconds since 1970."""
 
 
-def rolled(frame: DataFrame, split: bool) -> DataFrame:
-    """Answer by windowkit."""
-    over = f"{SECONDS} second"
-    aggs = [wk.sum("v").over(over).alias("a"), wk.max("v").over(over).alias("b")]
-    return wk.rolling(by="key", time="ts", aggs=aggs).run(frame, split=split)
+@dataclass(frozen=True)
+class Cell:
+    """What is asked of how many rows."""
+
+    name: str
+    keys: int
+    rows: int
+    seconds: int
+    """How long frames are, the longest of labels."""
+    sides: tuple[str, ...]
+    labels: int = 0
+    is_slow: bool = False
+    """Whether the rows on which the sides are compared have to do as a warm-up."""
 
 
-def framed(frame: DataFrame) -> DataFrame:
+@dataclass(frozen=True)
+class Data:
+    """The rows of a cell."""
+
+    frame: DataFrame
+    files: str
+    """A folder of Parquet files with the same rows."""
+    labels: DataFrame | None
+
+
+CELLS = (
+    Cell("16 keys", 16, 1_000_000, 600, ("windowkit", "frame", "tree"), is_slow=True),
+    Cell("1,024 keys", 1_024, 4_000_000, 600, ("windowkit", "scan", "frame", "tree", "frame of files")),
+    Cell("point in time", 1_024, 4_000_000, 3_600, ("windowkit", "join", "stretches"), 200_000, is_slow=True),
+    Cell("one key", 1, 3_000_000, 1, ("split", "whole", "frame")),
+)
+NAMES = {
+    "windowkit": "windowkit",
+    "scan": "windowkit, scan of Parquet",
+    "frame": "Spark's frame",
+    "tree": "Spark's frame, segment tree",
+    "frame of files": "Spark's frame, of Parquet",
+    "join": "Spark, join by key and aggregate",
+    "stretches": "Spark, join by key and stretch and aggregate",
+    "split": "windowkit, split=True",
+    "whole": "windowkit, split=False",
+}
+
+
+def rolling(cell: Cell) -> wk.Rolling:
+    """Return what windowkit is asked."""
+    over = f"{cell.seconds} seconds"
+    return wk.rolling(
+        by="key", time="ts", aggs=[wk.sum("v").over(over).alias("a"), wk.max("v").over(over).alias("b")]
+    )
+
+
+def framed(cell: Cell, frame: DataFrame) -> DataFrame:
     """Answer by Spark's own frame."""
     by_time = Window.partitionBy("key").orderBy(sf.unix_micros("ts"))
-    window = by_time.rangeBetween(-SECONDS * 1_000_000, 0)
+    window = by_time.rangeBetween(-cell.seconds * 1_000_000, 0)
     return frame.select("*", sf.sum("v").over(window).alias("a"), sf.max("v").over(window).alias("b"))
 
 
-SIDES: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "split": lambda frame: rolled(frame, split=True),
-    "whole": lambda frame: rolled(frame, split=False),
-    "spark": framed,
+FEATURES = wk.rolling(
+    by="key",
+    time="ts",
+    aggs=[
+        wk.sum("v").over("1 minute").alias("a"),
+        wk.count("v").over("10 minutes").alias("b"),
+        wk.max("v").over("1 hour").alias("c"),
+    ],
+)
+
+
+def of_labels(joined: DataFrame, by: str) -> DataFrame:
+    """Return the features of labels that were joined with the events of their longest frame."""
+    near = "ts >= timestampadd(SECOND, -{}, asked)"
+    return joined.groupBy("id", "asked", by).agg(
+        sf.expr(f"sum(v) filter (where {near.format(60)}) as a"),
+        sf.expr(f"count(v) filter (where {near.format(600)}) as b"),
+        sf.expr("max(v) as c"),
+    )
+
+
+def joined(cell: Cell, data: Data) -> DataFrame:
+    """Answer by Spark's equi-join, a filter and an aggregate."""
+    near = f"ts >= timestampadd(SECOND, -{cell.seconds}, asked) and ts <= asked"
+    assert data.labels is not None
+    found = data.labels.join(data.frame, sf.expr(f"key = of and {near}"), "left")
+    return of_labels(found, "of").select("id", "of", "asked", "a", "b", "c")
+
+
+def stretched(cell: Cell, data: Data) -> DataFrame:
+    """Answer by Spark's equi-join of keys and stretches of time, as long as the longest frame."""
+    assert data.labels is not None
+    width = cell.seconds * 1_000_000
+    last = f"unix_micros(asked) div {width}"
+    copied = data.labels.selectExpr("*", f"explode(array({last}, {last} - 1)) as stretch")
+    placed = data.frame.selectExpr("*", f"unix_micros(ts) div {width} as place")
+    near = f"ts >= timestampadd(SECOND, -{cell.seconds}, asked) and ts <= asked"
+    found = copied.join(placed, sf.expr(f"key = of and stretch = place and {near}"), "left")
+    return of_labels(found, "of").select("id", "of", "asked", "a", "b", "c")
+
+
+Side = Callable[[Cell, Data], DataFrame]
+
+
+def own(cell: Cell, data: Data) -> DataFrame:
+    """Answer by windowkit."""
+    if data.labels is not None:
+        return FEATURES.at(data.labels, data.frame, by="of", time="asked")
+    return rolling(cell).run(data.frame)
+
+
+def of_files(data: Data) -> DataFrame:
+    """Return the rows as Spark reads them from Parquet."""
+    return data.frame.sparkSession.read.parquet(data.files)
+
+
+SIDES: Mapping[str, Side] = {
+    "windowkit": own,
+    "scan": lambda cell, data: wk.spark.scan(data.frame.sparkSession, data.files, rolling(cell)),
+    "frame": lambda cell, data: framed(cell, data.frame),
+    "tree": lambda cell, data: framed(cell, data.frame),
+    "frame of files": lambda cell, data: framed(cell, of_files(data)),
+    "join": joined,
+    "stretches": stretched,
+    "split": lambda cell, data: rolling(cell).run(data.frame, split=True),
+    "whole": lambda cell, data: rolling(cell).run(data.frame, split=False),
 }
-NAMES = {"split": "windowkit, split=True", "whole": "windowkit, split=False", "spark": "Spark's frame"}
+
+
+def times_as_fast(cell: str, of: str, side: str = "windowkit") -> Callable[[Sequence[Record]], Cells]:
+    """Return what records say of how much longer a side of Spark takes than one of windowkit."""
+
+    def cells(records: Sequence[Record]) -> Cells:
+        seconds = {
+            name: median(each["seconds"] for each in own)
+            for name in (of, side)
+            if (own := [each for each in records if (each.get("cell"), each["side"]) == (cell, name)])
+        }
+        yield NAMES[of], seconds[of] / seconds[side] if len(seconds) == 2 else None
+
+    return cells
+
+
+GOALS = (
+    Goal("16 keys, Spark's frame", "≥", 100, times_as_fast("16 keys", "frame")),
+    Goal("16 keys, its segment tree", "≥", 20, times_as_fast("16 keys", "tree")),
+    Goal("1,024 keys, Spark's frame", "≥", 4, times_as_fast("1,024 keys", "frame")),
+    Goal("1,024 keys, from Parquet", "≥", 6, times_as_fast("1,024 keys", "frame", "scan")),
+    Goal("point in time, join by key", "≥", 10, times_as_fast("point in time", "join")),
+    Goal("point in time, join by key and stretch", "≥", 10, times_as_fast("point in time", "stretches")),
+)
 
 
 def main() -> None:
@@ -60,7 +200,9 @@ def main() -> None:
     options = parsed()
     if not options.page:
         records = measured(options)
-        numbers = {name: getattr(options, name) for name in ("rows", "repeats", "profile")}
+        if not options.record:
+            return
+        numbers = {name: getattr(options, name) for name in ("repeats", "profile")}
         pages.keep(options.output, pages.machine(["pyspark", "pyarrow"]) | numbers, records)
     pages.write(options.output, page)
 
@@ -69,65 +211,108 @@ def parsed() -> argparse.Namespace:
     """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--rows", type=int, default=2_000_000, help="default: %(default)s")
+    add("--cells", nargs="*", metavar="NAME", help="only these: " + ", ".join(cell.name for cell in CELLS))
+    add("--rows", type=int, default=10**9, help="at most so many in each cell")
     add("--sides", type=lambda text: text.split(","), default=list(SIDES), help="comma-separated")
     add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
     add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
+    add("--record", action="store_true", help="keep the records, and write the page")
     pages.add_arguments(parser, "rolling-spark")
     return parser.parse_args()
 
 
 def measured(options: argparse.Namespace) -> list[Record]:
-    """Check and measure all sides."""
+    """Check and measure all sides of all cells."""
     folder = Path(tempfile.mkdtemp())
+    (folder / "events").mkdir()
     # Small partitions stay apart, as large ones would.
     spark = session(
         eventLog_enabled=True,
-        eventLog_dir=folder.as_uri(),
+        eventLog_dir=(folder / "events").as_uri(),
         eventLog_compress=False,
         sql_adaptive_coalescePartitions_enabled=False,
     )
+    records: list[Record] = []
     try:
-        frame = rows_of(spark, options.rows)
-        few = frame.limit(CHECKED).cache()
-        wanted = None
-        for name in options.sides:
-            # Whole values, whose sums are exact in any order.
-            got = {tuple(row) for row in SIDES[name](few).collect()}
-            wanted = wanted or got
-            if got != wanted or len(got) != CHECKED:
-                sys.exit(f"{name} is not {options.sides[0]}")
-        print("the sides agree", flush=True)
-        groups: dict[str, list[Record]] = {name: [] for name in options.sides}
-        for turn in range(options.repeats + 1):
-            for name in options.sides:
-                begin = time.perf_counter()
-                result = SIDES[name](frame)
-                spark.sparkContext.setJobGroup(f"{name} {turn}", name)
-                result.write.format("noop").mode("overwrite").save()
-                seconds = round(time.perf_counter() - begin, 3)
-                # The first turn does not count.
-                if turn > 0:
-                    groups[name].append({"turn": turn, "seconds": seconds})
-                print(f"{name}: {seconds:.2f} s", flush=True)
+        for cell in CELLS:
+            if options.cells and cell.name not in options.cells:
+                continue
+            shorter = replace(
+                cell,
+                rows=min(cell.rows, options.rows),
+                labels=min(cell.labels, options.rows // 20),
+                sides=tuple(side for side in cell.sides if side in options.sides),
+            )
+            records += of_cell(spark, shorter, options.repeats, folder)
     finally:
         spark.stop()
-    tasks = tasks_of(folder)
-    return [
-        {"side": name, **own, "tasks": tasks[f"{name} {own['turn']}"]}
-        for name, turns in groups.items()
-        for own in turns
-    ]
+    tasks = tasks_of(folder / "events")
+    return [record | {"tasks": tasks[group_of(record)]} for record in records]
 
 
-def rows_of(spark: SparkSession, rows: int) -> DataFrame:
-    """Return ``key``, of which there is one, ``ts`` and ``v``, cached."""
-    frame = spark.range(0, rows, 1, 4).selectExpr(
-        "0 key", "timestamp_micros(1704067200000000 + id * 10000) ts", "double(pmod(hash(id), 1000)) v"
+def group_of(record: Record) -> str:
+    """Return the name of the job group of a turn."""
+    return f"{record['cell']}, {record['side']}, {record['turn']}"
+
+
+def of_cell(spark: SparkSession, cell: Cell, repeats: int, folder: Path) -> list[Record]:
+    """Check and measure the sides of a cell."""
+    data = data_of(spark, cell, folder)
+    few = replace(cell, rows=min(cell.rows, CHECKED), labels=min(cell.labels, CHECKED // 20))
+    check(spark, few, data_of(spark, few, folder))
+    print(f"{cell.name}, {cell.rows:,} rows: the sides agree", flush=True)
+    records = []
+    # The first turn does not count.
+    for turn in range(int(cell.is_slow), repeats + 1):
+        for name in cell.sides:
+            record = {"cell": cell.name, "side": name, "turn": turn, "rows": cell.rows}
+            spark.conf.set(TREE, name == "tree")
+            begin = time.perf_counter()
+            result = SIDES[name](cell, data)
+            spark.sparkContext.setJobGroup(group_of(record), name)
+            result.write.format("noop").mode("overwrite").save()
+            seconds = round(time.perf_counter() - begin, 3)
+            if turn > 0:
+                records.append(record | {"seconds": seconds})
+            print(f"{cell.name}, {name}: {seconds:.2f} s", flush=True)
+    data.frame.unpersist()
+    return records
+
+
+def check(spark: SparkSession, cell: Cell, data: Data) -> None:
+    """Stop unless all sides give the same rows."""
+    wanted = None
+    for name in cell.sides:
+        spark.conf.set(TREE, name == "tree")
+        # Whole values, whose sums are exact in any order.
+        got = {tuple(row) for row in SIDES[name](cell, data).collect()}
+        wanted = wanted or got
+        if got != wanted or len(got) != (cell.labels or cell.rows):
+            sys.exit(f"{name} is not {cell.sides[0]} in {cell.name}")
+    data.frame.unpersist()
+
+
+def data_of(spark: SparkSession, cell: Cell, folder: Path) -> Data:
+    """Return ``key``, ``ts`` and ``v``, cached; and labels ``id``, ``of``, ``asked``, if there are any."""
+    frame = spark.range(0, cell.rows, 1, 4).selectExpr(
+        f"pmod(xxhash64(id), {cell.keys}) key",
+        f"timestamp_micros({BEGIN} + id * {STEP}) ts",
+        "double(pmod(hash(id), 1000)) v",
     )
     frame = frame.repartition(4, sf.xxhash64("ts")).cache()
     frame.count()
-    return frame
+    files = str(folder / f"{cell.name} {cell.rows}")
+    if any("scan" in side or "files" in side for side in cell.sides):
+        frame.write.mode("overwrite").parquet(files)
+    labels = None
+    if cell.labels:
+        apart = cell.rows * STEP // cell.labels
+        labels = spark.range(0, cell.labels, 1, 4).selectExpr(
+            "id", f"pmod(xxhash64(id, 7), {cell.keys}) of", f"timestamp_micros({BEGIN} + id * {apart}) asked"
+        )
+        labels = labels.repartition(4, sf.xxhash64("asked")).cache()
+        labels.count()
+    return Data(frame, files, labels)
 
 
 def tasks_of(folder: Path) -> dict[str, list[float]]:
@@ -151,20 +336,52 @@ def tasks_of(folder: Path) -> dict[str, list[float]]:
 
 def page(output: object, facts: Record, records: Sequence[Record]) -> str:
     """Return the page."""
+    rows = {record["cell"]: record["rows"] for record in records}
+    about = {
+        "16 keys": "the sum and the maximum of the ten minutes up to each row, 3,750 rows of its key",
+        "1,024 keys": "the same, about 58 rows",
+        "point in time": "of 200,000 labels, with random keys and evenly in time, the sum of the minute up "
+        "to each, the count of ten minutes, and the maximum of an hour",
+        "one key": "the sum and the maximum of the second up to each row",
+    }
     lines = [
-        "# Rolling aggregates of one key in Spark",
+        "# Rolling aggregates in Spark",
         "",
-        f"Written by `benchmarks/rolling_spark.py`. {facts['rows']:,} rows of one key, 10 ms apart "
-        f"and shuffled, cached; asked are the sum and the maximum of the second up to each row, "
-        "written to Spark's `noop`. "
-        "`local[2]`, four shuffle partitions, which adaptive execution does not join; the core is of the "
-        f"{facts['profile']} profile. With `split=True` the time includes the jobs that look for the key and "
-        "its times.",
+        "Written by `benchmarks/rolling_spark.py`. Rows are 10 ms apart and shuffled, cached, and for `scan` "
+        "in Parquet files; results are written to Spark's `noop`. `local[2]`, four shuffle partitions, which "
+        f"adaptive execution does not join; the core is of the {facts['profile']} profile. Times are medians "
+        f"of {facts['repeats']} turns.",
         "",
         *pages.listed(facts),
         "",
-        f"Times are medians of {facts['repeats']} turns. Tasks are those of the last stage; the last column "
-        "is the longest of them, divided by the shortest.",
+        *(["## Goals", "", *goals.table(GOALS, records), ""] if set(rows) - {"one key"} else []),
+    ]
+    for cell in rows:
+        own = [record for record in records if record["cell"] == cell]
+        lines += [f"## {cell[0].upper()}{cell[1:]}, {rows[cell]:,} rows", "", f"Asked is {about[cell]}.", ""]
+        lines += by_task(own) if cell == "one key" else by_side(own)
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def by_side(records: Sequence[Record]) -> list[str]:
+    """Return a table of the jobs of a cell."""
+    seconds: dict[str, list[float]] = {}
+    for record in records:
+        seconds.setdefault(record["side"], []).append(record["seconds"])
+    jobs = {side: median(each) for side, each in seconds.items()}
+    lines = [pages.header("side", "job, s", "/ windowkit")]
+    lines += [
+        pages.row(NAMES[side], f"{job:.2f}", f"{job / jobs['windowkit']:.1f}" if "windowkit" in jobs else "")
+        for side, job in jobs.items()
+    ]
+    return [*lines, ""]
+
+
+def by_task(records: Sequence[Record]) -> list[str]:
+    """Return a table of the jobs of one key, and of their tasks."""
+    lines = [
+        "With `split=True` the time includes the jobs that look for the key and its times. Tasks are those "
+        "of the last stage; the last column is the longest of them, divided by the shortest.",
         "",
         pages.header("side", "job, s", "tasks, s", "longest / shortest"),
     ]
@@ -179,7 +396,7 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
                 NAMES[name], f"{job:.2f}", ", ".join(f"{took:.2f}" for took in ranked), f"{spread:,.2f}"
             )
         )
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ def main(
     if not options.page:
         pa.set_cpu_count(options.threads)
         records = measured(options)
+        if not options.record:
+            return
         facts = pages.machine(["duckdb", "polars", "pyarrow"])
         numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
         pages.keep(options.output, facts | numbers, records)
@@ -45,12 +47,13 @@ def arguments(
         default=keys,
         help="comma-separated",
     )
-    add("--only", default="", metavar="TEXT", help="only cells that have this in their names")
+    add("--only", nargs="*", default=[""], metavar="TEXT", help="only cells with one of these in their names")
     add("--sides", type=lambda text: text.split(","), default=list(sides), help="comma-separated")
     add("--threads", type=int, default=2, help="of every side; default: %(default)s")
     add("--repeats", type=int, default=3, help="times each side is timed; default: %(default)s")
     add("--profile", default="release", help="how the core was built, for the page; default: %(default)s")
     add("--seed", type=int, default=0)
+    add("--record", action="store_true", help="keep the records, and write the page")
     pages.add_arguments(parser, name)
     return parser.parse_args()
 

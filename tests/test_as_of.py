@@ -366,6 +366,11 @@ class TestRefusals:
             RECENT.at(5, PAID)
         with pytest.raises(wk.InvalidType, match="events: "):
             RECENT.at(LOANS, [1])
+        with pytest.raises(wk.InvalidType, match="events: None has no Arrow interface"):
+            RECENT.at(LOANS, None)
+        reader = PAID.to_reader()
+        with pytest.raises(wk.InvalidValue, match="events: it is the same reader as labels"):
+            RECENT.at(reader, reader)
 
     @pytest.mark.parametrize("kind", [pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.date32()])
     def test_times_of_another_type(self, kind: pa.DataType) -> None:

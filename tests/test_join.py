@@ -247,11 +247,12 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         changed(RIGHT, "ts", pa.timestamp("ms", "UTC")),
         wk.InvalidType,
-        "time: column 'ts' of the left side is .* times of both sides have the same unit, and both a zone",
+        "^left_time and right_time: column 'ts' of the left side is .* of both sides have the same unit",
     ),
     ({}, LEFT, changed(RIGHT, "ts", pa.timestamp("us")), wk.InvalidType, "the same unit, and both"),
     ({}, LEFT, changed(RIGHT, "ts", pa.int64()), wk.InvalidType, "the same unit, and both"),
-    ({}, changed(LEFT, "ts", pa.string()), RIGHT, wk.InvalidType, "time: column 'ts' is Utf8"),
+    ({}, changed(LEFT, "ts", pa.string()), RIGHT, wk.InvalidType, "^left_time: column 'ts' is Utf8"),
+    ({}, LEFT, changed(RIGHT, "ts", pa.bool_()), wk.InvalidType, "^right_time: column 'ts' is Boolean"),
     ({"within": 120}, LEFT, RIGHT, wk.InvalidType, "within: it is an integer, but column 'ts' counts micro"),
     ({"within": "1 nanosecond"}, LEFT, RIGHT, wk.InvalidValue, "within: it is finer than column 'ts'"),
     (
@@ -274,7 +275,35 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         RIGHT.append(pa.field("window", pa.int8())),
         wk.InvalidValue,
-        "suffix: the result would have two columns 'window'",
+        "windows: the result has a column 'window', and so would the right side; rename its column 'window'",
+    ),
+    (
+        {"within": None, "windows": wk.tumbling("1 hour")},
+        LEFT.append(pa.field("window", pa.int8())),
+        RIGHT,
+        wk.InvalidValue,
+        "windows: the result has a column 'window', and so would the left side; .* by left_columns",
+    ),
+    (
+        {},
+        LEFT.append(pa.field("v", pa.int8())),
+        RIGHT,
+        wk.InvalidValue,
+        "^left: it has two columns 'v'; rename one of them, or choose others by left_columns",
+    ),
+    (
+        {},
+        LEFT.append(pa.field("w", pa.int8())),
+        RIGHT.append(pa.field("w", pa.int8())),
+        wk.InvalidValue,
+        "^right: it has two columns 'w'; rename one of them, or choose others by right_columns",
+    ),
+    (
+        {},
+        LEFT.append(pa.field("w_right", pa.int8())).append(pa.field("w", pa.int8())),
+        RIGHT,
+        wk.InvalidValue,
+        "^suffix: the result would have two columns 'w_right'; give another suffix",
     ),
     (
         {"by": "m"},
@@ -311,6 +340,15 @@ def test_data_that_is_refused() -> None:
         band().run(left, 7)
     with pytest.raises(wk.InvalidType, match=r"left: .* has no Arrow interface"):
         band().run({"a": 1}, right)
+    for call in (band().run, band().batches):
+        with pytest.raises(wk.InvalidType, match="right: None has no Arrow interface"):
+            call(left, None)
+        reader = left.to_reader()
+        with pytest.raises(wk.InvalidValue, match="right: it is the same reader as left, and a"):
+            call(reader, reader)
+        assert reader.read_all() == left
+    same = wk.join(by="ip", left_time="ts", right_time="ts", within="0 seconds", how="semi")
+    assert same.run(left, left) == left
     with pytest.raises(wk.InvalidValue, match="threads: 0"):
         band().run(left, right, threads=0)
     far = wk.join(by=[], left_time="t", right_time="t", windows=wk.tumbling(10))

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import windowkit as wk
@@ -75,6 +76,34 @@ def test_runs_are_as_their_values(values: list[Any]) -> None:
     keyed = pa.table({"k": ends, "t": [1, 2, 3, 4, 5]})
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
     assert query.run(keyed).schema.field("k").type == plain.type
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.date32(), pa.timestamp("us", "Europe/Paris")])
+def test_times_in_runs_are_times_wherever_rows_are_compared(kind: pa.DataType) -> None:
+    """As their values: of whole tables, of batches that are cut from them, and of streams."""
+    times = pa.array([3, 3, None, 5, 5, 90], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    plain = pa.table({"k": [1, 1, 1, 2, 1, 1], "t": times, "v": range(6)})
+    runs = plain.set_column(1, "t", pc.run_end_encode(times))
+    within = 4 if kind == pa.int64() else "4 days"
+    for table in (runs, pa.concat_tables([runs.slice(0, 1), runs.slice(1, 3), runs.slice(4)])):
+        for how in ("inner", "full", "semi"):
+            join = wk.join(by="k", left_time="t", right_time="t", within=within, how=how)
+            wanted = join.run(plain, plain).to_pylist()
+            assert join.run(table, table).to_pylist() == join.run(plain, table).to_pylist() == wanted
+            with join.operator(table.schema, table.schema) as op:
+                made = [op.push_left(table), op.push_right(table), op.advance_left(times[4]), op.close()]
+                rows = [row for each in made for row in each.to_pylist()]
+            assert sorted(map(repr, rows)) == sorted(map(repr, wanted))
+        distinct = wk.distinct("k", time="t", within=within)
+        assert distinct.run(table).to_pylist() == distinct.run(plain).to_pylist()
+        with distinct.operator(table.schema) as op:
+            made = [op.push(table), op.advance(times[4]), op.close()]
+            rows = [row for each in made for row in each.to_pylist()]
+        assert sorted(map(repr, rows)) == sorted(map(repr, distinct.run(plain).to_pylist()))
+        rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(within))
+        assert rolling.run(table).to_pylist() == rolling.run(plain).to_pylist()
+        labels = table.select(["k", "t"])
+        assert rolling.at(labels, table).to_pylist() == rolling.at(labels, plain).to_pylist()
 
 
 def test_wider_decimals_are_refused_by_name() -> None:

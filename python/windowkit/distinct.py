@@ -89,8 +89,6 @@ class Distinct:
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or it does not have the columns, or `within` does not
             fit the time column.
-        Overflow
-            A time is at the limits of 64 bits.
 
         Notes
         -----
@@ -131,7 +129,7 @@ class Distinct:
 
         Raises
         ------
-        UnknownColumn, InvalidType, InvalidValue, Overflow
+        UnknownColumn, InvalidType, InvalidValue
             As `run`.
 
         Examples
@@ -266,7 +264,8 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
         The time column: timestamps of any unit and zone, dates, durations or integers. A row without time
         is no duplicate.
     within : length
-        A duration such as ``"10 minutes"``, or an integer if times are; 0 or more.
+        A duration such as ``"10 minutes"``, or an integer if times are; 0 or more, and below 2^61 units of
+        the times.
 
     Returns
     -------

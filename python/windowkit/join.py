@@ -151,8 +151,8 @@ class Join:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame, or the join does
-            not fit it: see `schema`.
+            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame; both sides are
+            one reader; or the join does not fit them: see `schema`.
         Overflow
             A time is so far away that its windows do not fit 64 bits.
 
@@ -388,7 +388,7 @@ def join(
     within : length or tuple of two lengths, optional
         ``(before, after)``: a right row is a partner of a left row if ``left_time - before <= right_time <=
         left_time + after``. A single length is both. Lengths are durations such as ``"2 minutes"``, or
-        integers if times are; they are 0 or more.
+        integers if times are; they are 0 or more, and below 2^61 units of the times.
     windows : Window, optional
         Instead of `within`: rows are partners if they are in one window, once for each window that they
         share. The windows are tumbling, sliding, landmark or bands over time: those that are known before

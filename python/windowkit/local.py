@@ -27,7 +27,7 @@ from windowkit.rolling import Rolling
 from windowkit.validation import MALFORMED, TABLES, checked, from_elsewhere, imported, refusing
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
-__all__ += ["schema_of", "shaped", "shaped_schema", "slices"]
+__all__ += ["refuse_twice", "schema_of", "shaped", "shaped_schema", "slices"]
 
 Asked = TypeVar("Asked", Query, Rolling)
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -292,6 +292,17 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
             f"{argument}: {a_type(data)} is a column, not a table ({error.__cause__}); {accepted(argument)}"
         ) from None
     raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {accepted(argument)}")
+
+
+def refuse_twice(given: Mapping[str, Any]) -> None:
+    """Refuse one reader for two arguments: the first of them would leave nothing to the other."""
+    (first, data), (second, other) = given.items()
+    is_reader = isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+    if is_reader and data is other:
+        raise InvalidValue(
+            f"{second}: it is the same reader as {first}, and a reader is read once; give both a table, for "
+            "instance that of reader.read_all()"
+        )
 
 
 def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

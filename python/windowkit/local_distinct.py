@@ -12,10 +12,12 @@ from windowkit._columns import is_a, is_spark
 from windowkit.aggregates import max as latest
 from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
-from windowkit.errors import InvalidType
+from windowkit.errors import InvalidType, Overflow
 from windowkit.local import OTHERWISE, Source, checked_threads, reader_of, schema_of
+from windowkit.reading import as_read
 from windowkit.results import form_of, plainly
 from windowkit.rolling import rolling
+from windowkit.validation import refusing
 from windowkit.windows import quoted
 from windowkit.windows.base import counted
 
@@ -75,20 +77,33 @@ def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> p
 
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
     """Return which rows are no duplicates, of those `within` so many units of time of another."""
-    columns = list(dict.fromkeys([*distinct.by, distinct.time]))
-    name = "before"
-    while name in columns:
-        name += "_"
-    before = latest(distinct.time).over("1 row", closed="left").alias(name)
-    rolled = rolling(by=distinct.by, time=distinct.time, aggs=before)
-    given = table.select(columns)
-    planned = local_rolling.bound(rolled, given.schema)
-    results = local_rolling.results(planned, given, threads)
-    time, last = units(given[distinct.time]), units(results[name])
+    given = as_read(table.select(list(dict.fromkeys([*distinct.by, distinct.time]))))
+    try:
+        last = units(before(distinct, given, threads))
+        time = units(given[distinct.time])
+    except Overflow:
+        # Times at the limits of 64 bits are in no frames. Their numbers in order are, and lead back to them.
+        with refusing(f"data: column {distinct.time!r}"):
+            time = units(given[distinct.time])
+        each = pc.unique(time).drop_null().sort()
+        numbers = pc.index_in(time, value_set=each)
+        place = given.column_names.index(distinct.time)
+        last = each.take(before(distinct, given.set_column(place, distinct.time, numbers), threads))
     # It is never negative, but may be more than 63 bits hold: as unsigned integers they do not overflow.
     apart = pc.subtract(bits(time), bits(last))
     is_far = pc.greater(apart, pa.scalar(within, pa.uint64()))
     return pc.if_else(pc.or_(pc.is_null(last), pc.is_null(time)), True, is_far)
+
+
+def before(distinct: Distinct, table: pa.Table, threads: int) -> pa.ChunkedArray:
+    """Return the time of the row before each row, by key and time; null where there is none."""
+    name = "before"
+    while name in table.column_names:
+        name += "_"
+    last = latest(distinct.time).over("1 row", closed="left").alias(name)
+    rolled = rolling(by=distinct.by, time=distinct.time, aggs=last)
+    planned = local_rolling.bound(rolled, table.schema)
+    return local_rolling.results(planned, table, threads)[name]
 
 
 def units(times: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,7 +11,15 @@ from windowkit._columns import is_spark
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.join import Join
-from windowkit.local import OTHERWISE, Source, checked_threads, is_relation, reader_of, schema_of
+from windowkit.local import (
+    OTHERWISE,
+    Source,
+    checked_threads,
+    is_relation,
+    reader_of,
+    refuse_twice,
+    schema_of,
+)
 from windowkit.results import form_of, joined
 from windowkit.windows.base import counted, units
 
@@ -33,7 +41,7 @@ def run(
     join: Join,
     left: Any,
     *,
-    right: Any,
+    right: Any = None,
     threads: int | None = None,
     validate: bool | None = None,
     result: str | None = None,
@@ -49,7 +57,7 @@ def run(
 
 
 def batches(
-    join: Join, left: Any, *, right: Any, threads: int | None = None, validate: bool | None = None
+    join: Join, left: Any, *, right: Any = None, threads: int | None = None, validate: bool | None = None
 ) -> pa.RecordBatchReader:
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
     refuse_spark(left, right, f"batches are of one process; {IN_SPARK}")
@@ -61,6 +69,7 @@ def started(
     join: Join, left: Any, right: Any, threads: int, validate: bool | None
 ) -> tuple[_native.Join, _native.Batches]:
     """Return `join` bound to two tables, and its result, of which no batch is made yet."""
+    refuse_twice({"left": left, "right": right})
     own = Source("left", left, read(join.left_by, join.left_time, join.left_columns), validate=validate)
     if is_relation(left):
         # A connection of DuckDB has one open result, and the right side may be another one of it.

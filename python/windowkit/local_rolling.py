@@ -13,7 +13,16 @@ from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.explain import partial, properties_of, sizes
-from windowkit.local import OTHERWISE, Source, aggregates, checked_threads, opened, reader_of, schema_of
+from windowkit.local import (
+    OTHERWISE,
+    Source,
+    aggregates,
+    checked_threads,
+    opened,
+    reader_of,
+    refuse_twice,
+    schema_of,
+)
 from windowkit.reading import as_read, read_types
 from windowkit.results import form_of, widened
 from windowkit.rolling import Rolling
@@ -48,14 +57,15 @@ def at(
     rolling: Rolling,
     labels: Any,
     *,
-    events: Any,
     by: tuple[str, ...],
     time: str,
+    events: Any = None,
     threads: int | None = None,
     validate: bool | None = None,
     result: str | None = None,
 ) -> Any:
     """Evaluate `rolling` for labels; see `windowkit.Rolling.at`."""
+    refuse_twice({"labels": labels, "events": events})
     count, form = checked_threads(threads), form_of(labels, result)
     if is_spark(events):
         raise InvalidType(

@@ -43,7 +43,7 @@ def roll(rolling: Rolling, data: Any, **options: Any) -> Any:
     return spark.roll(data, rolling, **options)
 
 
-def at(rolling: Rolling, data: Any, *, events: Any, **options: Any) -> Any:
+def at(rolling: Rolling, data: Any, *, events: Any = None, **options: Any) -> Any:
     """Evaluate `rolling` for labels in Spark; see `windowkit.spark.as_of`."""
     from windowkit import spark
 
@@ -57,7 +57,7 @@ def explain_roll(rolling: Rolling, data: Any) -> str:
     return spark.explain_roll(data, rolling)
 
 
-def join(join: Join, data: Any, *, right: Any, **options: Any) -> Any:
+def join(join: Join, data: Any, *, right: Any = None, **options: Any) -> Any:
     """Evaluate `join` in Spark; see `windowkit.spark.join`."""
     from windowkit import spark
 

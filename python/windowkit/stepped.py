@@ -108,5 +108,6 @@ def snapshot_bytes(snapshot: Any) -> bytes:
 def time_type(schema: pa.Schema, name: str) -> pa.DataType:
     """Return the type of the times of a column, as watermarks have it."""
     kind = schema.field(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
     return pa.int64() if pa.types.is_integer(kind) else kind

@@ -198,15 +198,15 @@ impl KeyIndex {
         }
     }
 
-    /// Takes in another index's keys; entry `k` of the result is this index's id for the other's `k`.
+    /// Takes in the keys of another index, whose types may differ in the codes of dictionaries; entry `k` of the result
+    /// is this index's id for the other's `k`.
     pub fn absorb(&mut self, other: &KeyIndex) -> Result<Vec<u32>> {
         let mut ids = Vec::with_capacity(other.len());
-        let columns = match &other.kind {
-            Kind::Global { .. } => vec![],
-            Kind::Integers(keys) => vec![keys.values()?],
-            Kind::Rows(keys) => keys.values()?,
-        };
-        self.assign_plain(&columns, other.len(), &mut ids)?;
+        match (&mut self.kind, &other.kind) {
+            (Kind::Rows(keys), Kind::Rows(others)) => keys.absorb(others, &mut ids),
+            (_, Kind::Integers(others)) => self.assign_plain(&[others.values()?], other.len(), &mut ids)?,
+            _ => self.assign_plain(&[], other.len(), &mut ids)?,
+        }
         Ok(ids)
     }
 }

@@ -7,7 +7,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
     cast::AsArray, make_array, types::*,
 };
-use arrow_row::{RowConverter, Rows, SortField};
+use arrow_row::{Row, RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -60,28 +60,38 @@ impl RowKeys {
         self.converter.append(&mut self.batch, &columns)?;
         let Self { batch, distinct, table, hasher, .. } = self;
         out.reserve(batch.num_rows());
-        for row in batch.iter() {
-            let hash = hasher.hash_one(row.data());
-            let id = match table.find(hash, |&id| distinct.row(id as usize) == row) {
-                Some(&id) => id,
-                None => {
-                    let id = distinct.num_rows() as u32;
-                    // First of all: a key that was added half-way would remain if there were no memory for the rest.
-                    distinct.reserve(1, row.data().len());
-                    table.reserve(1, |&id| hasher.hash_one(distinct.row(id as usize).data()));
-                    distinct.push(row);
-                    table.insert_unique(hash, id, |&id| hasher.hash_one(distinct.row(id as usize).data()));
-                    id
-                }
-            };
-            out.push(id);
-        }
+        out.extend(batch.iter().map(|row| number(row, distinct, table, hasher)));
         Ok(())
+    }
+
+    /// As `assign`, of the keys of another index of these types. They are taken as they are encoded, which is the same
+    /// for all: values that were decoded are not dictionaries any more where the types say so.
+    pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
+        let Self { converter, distinct, table, hasher, .. } = self;
+        let parser = converter.parser();
+        out.extend(
+            other.distinct.iter().map(|row| number(parser.parse(row.data()), distinct, table, hasher)),
+        );
     }
 
     pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
         Ok(self.converter.convert_rows(self.distinct.iter())?)
     }
+}
+
+/// The number of a row among the distinct ones, to which it is added if it is new.
+fn number(row: Row<'_>, distinct: &mut Rows, table: &mut HashTable<u32>, hasher: &FixedState) -> u32 {
+    let hash = hasher.hash_one(row.data());
+    if let Some(&id) = table.find(hash, |&id| distinct.row(id as usize) == row) {
+        return id;
+    }
+    let id = distinct.num_rows() as u32;
+    // First of all: a key that was added half-way would remain if there were no memory for the rest.
+    distinct.reserve(1, row.data().len());
+    table.reserve(1, |&id| hasher.hash_one(distinct.row(id as usize).data()));
+    distinct.push(row);
+    table.insert_unique(hash, id, |&id| hasher.hash_one(distinct.row(id as usize).data()));
+    id
 }
 
 /// Whether a type, or one within it, is such.

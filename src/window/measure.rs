@@ -26,14 +26,20 @@ impl Measure {
     /// # Errors
     /// `InvalidType` for anything but timestamps, dates, durations and integers.
     pub fn new(column: &str, given: &DataType) -> Result<Self> {
+        Self::named("time", column, given)
+    }
+
+    /// As [`Measure::new`], of a column that an argument of this name names.
+    pub fn named(argument: &str, column: &str, given: &DataType) -> Result<Self> {
         use DataType::*;
-        let given = plain(given);
+        let given = values(given);
         match given {
             Timestamp(..) | Date32 | Date64 | Duration(_) => {}
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {}
             _ => {
                 return Err(Error::InvalidType(format!(
-                    "time: column '{column}' is {given}; a time column is a timestamp, a date, a duration or an integer"
+                    "{argument}: column '{column}' is {given}; a time column is a timestamp, a date, a duration or an \
+                     integer"
                 )));
             }
         }
@@ -119,8 +125,9 @@ impl Measure {
     /// # Errors
     /// `InvalidValue` for an unsigned value above the range of int64.
     pub fn read(&self, array: &dyn Array) -> Result<ScalarBuffer<i64>> {
-        if let DataType::Dictionary(_, values) = array.data_type() {
-            return self.read(&cast(array, values)?);
+        let kind = values(array.data_type());
+        if kind != array.data_type() {
+            return self.read(&cast(array, kind)?);
         }
         Ok(match array.data_type() {
             DataType::UInt64 => {
@@ -191,6 +198,14 @@ impl Measure {
 
 fn reinterpret<T: ArrowPrimitiveType<Native = i64>>(array: &dyn Array) -> ScalarBuffer<i64> {
     array.as_primitive::<T>().values().clone()
+}
+
+/// The type of the values of a column, however they are encoded.
+fn values(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::RunEndEncoded(_, field) => values(field.data_type()),
+        other => plain(other),
+    }
 }
 
 fn read_as<T: ArrowPrimitiveType>(array: &dyn Array, widen: impl Fn(T::Native) -> i64) -> ScalarBuffer<i64> {

@@ -171,5 +171,10 @@ def test_what_does_not_fit_is_refused_before_any_job(
     with pytest.raises(wk.InvalidType, match="rolling: a str is given"):
         wk.spark.as_of(labels, events, "sum(v)")  # type: ignore[arg-type]
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(wk.InvalidValue, match="streaming DataFrame"):
-        wk.rolling(by=[], time="timestamp", aggs=wk.sum("value").over("1 hour")).at(stream, stream)
+    live = wk.rolling(by=[], time="timestamp", aggs=wk.sum("value").over("1 hour"))
+    with pytest.raises(wk.InvalidValue, match="labels: a streaming DataFrame is given; labels is a batch"):
+        live.at(stream, stream)
+    with pytest.raises(wk.InvalidValue, match=r"events: a streaming .* windowkit\.sliding"):
+        live.at(spark.sql("select timestamp '2024-01-01' timestamp"), stream)
+    with pytest.raises(wk.InvalidType, match="events: a NoneType is given"):
+        features.at(labels, None, by="who", time="asked")

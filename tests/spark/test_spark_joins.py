@@ -317,16 +317,26 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
         join.run(left, right.select("t"))
     with pytest.raises(wk.InvalidType, match="by: column 'k' of the left side is Utf8, and 'k' of the right"):
         join.run(left, right.selectExpr("1 as k", "t"))
-    with pytest.raises(wk.InvalidType, match="time: column 't' of the left side is Timestamp"):
+    with pytest.raises(wk.InvalidType, match="left_time and right_time: column 't' of the left side"):
         join.run(left, right.selectExpr("k", "cast(t as timestamp_ntz) as t"))
-    with pytest.raises(wk.InvalidType, match="join: column 'c' has type interval year to month, which"):
+    with pytest.raises(wk.InvalidType, match="right: column 'c' has type interval year to month, which"):
         join.run(left, right.selectExpr("k", "t", "make_ym_interval(1, 2) as c"))
+    with pytest.raises(wk.InvalidType, match="by, of the left side: column 'k' has type interval year to"):
+        join.run(left.selectExpr("make_ym_interval(1, 2) as k", "t"), right)
+    with pytest.raises(wk.InvalidType, match="right_time: column 't' has type interval year to month"):
+        join.run(left, right.selectExpr("k", "make_ym_interval(1, 2) as t"))
+    with pytest.raises(wk.InvalidType, match="right: a NoneType is given; left and right both are Spark"):
+        join.run(left, None)
     with pytest.raises(wk.InvalidType, match="join: a str is given"):
         wk.spark.join(left, right, "inner")  # type: ignore[arg-type]
     stream = spark.readStream.format("rate").load()
     live = wk.join(by=[], left_time="timestamp", right_time="timestamp", within="1 second")
-    with pytest.raises(wk.InvalidValue, match="right: a streaming DataFrame is given; a join takes batch"):
+    with pytest.raises(wk.InvalidValue, match=r"right: a streaming .* foreachBatch, and join\.operator"):
         live.run(left.withColumnRenamed("t", "timestamp"), stream)
+    distinct = wk.distinct([], time="timestamp", within="1 second")
+    for call in (distinct.run, distinct.explain):
+        with pytest.raises(wk.InvalidValue, match=r"df: a streaming .*, and df\.dropDuplicatesWithin"):
+            call(stream)
 
 
 def test_explain_says_what_crosses(left: DataFrame, right: DataFrame) -> None:

@@ -385,7 +385,7 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, tied: 
     with pytest.raises(wk.InvalidType, match="column 'm' has type interval month"):
         wk.rolling(by=[], time="ts", aggs=one).run(interval)
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(wk.InvalidValue, match="streaming DataFrame"):
+    with pytest.raises(wk.InvalidValue, match=r"df: a streaming .*, and a query over windowkit\.sl"):
         wk.rolling(by=[], time="timestamp", aggs=wk.sum("value").over("1 hour")).run(stream)
     with pytest.raises(wk.InvalidType, match="rolling: a str is given"):
         wk.spark.roll(tied, "sum(v)")  # type: ignore[arg-type]

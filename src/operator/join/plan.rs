@@ -1,6 +1,6 @@
 //! A join bound to the schemas of its sides: every check that needs no data.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -99,7 +99,7 @@ impl JoinPlan {
         KeyIndex::new(keys.clone())?;
         if !left.measure.is_comparable(&right.measure) {
             return Err(unlike(
-                "time",
+                "left_time and right_time",
                 left.input.field(left.time),
                 right.input.field(right.time),
                 "times of both sides have the same unit, and both a zone or neither; cast one of them",
@@ -164,16 +164,35 @@ impl JoinPlan {
             fields.push(Field::new("window", DataType::Struct(extent_fields(&own.measure)), is_nullable));
             self.sources.push(Source::Window);
         }
-        let mut names = HashSet::new();
-        if let Some(twice) = fields.iter().find(|field| !names.insert(field.name().as_str())) {
-            return Err(Error::InvalidValue(format!(
-                "suffix: the result would have two columns '{}'; give another suffix, or choose columns by left_columns \
-                 and right_columns",
-                twice.name()
-            )));
-        }
         self.output = Arc::new(Schema::new(fields));
-        Ok(())
+        self.check_names()
+    }
+
+    /// Refuses two columns of one name, and says what to change.
+    fn check_names(&self) -> Result<()> {
+        let mut known = HashMap::new();
+        let mut fields = self.output.fields().iter().enumerate();
+        let twice = fields.find_map(|(at, field)| Some((known.insert(field.name(), at)?, at, field)));
+        let Some((first, second, field)) = twice else {
+            return Ok(());
+        };
+        let name = field.name();
+        let origins = self.origins();
+        Err(Error::InvalidValue(match (origins[first], origins[second]) {
+            (Some((side, own)), Some((other, its))) if side == other && own == its => format!(
+                "{0}: it has two columns '{own}'; rename one of them, or choose others by {0}_columns",
+                side.name()
+            ),
+            (Some((side, own)), None) => format!(
+                "windows: the result has a column '{name}', and so would the {0} side; rename its column '{own}', or \
+                 choose others by {0}_columns",
+                side.name()
+            ),
+            _ => format!(
+                "suffix: the result would have two columns '{name}'; give another suffix, or choose columns by \
+                 left_columns and right_columns"
+            ),
+        }))
     }
 
     /// The schema of the result.
@@ -225,8 +244,9 @@ impl SidePlan {
     fn new(which: Which, spec: &SideSpec) -> Result<Self> {
         let argument = format!("by, of the {} side", which.name());
         let by = spec.by.iter().map(|name| find(&spec.input, &argument, name)).collect::<Result<_>>()?;
-        let time = find(&spec.input, &format!("{}_time", which.name()), &spec.time)?;
-        let measure = Measure::new(&spec.time, spec.input.field(time).data_type())?;
+        let argument = format!("{}_time", which.name());
+        let time = find(&spec.input, &argument, &spec.time)?;
+        let measure = Measure::named(&argument, &spec.time, spec.input.field(time).data_type())?;
         Ok(Self { input: spec.input.clone(), by, time, measure, held: Vec::new() })
     }
 

@@ -147,8 +147,23 @@ class Job:
         )
 
 
-def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
+def job(
+    frame: DataFrame,
+    query: Query,
+    metrics: Metrics | None = None,
+    *,
+    streams: str = "query.run(df) and windowkit.spark.stream(df, query) take streaming ones",
+    of_side: str = "",
+) -> Job:
     """Check `query` against the schema of `frame`; starts no Spark job.
+
+    Parameters
+    ----------
+    frame, query, metrics
+    streams : str
+        What is there for streams in its stead.
+    of_side : str
+        Which side of a join it is; errors name the arguments of that.
 
     Raises
     ------
@@ -158,12 +173,17 @@ def job(frame: DataFrame, query: Query, metrics: Metrics | None = None) -> Job:
     check_frame(frame)
     check_query(query)
     check_metrics(metrics)
+    check_batch(frame, "df", streams)
+    return replace(bound(frame, query, of_side), metrics=metrics)
+
+
+def check_batch(frame: DataFrame, argument: str, streams: str) -> None:
+    """Refuse a streaming DataFrame; `streams` says what is there for these."""
     if frame.isStreaming:
         raise InvalidValue(
-            "df: a streaming DataFrame is given; df is a batch DataFrame, for instance that of foreachBatch, "
-            "and query.run(df) and windowkit.spark.stream(df, query) take streaming ones"
+            f"{argument}: a streaming DataFrame is given; {argument} is a batch DataFrame, for instance that "
+            f"of foreachBatch, and {streams}"
         )
-    return replace(bound(frame, query), metrics=metrics)
 
 
 def check_frame(df: object, what: str = "a Spark DataFrame") -> None:
@@ -184,7 +204,7 @@ def check_metrics(metrics: object) -> None:
         raise InvalidType(f"metrics: {a_type(metrics)} is given; it is wk.spark.Metrics(), or None")
 
 
-def bound(frame: DataFrame, query: Query) -> Job:
+def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
     """Check `query` against the schema of a DataFrame, which may be streaming.
 
     The job has a window in one column, as Spark does, whatever the query says; see `shaped`.
@@ -212,18 +232,29 @@ def bound(frame: DataFrame, query: Query) -> Job:
     positions = {
         column: position
         for column in query.inputs
-        if (position := position_of(column, names, frame)) is not None
+        if (position := position_of(column, names, frame, argument_of(column, query, of_side))) is not None
     }
     # The zone moves no instant, but users' own windows and functions see it, as they do in Spark's functions.
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     read = {
-        column: arrow_type(column, frame.schema.fields[at].dataType, zone=zone)
+        column: arrow_type(
+            column, frame.schema.fields[at].dataType, argument_of(column, query, of_side), zone
+        )
         for column, at in positions.items()
     }
     # The other columns only have to be named where the core says which columns there are.
     others = [(name, pa.null()) for at, name in enumerate(names) if at not in positions.values()]
     planned = plan(query, pa.schema([*read.items(), *others]))
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def argument_of(column: str, query: Query, of_side: str) -> str:
+    """Return what errors call the argument that names a column: of a query or, with a side, of a join."""
+    if column in query.by:
+        return f"by, of the {of_side} side" if of_side else "by"
+    if column == query.time:
+        return f"{of_side}_time" if of_side else "time"
+    return "query"
 
 
 def position_of(column: str, names: list[str], frame: DataFrame, argument: str = "query") -> int | None:

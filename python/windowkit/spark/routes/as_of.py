@@ -21,10 +21,11 @@ from windowkit.durations import Duration, Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import Query
 from windowkit.rolling import Rolling, labels_of
-from windowkit.spark.jobs import Job, computed, job
+from windowkit.spark.jobs import Job, check_batch, computed, job
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks
 from windowkit.spark.routes.rolling import (
+    STREAMS,
     checked_expressions,
     in_one_line,
     query_of,
@@ -98,12 +99,13 @@ def as_of(
                 f"{argument}: {a_type(given)} is given; labels and events both are Spark DataFrames, or "
                 "neither is"
             )
+        check_batch(given, argument, STREAMS)
     rolling = rolling.resolved(events.columns)
     events = computed(events, rolling.expressions)
     rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
     wanted = query_of(rolling)
     own = job(events, wanted)
-    rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics))
+    rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics), "labels")
     local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
     refuse_clashes(rolling, labels)
     what = in_one_line(rolling)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["distinct", "explain_distinct"]
+
+STREAMS: Final = (
+    "df.dropDuplicatesWithinWatermark leaves one of the duplicates of a stream, and, in one process, "
+    "distinct.operator(schema) the first"
+)
 
 
 def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = None) -> DataFrame:
@@ -83,7 +88,7 @@ def prepared(df: DataFrame, distinct: Distinct, metrics: Metrics | None = None) 
             f"distinct: {a_type(distinct)} is given; it is what windowkit.distinct(...) returns"
         )
     query = Query(distinct.by, distinct.time, (global_window(),), (count(),))
-    rows, checked = whole(job(df, query, metrics), "distinct")
+    rows, checked = whole(job(df, query, metrics, streams=STREAMS), "df")
     local_distinct.bound(distinct, checked.schema)
     return rows, checked
 

@@ -23,7 +23,7 @@ from windowkit.durations import Duration, Length, Measure
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 from windowkit.join import Join
 from windowkit.query import Query
-from windowkit.spark.jobs import Job, arrow_type, columns_at, identifier, job, position_of
+from windowkit.spark.jobs import Job, arrow_type, check_batch, columns_at, identifier, job, position_of
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks, described
 from windowkit.spark.routes.rolling import whole
@@ -37,6 +37,7 @@ __all__ = ["explain_join", "join"]
 
 KEPT: Final = {"left": ("left",), "right": ("right",), "full": ("left", "right"), "anti": ("left",)}
 """The sides of which rows without a partner are in the result."""
+STREAMS: Final = "join.operator(left, right) joins streams in one process"
 
 
 def join(
@@ -182,18 +183,15 @@ def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
             raise InvalidType(
                 f"{side}: {a_type(frame)} is given; left and right both are Spark DataFrames, or neither is"
             )
-        if frame.isStreaming:
-            raise InvalidValue(
-                f"{side}: a streaming DataFrame is given; a join takes batch DataFrames, for instance those "
-                "of foreachBatch, and windowkit.Join.operator joins streams in one process"
-            )
+        check_batch(frame, side, STREAMS)
     join = found(join, left, right)
     read = [(left, join.left_by, join.left_time, join.left_columns)]
     read += [(right, join.right_by, join.right_time, () if lacks_right(join) else join.right_columns)]
     chosen = alike([columns(*side) for side in read], join)
     rows, jobs = [], []
     for side, frame, (_, by, time, _) in zip(frames, chosen, read, strict=True):
-        these, checked = whole(job(frame, Query(by, time, (global_window(),), (count(),))), "join")
+        query = Query(by, time, (global_window(),), (count(),))
+        these, checked = whole(job(frame, query, of_side=side), side)
         if side not in KEPT.get(join.how, ()):
             # They have no partners.
             needed = dict.fromkeys([*by, time])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Roll", "answered", "checked_rows", "explain_roll", "in_one_line", "query_of", "roll"]
-__all__ += ["moved", "refuse_clashes", "whole", "widened"]
+__all__ += ["STREAMS", "moved", "refuse_clashes", "whole", "widened"]
+
+STREAMS: Final = "a query over windowkit.sliding(size, slide) aggregates streams"
 
 
 def roll(
@@ -133,7 +135,7 @@ def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None
     Its query has the keys, the time and the aggregates of `rolling`: what is known of a query's results, of
     buckets and of chunks is known by it.
     """
-    rows, checked = whole(job(df, query_of(rolling), metrics))
+    rows, checked = whole(job(df, query_of(rolling), metrics, streams=STREAMS))
     local_rolling.bound(rolling, checked.schema)
     refuse_clashes(rolling, df)
     return rows, checked
@@ -166,7 +168,7 @@ def query_of(rolling: Rolling) -> Query:
     return Query(rolling.by, rolling.time, (global_window(),), aggs)
 
 
-def whole(checked: Job, argument: str = "rolling") -> tuple[DataFrame, Job]:
+def whole(checked: Job, argument: str = "df") -> tuple[DataFrame, Job]:
     """Return the rows of a job with all their columns under internal names, and a job over them."""
     df = checked.frame
     # Under the names that the query uses: Spark may find columns in any case.
