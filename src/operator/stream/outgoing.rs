@@ -16,6 +16,9 @@ pub(super) struct Outgoer {
     pub(super) of_rows: u32,
 }
 
+/// Windows that there is always room for: they come one by one from many window types.
+const ROOM: usize = 32;
+
 /// No ranks and no number.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -93,7 +96,7 @@ impl Outgoing {
         found: &[Listed],
         update: bool,
     ) -> Result<()> {
-        make_room(&mut self.windows, found.len())?;
+        make_room(&mut self.windows, found.len().max(ROOM))?;
         let (window, offset) = (window as u32, offset as u32);
         // Each has slices, unless a snapshot was forged so that one of them lies across an edge.
         let found = found.iter().filter(|found| found.lo < found.hi);

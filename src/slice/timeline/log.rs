@@ -18,12 +18,24 @@ impl<T> Default for Log<T> {
 
 impl<T> Log<T> {
     /// Makes room for so many more entries, so that adding them cannot fail.
+    #[inline]
     pub fn reserve(&mut self, more: usize) {
-        let last = self.pages.last_mut();
-        if last.as_ref().is_some_and(|last| last.capacity() - last.len() >= more) {
-            return;
+        self.page(more);
+    }
+
+    /// The page in which there is room for so many more entries.
+    #[inline]
+    fn page(&mut self, more: usize) -> &mut Vec<T> {
+        let has_room = self.pages.last().is_some_and(|last| last.capacity() - last.len() >= more);
+        if !has_room {
+            self.grow(more);
         }
-        match last {
+        self.pages.last_mut().expect("it has one now")
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        match self.pages.last_mut() {
             Some(last) if last.len() < PAGE => last.reserve(more),
             _ => {
                 self.pages.reserve(1);
@@ -33,11 +45,9 @@ impl<T> Log<T> {
     }
 
     /// Adds an entry.
+    #[inline]
     pub fn push(&mut self, entry: T) {
-        self.reserve(1);
-        if let Some(last) = self.pages.last_mut() {
-            last.push(entry);
-        }
+        self.page(1).push(entry);
     }
 
     /// The last entry.

@@ -94,7 +94,9 @@ impl Timeline {
     }
 
     fn push(&mut self, slice: Slice, keeps_rows: bool) {
-        self.insert(self.firsts.len(), slice);
+        self.firsts.push(slice.first);
+        self.lasts.push(slice.last);
+        self.chains.push(slice.chain);
         if keeps_rows {
             self.los.push(slice.lo);
         }
@@ -392,6 +394,18 @@ impl Timelines {
             }
             _ => firsts.len(),
         };
+        let is_last = after == firsts.len() && after.checked_sub(1).is_none_or(|last| !joins(last));
+        if is_last {
+            // So it is for nearly all slices of rows in order.
+            let at = timeline.from + after;
+            timeline.near = near;
+            self.undo.reserve(1);
+            timeline.reserve(false);
+            timeline.push(Slice { first, last, lo: 0, chain: (slot, slot) }, false);
+            self.slices += 1;
+            self.undo.push(Change::Added { key, at });
+            return;
+        }
         let from = after - (0..after).rev().take_while(|&at| joins(at)).count();
         let to = after + (after..firsts.len()).take_while(|&at| joins(at)).count();
         let (from, to) = (timeline.from + from, timeline.from + to);
