@@ -71,3 +71,10 @@ def mixed(batches: int) -> list[Rows]:
         # The only row of its bucket.
         made[-1] += [("late", 2.0, 1.0)] if number == 2 else []
     return [*made[:2], [], *made[2:]]
+
+
+def shifted(batches: list[Rows], seconds: float) -> list[Rows]:
+    """Return batches whose rows are so much later."""
+    return [
+        [(key, None if at is None else at + seconds, value) for key, at, value in rows] for rows in batches
+    ]
