@@ -276,7 +276,7 @@ class TestRefusals:
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
         self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
-        self.refused("route: 'rows' is given with a streaming DataFrame", frame, route="rows")
+        self.refused("route: 'rows' is unknown; allowed are 'catalyst'", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
     def test_options_of_streams_elsewhere(self, spark):
@@ -309,6 +309,51 @@ class TestRefusals:
     def test_aggregate_takes_batches(self, source):
         with pytest.raises(wk.InvalidValue, match=r"query\.run\(df\) and windowkit\.spark\.stream"):
             wk.spark.aggregate(source(), QUERY)
+
+
+class TestSparksOwnAggregation:
+    """The route for one tumbling window, which has to be asked for."""
+
+    @pytest.mark.parametrize("mode", ["append", "update"])
+    def test_it_answers_as_our_own_state(self, source, tmp_path, mode):
+        frame = source(*mixed(3))
+        query = wk.query(
+            by=sf.upper("k").alias("key"),
+            time="ts",
+            windows=wk.tumbling("30 seconds", start_time="5 seconds"),
+            aggs=[wk.median("v"), wk.count().where("mark").alias("marks"), wk.last("v").alias("last")],
+            window_columns="flat",
+        )
+        ours = query.run(frame, output_mode=mode)
+        sparks = query.run(frame, output_mode=mode, route="catalyst")
+        assert ours.dtypes == sparks.dtypes
+        wanted, _ = run_stream(ours, tmp_path / "ours", mode)
+        found, progress = run_stream(sparks, tmp_path / "sparks", mode)
+        assert [sorted(map(repr, rows)) for rows in found.values()] == [
+            sorted(map(repr, rows)) for rows in wanted.values()
+        ]
+        assert len(everything(found)) > 15
+        assert progress.lastProgress.stateOperators[0].operatorName == "stateStoreSave"
+        text = query.explain(frame, output_mode=mode, route="catalyst")
+        assert f"stream in {mode} mode, exactly once, by Spark's own aggregation" in text
+
+    def test_what_it_does_not_compute_is_refused(self, source):
+        def refused(message: str, query: wk.Query = QUERY, **options: Any) -> None:
+            with pytest.raises(wk.InvalidValue, match=re.escape(message)):
+                query.run(source(), route="catalyst", **options)
+
+        def of(window: Any, *aggs: Any) -> wk.Query:
+            return wk.query(by="k", time="ts", windows=window, aggs=[wk.count(), *aggs])
+
+        refused("a row may be in several windows", of(wk.sliding("2 minutes", "1 minute")))
+        refused("depends on rows", of(wk.session("1 minute")))
+        refused("knows no watermark of", of(wk.tumbling("1 day", zone="Europe/Berlin")))
+        refused("no distinct values over a stream", of(wk.tumbling("1 minute"), wk.count_distinct("v")))
+        refused("no emission policies", with_policy(wk.emit(wk.rows(3))))
+        refused("allowed_lateness: '1 hour' is given with route='catalyst'", allowed_lateness="1 hour")
+        refused("late_rows: True is given with route='catalyst'", late_rows=True)
+        with pytest.raises(wk.InvalidValue, match="has no watermark"):
+            QUERY.run(source(delay=None), route="catalyst")
 
 
 def test_explain(source):
