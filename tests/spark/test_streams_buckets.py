@@ -341,7 +341,9 @@ def test_the_snapshot_of_another_query_is_refused() -> None:
     other = Run(query(wk.tumbling("20 seconds")), SCHEMA).work.operator().snapshot()
     entry = kept.log.entries[(0,)]
     kept.log.entries[(0,)] = (bucket.SNAPSHOT, other, *entry[2:])
-    with pytest.raises(wk.InvalidValue, match=r"state: bucket \d+ cannot be restored .*differs from the one in the snapshot"):
+    with pytest.raises(
+        wk.InvalidValue, match=r"state: bucket \d+ cannot be restored .*differs from the one in the snapshot"
+    ):
         run.batch(table(("a", 4, 1.0)))
 
 

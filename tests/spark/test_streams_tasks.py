@@ -21,7 +21,7 @@ import windowkit as wk
 from support.programs import ROOT, program
 from support.spark_runs import ROWS, Rows, add_files, mixed, shifted, table
 from support.spark_streams import Run
-from windowkit.spark.streams import streaming
+from windowkit.spark.streams import bucket, streaming
 
 PROGRAM = """
 import os, signal, sys, time
@@ -179,7 +179,9 @@ spark.stop()
 @pytest.mark.slow
 def test_a_driver_that_is_killed(tmp_path: Path) -> None:
     """Killed with its JVM while buckets are at work, and after the sink has a batch with a snapshot."""
-    batches = [rows for number in range(3) for rows in shifted(mixed(3), 240 * number)]
+    # Keys have rows in each batch, so their buckets write a snapshot in the eleventh.
+    batches = [rows for number in range(4) for rows in shifted(mixed(3), 240 * number) if rows]
+    assert bucket.EVERY == 10
     text = (
         begun(tmp_path, batches)
         + """
