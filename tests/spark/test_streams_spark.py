@@ -52,6 +52,8 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     counts = [progress.observedMetrics for progress in query.recentProgress]
     given = sum(len([row for row in rows if row[1] is not None]) for rows in mixed(3))
     assert sum(each["counted, in"]["rows in"] for each in counts) == given
+    # Of sessions no slices are made, nor of what is beside them.
+    assert {each["counted, in"]["slices"] for each in counts} == {0}
     assert sum(each["counted, out"]["windows out"] for each in counts) == len(everything(found))
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 

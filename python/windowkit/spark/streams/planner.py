@@ -55,8 +55,8 @@ def stream(
         Of keys, in each shuffle partition: state is stored by bucket, and one is in memory at a time. By
         default there are up to 4, and 64 in all.
     metrics_name : str, optional
-        A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
-        ``windows out`` and ``late``.
+        A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``slices``,
+        ``bytes packed``, ``windows out`` and ``late``.
     late_rows : bool
         Return late rows, too, in a column ``late_row``: a struct of all columns of `df` and ``late_reason``,
         as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
@@ -114,7 +114,7 @@ def run(made: Streaming) -> DataFrame:
     pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never, limits)
     chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
     if made.metrics_name is not None:
-        counts = {"rows in": total("rows"), "bytes packed": total(length("chunk"))}
+        counts = {"rows in": total("rows"), "slices": total("slices"), "bytes packed": total(length("chunk"))}
         chunks = observed(chunks, made.metrics_name + ", in", counts)
     grouped: Any = chunks.select("bucket", "chunk").groupBy("bucket")
     if not hasattr(grouped, "transformWithState"):
