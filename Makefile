@@ -28,7 +28,7 @@ CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locke
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo test check hunt miri cross fuzz bench bench-full lint format docs wheel release-check clean java
+.PHONY: help demo live test check hunt miri cross fuzz bench bench-full lint format docs wheel release-check clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -39,6 +39,9 @@ help:  ## list the targets
 
 demo: java $(QUICK)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
 	@$(BIN)/python examples/flights.py
+
+live: java $(QUICK)  ## flights replayed into Kafka, and a stream of Spark over them that is killed and goes on: live.png grows
+	@$(BIN)/python examples/live.py
 
 test: java $(QUICK) $(STAMPS)/spark.jsa  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked --workspace
@@ -142,7 +145,7 @@ release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for 
 
 clean:  ## remove everything that make has made, the environment included
 	rm -rf $(VENV) target dist site .cache python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf spark-warehouse metastore_db derby.log flights.png
+	rm -rf spark-warehouse metastore_db derby.log flights.png live.png
 	find python tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Set-up.

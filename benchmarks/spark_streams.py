@@ -2,7 +2,11 @@
 
 Rows are Parquet files, one a batch, read once to the end (``availableNow``); results are counted and dropped.
 A measure is the time from start to end of the stream, the median of ``--repeats`` in which the sides take
-turns, and the bytes of its checkpoint. The windows and the sum of their values must be the same on all sides.
+turns, and the bytes of its checkpoint when it has ended. Each side runs once before, for Spark to compile;
+if that takes longer than ``--once`` seconds, that run alone counts. The windows and the sum of their values
+must be the same on all sides. In update mode a window counts each time that it is returned.
+The rows of state are Spark's, the most and those at the end, which are the same for any number of keys that
+have fallen silent.
 
     python benchmarks/spark_streams.py --scale 0.1 --repeats 1 --output target/bench/spark-streams.md
 """
@@ -15,7 +19,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +50,16 @@ class Cell:
     Parameters
     ----------
     rows, batches, keys : int
+        Keys take turns; with 0 of them, each two rows have a key of their own, and no later row has it.
     step : float
-        Seconds between two rows of a key.
+        Seconds between two rows of a key; with keys of their own, between the keys.
     window : wk.Window
     own : callable
-        Returns Spark's own window; None where Spark has no such aggregate of a stream.
+        Returns Spark's own window.
     agg : wk.Aggregate
+    value : callable
+        Returns Spark's own aggregate; None where it refuses to compute the like over a stream.
+    mode : {"append", "update"}
     """
 
     rows: int
@@ -59,90 +67,117 @@ class Cell:
     keys: int
     step: float
     window: wk.Window
-    own: Callable[[], Column] | None
-    agg: wk.Aggregate
+    own: Callable[[], Column]
+    agg: wk.Aggregate = field(default_factory=lambda: wk.sum("v"))
+    value: Callable[[], Column] | None = lambda: sf.sum("v")
+    mode: str = "append"
+
+    @property
+    def delay(self) -> str:
+        """Of the watermark: more than the disorder of the rows."""
+        return f"{2 * self.step if self.keys else 1} seconds"
 
 
 def sliding(size: str, slide: str) -> tuple[wk.Window, Callable[[], Column]]:
     return wk.sliding(size, slide), lambda: sf.window("ts", size, slide)
 
 
+def tumbling() -> tuple[wk.Window, Callable[[], Column]]:
+    return wk.tumbling("10 seconds"), lambda: sf.window("ts", "10 seconds")
+
+
+def sessions() -> tuple[wk.Window, Callable[[], Column]]:
+    return wk.session("2 seconds"), lambda: sf.session_window("ts", "2 seconds")
+
+
+def m4() -> Column:
+    """Return what `wk.m4` does, of Spark's functions."""
+    ends = [sf.min_by("v", "ts").alias("first"), sf.max_by("v", "ts").alias("last")]
+    return sf.struct(*ends, sf.min("v").alias("min"), sf.max("v").alias("max"))
+
+
+SMALL = (200_000, 20, 1024, 1.0, *sliding("60 seconds", "1 second"))
 CELLS = {
     "600 s by 10 s, 16 rows a slice": Cell(
-        2_000_000, 10, 1024, 10 / 16, *sliding("600 seconds", "10 seconds"), wk.sum("v")
+        2_000_000, 10, 1024, 10 / 16, *sliding("600 seconds", "10 seconds")
     ),
-    "60 s by 1 s, one row a slice": Cell(
-        1_000_000, 20, 1024, 1.0, *sliding("60 seconds", "1 second"), wk.sum("v")
-    ),
-    "the same, medians": Cell(
-        200_000, 20, 1024, 1.0, wk.sliding("60 seconds", "1 second"), None, wk.median("v")
-    ),
-    "sessions": Cell(
-        1_000_000,
-        10,
-        1024,
-        1.0,
-        wk.session("2 seconds"),
-        lambda: sf.session_window("ts", "2 seconds"),
-        wk.sum("v"),
-    ),
-    "batches of 1,000 rows, tumbling": Cell(
-        40_000, 40, 64, 1.0, wk.tumbling("10 seconds"), lambda: sf.window("ts", "10 seconds"), wk.sum("v")
-    ),
+    "60 s by 1 s, one row a slice": Cell(1_000_000, 20, 1024, 1.0, *sliding("60 seconds", "1 second")),
+    "60 s by 1 s, update mode": Cell(*SMALL, mode="update"),
+    "60 s by 1 s, medians": Cell(*SMALL, wk.median("v"), lambda: sf.median("v")),
+    "60 s by 1 s, distinct values": Cell(*SMALL, wk.count_distinct("v"), None),
+    "60 s by 1 s, M4": Cell(*SMALL, wk.m4("v"), m4),
+    "sessions": Cell(1_000_000, 10, 1024, 1.0, *sessions()),
+    "sessions, update mode": Cell(1_000_000, 10, 1024, 1.0, *sessions(), value=None, mode="update"),
+    "batches of 1,000 rows, tumbling": Cell(40_000, 40, 64, 1.0, *tumbling()),
+    "a million keys that fall silent, tumbling": Cell(2_000_000, 20, 0, 1e-3, *tumbling()),
 }
 
 
 def write(cell: Cell, folder: Path) -> None:
-    """Write the rows of a cell: keys in turn, disorder of up to two steps, pauses of a tenth of all steps."""
+    """Write the rows of a cell: disorder of up to two steps, pauses of a tenth of all steps, and an end.
+
+    The end is a row that makes all windows before it final, and one that does so with its own.
+    """
     draw = np.random.default_rng(7)
     numbers = np.arange(cell.rows)
-    steps = numbers // cell.keys
+    keys = numbers % cell.keys if cell.keys else numbers // 2
+    steps = numbers // (cell.keys or 2)
     seconds = (steps + steps // 9) * cell.step + draw.integers(0, 2, cell.rows) * cell.step / 2
     table = pa.table(
         {
-            "k": numbers % cell.keys,
+            "k": keys,
             "ts": pa.array((seconds * 1e6).astype("int64"), pa.timestamp("us", "UTC")),
             "v": draw.integers(0, 1000, cell.rows).astype("float64"),
         }
     )
     each = -(-cell.rows // cell.batches)
     for number in range(cell.batches):
+        part = table.slice(number * each, each)
+        if number == cell.batches - 1:
+            ends = [int((seconds.max() + more) * 1e6) for more in (10_000, 20_000)]
+            end = {"k": [0, 0], "ts": pa.array(ends, table["ts"].type), "v": [0.0, 0.0]}
+            part = pa.concat_tables([part, pa.table(end)])
         # Spark reads files in the order of their times.
-        pq.write_table(table.slice(number * each, each), folder / f"{number:04}.parquet")
+        pq.write_table(part, folder / f"{number:04}.parquet")
         time.sleep(0.005)
 
 
 def result(cell: Cell, side: str, frame: DataFrame) -> DataFrame | None:
     """Return the windows of a cell; None if the side cannot compute them."""
     if side == "windowkit":
-        return wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg.alias("s")).run(frame)
-    if cell.own is None:
+        query = wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg.alias("s"))
+        return query.run(frame, output_mode=cell.mode)
+    if cell.value is None:
         return None
-    return frame.groupBy("k", cell.own()).agg(sf.sum("v").alias("s"))
+    return frame.groupBy("k", cell.own()).agg(cell.value().alias("s"))
 
 
 def measure(spark: SparkSession, cell: Cell, side: str, folder: Path) -> dict[str, Any] | None:
     """Run a stream from a new checkpoint to its end."""
     spark.conf.set(STORE, f"{STATE}.{SIDES[side]}")
     reader = spark.readStream.schema("k bigint, ts timestamp, v double").option("maxFilesPerTrigger", 1)
-    windows = result(cell, side, reader.parquet(str(folder)).withWatermark("ts", f"{2 * cell.step} seconds"))
+    windows = result(cell, side, reader.parquet(str(folder)).withWatermark("ts", cell.delay))
     if windows is None:
         return None
-    watched = windows.observe("all", sf.count("s").alias("windows"), sf.sum("s").alias("sum"))
+    of = "s.max" if "max" in getattr(windows.schema["s"].dataType, "names", ()) else "s"
+    watched = windows.observe("all", sf.count("s").alias("windows"), sf.sum(of).alias("sum"))
     checkpoint = tempfile.mkdtemp()
     try:
-        writer = watched.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        writer = watched.writeStream.format("noop").outputMode(cell.mode)
+        writer = writer.option("checkpointLocation", checkpoint)
         start = time.perf_counter()
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         seconds = time.perf_counter() - start
         progress = query.recentProgress
         counts = [each.observedMetrics["all"] for each in progress]
+        state = [sum(each.numRowsTotal for each in batch.stateOperators) for batch in progress]
         return {
             "seconds": seconds,
             "batch": statistics.median(each.durationMs["triggerExecution"] for each in progress[1:]),
             "bytes": sum(each.stat().st_size for each in Path(checkpoint).rglob("*") if each.is_file()),
-            "state rows": max(sum(state.numRowsTotal for state in each.stateOperators) for each in progress),
+            "state rows": max(state),
+            "left": state[-1],
             "windows": sum(each["windows"] for each in counts),
             "sum": sum(each["sum"] or 0 for each in counts),
         }
@@ -153,30 +188,31 @@ def measure(spark: SparkSession, cell: Cell, side: str, folder: Path) -> dict[st
 def measured(options: argparse.Namespace) -> None:
     """Run the cells asked for, and keep the records."""
     spark = session()
-    records = []
+    settings = f"local[2], 4 shuffle partitions, {options.repeats} runs, scale {options.scale:g}"
+    facts = pages.machine(("pyarrow",), pyspark=pyspark.__version__) | {"settings": settings}
+    records = list[dict[str, Any]]()
     for name in options.cells:
         cell = CELLS[name]
         rows = max(int(cell.rows * options.scale), cell.batches)
-        cell = Cell(**{**vars(cell), "rows": rows})
+        cell = replace(cell, rows=rows)
         with tempfile.TemporaryDirectory() as folder:
             write(cell, Path(folder))
             runs: dict[str, list[dict[str, Any]]] = {side: [] for side in options.sides}
-            for _ in range(options.repeats + 1):
-                for side in options.sides:
+            for turn in range(options.repeats + 1):
+                for side, those in runs.items():
+                    if turn and (not those or those[0]["seconds"] > options.once):
+                        continue
                     found = measure(spark, cell, side, Path(folder))
                     if found is not None:
-                        runs[side].append(found)
+                        those.append(found)
                         print(name, side, found, flush=True)
         answers = {(run["windows"], run["sum"]) for those in runs.values() for run in those}
         assert len(answers) == 1, f"{name}: sides differ: {answers}"
-        # The first run of each side is for Spark to compile.
-        records.append(
-            {"cell": name, "rows": rows, "runs": {side: those[1:] for side, those in runs.items()}}
-        )
-    settings = f"local[2], 4 shuffle partitions, {options.repeats} runs, scale {options.scale:g}"
-    facts = pages.machine(("pyarrow",), pyspark=pyspark.__version__) | {"settings": settings}
+        counted = {side: those[1:] or those for side, those in runs.items()}
+        records.append({"cell": name, "rows": rows, "runs": counted})
+        # What there is, should the rest take too long.
+        pages.keep(options.output, facts, records)
     spark.stop()
-    pages.keep(options.output, facts, records)
 
 
 def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
@@ -188,13 +224,13 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
         "",
         *pages.listed(facts),
         "",
-        "| | | rows | seconds | rows/s | ms a batch | checkpoint, MB | rows of state |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        "| | | rows | seconds | rows/s | ms a batch | checkpoint, MB | rows of state | at the end |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for record in records:
         for side, runs in record["runs"].items():
             if not runs:
-                lines.append(pages.row(record["cell"], side, "cannot", *[""] * 5))
+                lines.append(pages.row(record["cell"], side, "refuses", *[""] * 6))
                 continue
             middle = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
             lines.append(
@@ -207,6 +243,7 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
                     f"{middle['batch']:,.0f}",
                     f"{middle['bytes'] / 1e6:.1f}",
                     f"{middle['state rows']:,.0f}",
+                    f"{middle['left']:,.0f}",
                 )
             )
     return "\n".join(lines) + "\n"
@@ -219,6 +256,7 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", default=[*SIDES], choices=SIDES, metavar="SIDE")
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows of each cell")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--once", type=float, default=100, help="seconds; what takes longer runs once")
     pages.add_arguments(parser, "spark-streams")
     options = parser.parse_args()
     if not options.page:

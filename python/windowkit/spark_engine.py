@@ -143,8 +143,8 @@ register(
     Engine(
         takes=lambda data: is_spark(data) and getattr(data, "isStreaming", False),
         calls={"run": stream, "explain": explain_stream},
-        options=("output_mode", "allowed_lateness", "buckets", "metrics_name", "late_rows"),
+        options=("output_mode", "allowed_lateness", "buckets", "metrics_name", "late_rows", "route"),
         otherwise="with a streaming DataFrame; allowed are output_mode, allowed_lateness, buckets, "
-        "metrics_name and late_rows",
+        "metrics_name, late_rows and route",
     )
 )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,6 +20,8 @@ import windowkit as wk
 import windowkit.spark
 from support.programs import ROOT
 from support.spark import assert_equal, readings_table, rows_of
+from support.spark_runs import ROWS, Rows, add_files
+from windowkit.spark.streams import streaming
 
 # Workers run the interpreter, and import the windowkit, of these tests.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -32,6 +38,8 @@ os.environ["JDK_JAVA_OPTIONS"] = " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""
 # evaluates them without, but for those of tests that use `compiled`.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 Check = Callable[..., None]
 Settings = Callable[[dict[str, str]], AbstractContextManager[None]]
@@ -160,3 +168,65 @@ def from_arrow(spark: SparkSession) -> Callable[..., DataFrame]:
 def readings(spark: SparkSession) -> DataFrame:
     """Rows of four devices in disorder: ties, negative times, gaps, the change to summer time."""
     return spark.createDataFrame(readings_table()).repartition(3).cache()
+
+
+@pytest.fixture
+def rocksdb(settings: Settings) -> Iterator[None]:
+    """The state store that streams need, and two shuffle partitions."""
+    store = "spark.sql.streaming.stateStore.providerClass"
+    with settings({store: streaming.PROVIDER, "spark.sql.shuffle.partitions": "2"}):
+        yield
+
+
+@pytest.fixture
+def source(spark: SparkSession, rocksdb: None, tmp_path: Path) -> Callable[..., DataFrame]:
+    """Return a stream with a batch for each of the files that there are."""
+
+    def make(*batches: Rows, delay: str | None = "10 seconds", folder: str = "in") -> DataFrame:
+        add_files(tmp_path / folder, *batches)
+        reader = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
+        frame = reader.parquet(str(tmp_path / folder))
+        return frame if delay is None else frame.withWatermark("ts", delay)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a cluster with two workers, of one core each, that count as hosts."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    url = f"spark://127.0.0.1:{port}"
+    environment = {**os.environ, "PYTHONPATH": ROOT, "PYSPARK_PYTHON": sys.executable}
+    started = []
+
+    def start(name: str, *arguments: str) -> Path:
+        log = folder / f"{name}.log"
+        with log.open("w") as out:
+            command = [str(SPARK_CLASS), f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments]
+            started.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=folder))
+        return log
+
+    try:
+        start("master.Master", "--host", "127.0.0.1", "--port", port)
+        own = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
+        workers = [
+            # A log each.
+            start("worker.Worker", "--host", f"127.0.0.{host}", *own, url).rename(folder / f"worker {host}")
+            for host in (1, 2)
+        ]
+        for _ in range(600):
+            if all("Successfully registered with master" in log.read_text() for log in workers):
+                break
+            time.sleep(0.2)
+        else:
+            pytest.fail(
+                "no cluster: " + "".join(log.read_text() for log in folder.iterdir() if log.is_file())
+            )
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)

@@ -6,62 +6,7 @@ on another host than its own: for that there is a cluster of a master and two wo
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pyspark
-import pytest
-
 from support.programs import ROOT, program
-
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a cluster with two workers, of one core each, that count as hosts."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    url = f"spark://127.0.0.1:{port}"
-    environment = {**os.environ, "PYTHONPATH": ROOT, "PYSPARK_PYTHON": sys.executable}
-    started = []
-
-    def start(name: str, *arguments: str) -> Path:
-        log = folder / f"{name}.log"
-        with log.open("w") as out:
-            command = [str(SPARK_CLASS), f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments]
-            started.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=folder))
-        return log
-
-    try:
-        start("master.Master", "--host", "127.0.0.1", "--port", port)
-        own = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
-        workers = [
-            # A log each.
-            start("worker.Worker", "--host", f"127.0.0.{host}", *own, url).rename(folder / f"worker {host}")
-            for host in (1, 2)
-        ]
-        for _ in range(600):
-            if all("Successfully registered with master" in log.read_text() for log in workers):
-                break
-            time.sleep(0.2)
-        else:
-            pytest.fail(
-                "no cluster: " + "".join(log.read_text() for log in folder.iterdir() if log.is_file())
-            )
-        yield url
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.wait(60)
-
 
 CLUSTER = """
 import os, signal, sys, time

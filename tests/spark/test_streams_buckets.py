@@ -321,6 +321,32 @@ def test_a_checkpoint_of_another_query_is_refused(message: str) -> None:
         Run(other, SCHEMA, checkpoint=checkpoint, **options).batch()
 
 
+def test_state_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the checkpoint as a whole, or of a snapshot in it, which another release may have written."""
+    before, kept = kept_one()
+    snapshot = before.work.operator().snapshot()
+    newer = snapshot[:8] + bytes([snapshot[8] + 1]) + snapshot[9:]
+    entry = kept.log.entries[(0,)]
+    kept.log.entries[(0,)] = (bucket.SNAPSHOT, newer, *entry[2:])
+    with pytest.raises(wk.InvalidValue, match=r"state: bucket \d+ cannot be restored .*version"):
+        before.batch(table(("a", 4, 1.0)))
+    monkeypatch.setattr("windowkit.spark.streams.work.FORMAT", 2)
+    run = Run(before.query, SCHEMA, checkpoint=before.checkpoint, partitions=1, each=1)
+    with pytest.raises(wk.InvalidValue, match="format of the state 1, and the query has 2"):
+        run.batch(table(("a", 4, 1.0)))
+
+
+def test_the_snapshot_of_another_query_is_refused() -> None:
+    run, kept = kept_one()
+    other = Run(query(wk.tumbling("20 seconds")), SCHEMA).work.operator().snapshot()
+    entry = kept.log.entries[(0,)]
+    kept.log.entries[(0,)] = (bucket.SNAPSHOT, other, *entry[2:])
+    with pytest.raises(
+        wk.InvalidValue, match=r"state: bucket \d+ cannot be restored .*differs from the one in the snapshot"
+    ):
+        run.batch(table(("a", 4, 1.0)))
+
+
 def test_an_identity_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(wk.InvalidValue, match="cannot be read"):
         differences("{", "{}")

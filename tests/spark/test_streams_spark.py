@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,91 +12,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming import StreamingQuery
 
 import windowkit as wk
 import windowkit.spark
 from support.programs import program
 from support.spark import plain
-from windowkit.spark.streams import streaming
+from support.spark_runs import SECOND, Rows, everything, mixed, run_stream, table
 
-SECOND = 1_000_000
-ROWS = "k string, ts timestamp, v double, mark boolean"
-Rows = list[tuple[str | None, float | None, float | None]]
-
-
-@pytest.fixture(autouse=True)
-def rocksdb(settings) -> Iterator[None]:
-    with settings(
-        {
-            "spark.sql.streaming.stateStore.providerClass": streaming.PROVIDER,
-            "spark.sql.shuffle.partitions": "2",
-        }
-    ):
-        yield
-
-
-@pytest.fixture
-def source(spark, tmp_path) -> Callable[..., DataFrame]:
-    """Return a stream with a batch for each of the files that there are."""
-
-    def make(*batches: Rows, delay: str | None = "10 seconds", folder: str = "in") -> DataFrame:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        for rows in batches:
-            number = len(list((tmp_path / folder).iterdir()))
-            path = tmp_path / folder / f"{number}.parquet"
-            pq.write_table(table(rows), path)
-            os.utime(path, (10**9 + number, 10**9 + number))
-        reader = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
-        frame = reader.parquet(str(tmp_path / folder))
-        return frame if delay is None else frame.withWatermark("ts", delay)
-
-    return make
-
-
-def table(rows: Rows) -> pa.Table:
-    times = [None if at is None else int(at * SECOND) for _, at, _ in rows]
-    return pa.table(
-        {
-            "k": pa.array([key for key, _, _ in rows], pa.string()),
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
-            "v": pa.array([value for _, _, value in rows], pa.float64()),
-            "mark": pa.array([at is not None and at % 7 == 0 for _, at, _ in rows], pa.bool_()),
-        }
-    )
-
-
-def run_stream(
-    result: DataFrame, checkpoint: Path, mode: str = "append"
-) -> tuple[dict[int, list[Any]], StreamingQuery]:
-    """Run a stream over all there is; return the rows by batch."""
-    found: dict[int, list[Any]] = {}
-
-    def take(batch: DataFrame, number: int) -> None:
-        found[number] = list(zip(*map(plain, batch.toArrow().columns), strict=True))
-
-    writer = result.writeStream.foreachBatch(take).outputMode(mode).trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
-    query.awaitTermination()
-    return found, query
-
-
-def everything(batches: dict[int, list[Any]]) -> list[str]:
-    return sorted(repr(row) for rows in batches.values() for row in rows)
-
-
-def mixed(batches: int) -> list[Rows]:
-    """Return rows out of order, some of them late, without a time, before 1970; and a batch without rows."""
-    made: list[Rows] = []
-    for number in range(batches):
-        rows: Rows = [
-            (["a", "b", None][at % 3], number * 60 + at * 7 % 80 - 15, at % 5 / 2 if at % 6 else None)
-            for at in range(24)
-        ]
-        made.append([*rows, ("b", None, 1.0), ("c", 3 + number * 40, 2.0), ("c", 1.0, 4.0)])
-        # The only row of its bucket.
-        made[-1] += [("late", 2.0, 1.0)] if number == 2 else []
-    return [*made[:2], [], *made[2:]]
+pytestmark = pytest.mark.usefixtures("rocksdb")
 
 
 def test_windows_are_those_of_sparks_append(source, tmp_path):
@@ -132,6 +52,8 @@ def test_windows_are_those_of_sparks_append(source, tmp_path):
     counts = [progress.observedMetrics for progress in query.recentProgress]
     given = sum(len([row for row in rows if row[1] is not None]) for rows in mixed(3))
     assert sum(each["counted, in"]["rows in"] for each in counts) == given
+    # Of sessions no slices are made, nor of what is beside them.
+    assert {each["counted, in"]["slices"] for each in counts} == {0}
     assert sum(each["counted, out"]["windows out"] for each in counts) == len(everything(found))
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 
@@ -356,7 +278,7 @@ class TestRefusals:
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
         self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
-        self.refused("route: 'rows' is given with a streaming DataFrame", frame, route="rows")
+        self.refused("route: 'rows' is unknown; allowed are 'catalyst'", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
     def test_options_of_streams_elsewhere(self, spark):
@@ -389,6 +311,51 @@ class TestRefusals:
     def test_aggregate_takes_batches(self, source):
         with pytest.raises(wk.InvalidValue, match=r"query\.run\(df\) and windowkit\.spark\.stream"):
             wk.spark.aggregate(source(), QUERY)
+
+
+class TestSparksOwnAggregation:
+    """The route for one tumbling window, which has to be asked for."""
+
+    @pytest.mark.parametrize("mode", ["append", "update"])
+    def test_it_answers_as_our_own_state(self, source, tmp_path, mode):
+        frame = source(*mixed(3))
+        query = wk.query(
+            by=sf.upper("k").alias("key"),
+            time="ts",
+            windows=wk.tumbling("30 seconds", start_time="5 seconds"),
+            aggs=[wk.median("v"), wk.count().where("mark").alias("marks"), wk.last("v").alias("last")],
+            window_columns="flat",
+        )
+        ours = query.run(frame, output_mode=mode)
+        sparks = query.run(frame, output_mode=mode, route="catalyst")
+        assert ours.dtypes == sparks.dtypes
+        wanted, _ = run_stream(ours, tmp_path / "ours", mode)
+        found, progress = run_stream(sparks, tmp_path / "sparks", mode)
+        assert [sorted(map(repr, rows)) for rows in found.values()] == [
+            sorted(map(repr, rows)) for rows in wanted.values()
+        ]
+        assert len(everything(found)) > 15
+        assert progress.lastProgress.stateOperators[0].operatorName == "stateStoreSave"
+        text = query.explain(frame, output_mode=mode, route="catalyst")
+        assert f"stream in {mode} mode, exactly once, by Spark's own aggregation" in text
+
+    def test_what_it_does_not_compute_is_refused(self, source):
+        def refused(message: str, query: wk.Query = QUERY, **options: Any) -> None:
+            with pytest.raises(wk.InvalidValue, match=re.escape(message)):
+                query.run(source(), route="catalyst", **options)
+
+        def of(window: Any, *aggs: Any) -> wk.Query:
+            return wk.query(by="k", time="ts", windows=window, aggs=[wk.count(), *aggs])
+
+        refused("a row may be in several windows", of(wk.sliding("2 minutes", "1 minute")))
+        refused("depends on rows", of(wk.session("1 minute")))
+        refused("knows no watermark of", of(wk.tumbling("1 day", zone="Europe/Berlin")))
+        refused("no distinct values over a stream", of(wk.tumbling("1 minute"), wk.count_distinct("v")))
+        refused("no emission policies", with_policy(wk.emit(wk.rows(3))))
+        refused("allowed_lateness: '1 hour' is given with route='catalyst'", allowed_lateness="1 hour")
+        refused("late_rows: True is given with route='catalyst'", late_rows=True)
+        with pytest.raises(wk.InvalidValue, match="has no watermark"):
+            QUERY.run(source(delay=None), route="catalyst")
 
 
 def test_explain(source):

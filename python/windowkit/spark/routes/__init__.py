@@ -1,6 +1,6 @@
 """The ways to evaluate a job in Spark, the rule that chooses one, and what runs in the workers."""
 
-from windowkit.spark.routes import packed, rolling, stages
+from windowkit.spark.routes import catalyst, packed, rolling, stages
 from windowkit.spark.routes.as_of import as_of
 from windowkit.spark.routes.duplicates import distinct, explain_distinct
 from windowkit.spark.routes.joins import explain_join, join
@@ -15,6 +15,7 @@ __all__ = [
     "Expected",
     "aggregate",
     "as_of",
+    "catalyst",
     "described",
     "distinct",
     "expected",

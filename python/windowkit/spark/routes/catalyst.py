@@ -23,7 +23,7 @@ from windowkit.windows import Session, Sliding, Tumbling, Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["HELD_DIGITS", "ROUTE"]
+__all__ = ["HELD_DIGITS", "ROUTE", "stream_refusal"]
 
 HELD_DIGITS: Final = 28
 """Most digits of a decimal whose sum Spark holds for any number of rows: it adds 10 of the 38 there are."""
@@ -53,6 +53,22 @@ def refusal(job: Job) -> str | None:
             return reason
     if not job.is_timestamp:
         return f"Spark's window() takes timestamps, and {identifier(job.query.time)} is not a timestamp"
+    return None
+
+
+def stream_refusal(job: Job) -> str | None:
+    """Return why Spark's own aggregation of a stream does not answer as ours, or None."""
+    reason = refusal(job)
+    if reason is not None:
+        return reason
+    window = only_window(job)
+    if isinstance(window, Session):
+        return f"Spark's sessions end earlier in a stream, and have no update mode, unlike {window}"
+    if window.is_local:
+        return f"Spark knows no watermark of the periods of {window}"
+    for aggregate in job.query.aggs:
+        if aggregate.function == "count_distinct":
+            return f"Spark counts no distinct values over a stream, as {aggregate} does"
     return None
 
 
@@ -109,6 +125,9 @@ def run(job: Job) -> DataFrame:
         group = f"{sql.period(window, job.time)} as p"
         start, end = sql.period_edges(window, "p")
         shown = f"struct({start} as start, {end} as end)"
+    elif job.frame.isStreaming:
+        # Only the window itself has a watermark.
+        group, shown = f"{sql.window(window, job.time)} as s", "s"
     else:
         # The window of its start is that window.
         group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
@@ -186,7 +205,8 @@ def explain(job: Job) -> list[str]:
     if isinstance(window, Session):
         group = sql.window(window, time, identifier)
     else:
-        group = sql.period(window, time) if window.is_local else f"{sql.window(window, time)}.start"
+        start = "" if job.frame.isStreaming else ".start"
+        group = sql.period(window, time) if window.is_local else f"{sql.window(window, time)}{start}"
     lines = [
         "everything runs in Catalyst; no row enters Python",
         f"  group by: {', '.join([*map(identifier, query.by), group])}",

@@ -12,12 +12,12 @@ from pyspark.sql.functions import sum as total
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 from windowkit.query import Query
-from windowkit.spark.jobs import identifier
-from windowkit.spark.routes import LIMITS, described, packed, stages
+from windowkit.spark.jobs import identifier, shaped
+from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
 from windowkit.spark.streams.stages import RESULTS, Buckets, Guarded, Results
-from windowkit.spark.streams.streaming import Streaming, streaming
+from windowkit.spark.streams.streaming import Streaming, by_catalyst, streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +34,7 @@ def stream(
     buckets: int | None = None,
     metrics_name: str | None = None,
     late_rows: bool = False,
+    route: str | None = None,
 ) -> DataFrame:
     """Evaluate a query over a streaming DataFrame, exactly once; ``query.run(df)`` is the same.
 
@@ -54,12 +55,16 @@ def stream(
         Of keys, in each shuffle partition: state is stored by bucket, and one is in memory at a time. By
         default there are up to 4, and 64 in all.
     metrics_name : str, optional
-        A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``bytes packed``,
-        ``windows out`` and ``late``.
+        A name under which ``observedMetrics`` of the stream's progress count ``rows in``, ``slices``,
+        ``bytes packed``, ``windows out`` and ``late``.
     late_rows : bool
         Return late rows, too, in a column ``late_row``: a struct of all columns of `df` and ``late_reason``,
         as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
         late rows. All columns of `df` cross the shuffle then.
+    route : {"catalyst"}, optional
+        Spark's own streaming aggregation, which for small batches is faster. It computes one tumbling window
+        with aggregates that Spark has, in any state store, without the options above but for `output_mode`.
+        Its checkpoint is Spark's: a changed aggregate is not noticed.
 
     Returns
     -------
@@ -92,6 +97,10 @@ def stream(
     ...
     windowkit.errors.InvalidValue: df: a batch DataFrame is given; query.run takes both, and df is streaming
     """
+    if route is not None:
+        others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "metrics_name": metrics_name}
+        job, _ = by_catalyst(df, query, route, output_mode, **others, late_rows=late_rows)
+        return shaped(catalyst.ROUTE.run(job), query)
     return run(
         streaming(df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows=late_rows)
     )
@@ -105,7 +114,7 @@ def run(made: Streaming) -> DataFrame:
     pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never, limits)
     chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
     if made.metrics_name is not None:
-        counts = {"rows in": total("rows"), "bytes packed": total(length("chunk"))}
+        counts = {"rows in": total("rows"), "slices": total("slices"), "bytes packed": total(length("chunk"))}
         chunks = observed(chunks, made.metrics_name + ", in", counts)
     grouped: Any = chunks.select("bucket", "chunk").groupBy("bucket")
     if not hasattr(grouped, "transformWithState"):
@@ -134,14 +143,20 @@ def explain(
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
     late_rows: bool = False,
+    route: str | None = None,
 ) -> str:
     """Describe how `stream` evaluates a query: what runs where, and what state is stored.
 
     Parameters
     ----------
-    df, query, output_mode, allowed_lateness, buckets, late_rows
+    df, query, output_mode, allowed_lateness, buckets, late_rows, route
         As for `stream`, which raises the same errors.
     """
+    if route is not None:
+        others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "late_rows": late_rows}
+        job, mode = by_catalyst(df, query, route, output_mode, **others)
+        how = f"stream in {mode} mode, exactly once, by Spark's own aggregation and in its state"
+        return "\n".join([*described(query), how, *catalyst.ROUTE.explain(job)])
     made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows)
     work = made.work
     keys = ", ".join(map(identifier, query.by))

@@ -27,6 +27,7 @@ from windowkit.spark.jobs import (
     output_schema,
     position_of,
 )
+from windowkit.spark.routes import catalyst
 from windowkit.spark.streams.work import (
     LATE,
     REASON,
@@ -41,7 +42,7 @@ from windowkit.spark.streams.work import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MODES", "PROVIDER", "Streaming", "streaming"]
+__all__ = ["MODES", "PROVIDER", "Streaming", "by_catalyst", "streaming"]
 
 MODES: Final = ("append", "update")
 DELAY: Final = "spark.watermarkDelayMs"
@@ -172,6 +173,42 @@ def streaming(
         late = tuple(sorted((name for name in at if at[name] < len(frame.columns)), key=at.__getitem__))
     own = own_work(query, schema, mode, lateness, partitions, each, late=late)
     return Streaming(job, read, own, partitions, each, metrics_name, mode)
+
+
+def by_catalyst(
+    frame: DataFrame,
+    query: Query,
+    route: str,
+    output_mode: str | None = None,
+    **others: object,
+) -> tuple[Job, str]:
+    """Check a query, and that Spark's own streaming aggregation computes it; return its job, and the mode.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        See `windowkit.spark.stream`; `others` are options that Spark's aggregation does not have.
+    """
+    check_frame(frame, "a streaming Spark DataFrame")
+    check_query(query)
+    if not frame.isStreaming:
+        raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
+    one_of("route", route, ("catalyst",))
+    mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
+    for name, value in others.items():
+        if value is not None and value is not False:
+            raise InvalidValue(
+                f"{name}: {value!r} is given with route='catalyst', Spark's own aggregation, which has none; "
+                "leave out the route"
+            )
+    job = bound(frame, query)
+    check_watermark(job)
+    reason = catalyst.stream_refusal(job)
+    if query.emit is not None:
+        reason = "Spark's aggregation has no emission policies"
+    if reason is not None:
+        raise InvalidValue(f"route: 'catalyst' cannot evaluate the query over a stream: {reason}")
+    return job, mode
 
 
 def own_work(
