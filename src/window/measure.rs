@@ -9,6 +9,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::dictionary::plain;
+use crate::types::named;
 use crate::{Error, Result};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -33,7 +34,8 @@ impl Measure {
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {}
             _ => {
                 return Err(Error::InvalidType(format!(
-                    "time: column '{column}' is {given}; a time column is a timestamp, a date, a duration or an integer"
+                    "time: column '{column}' is {given}; a time column is a timestamp, a date, a duration or an integer",
+                    given = named(given)
                 )));
             }
         }
