@@ -223,6 +223,6 @@ mod tests {
     #[test]
     fn refuses_floats_by_name() {
         let error = Measure::new("t", &DataType::Float64).unwrap_err();
-        assert!(error.to_string().contains("'t' is Float64"), "{error}");
+        assert!(error.to_string().contains("'t' is double"), "{error}");
     }
 }

@@ -133,3 +133,16 @@ def test_views_are_made_of_results(spark):
         wk.spark.sql(spark, f"create or replace temporary view w as select * from {CALL}")
     with pytest.raises(wk.InvalidType, match="text is SQL, a str"):
         wk.spark.sql(spark, 3)
+
+
+def test_calls_take_weight_and_fill(spark):
+    spark.sql(
+        "select timestamp_seconds(t) as ts, w from values (0, 1), (130, 1), (130, 1), (131, -1) as of(t, w)"
+    ).createOrReplaceTempView("weighted")
+    options = "time => 'ts', windows => 'tumbling(1 minute)', aggs => 'count(*) as n'"
+    text = f"select n from windowkit(table(weighted), {options}, weight => 'w') order by window"
+    assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 1]
+    text = f"select n from windowkit(table(weighted), {options}, fill => 'zero') order by window"
+    assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 0, 3]
+    with pytest.raises(wk.InvalidValue, match="fill: 'none' is unknown"):
+        wk.spark.sql(spark, text.replace("'zero'", "'none'"))
