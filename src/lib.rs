@@ -44,6 +44,7 @@ pub mod select;
 pub mod sketch;
 pub mod slice;
 pub mod state;
+pub mod types;
 pub mod window;
 
 #[cfg(feature = "python")]

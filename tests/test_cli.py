@@ -17,6 +17,7 @@ import pytest
 
 import windowkit as wk
 from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
+from windowkit.cli import main
 
 
 @pytest.fixture
@@ -212,6 +213,29 @@ class TestOutputs:
         assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
 
 
+class TestFill:
+    @pytest.mark.parametrize(
+        ("given", "wanted"), [(["zero"], [1, 0, 2]), (["n=previous"], [1, 1, 2]), (["null"], [1, None, 2])]
+    )
+    def test_windows_without_rows_are_filled(
+        self, given: list[str], wanted: list[int | None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+        pa.parquet.write_table(pa.table({"t": [1, 25, 26]}), source)
+        asked = ["--time", "t", "--window", "tumbling(10)", "--agg", "count(*) as n"]
+        filled = [word for each in given for word in ("--fill", each)]
+        assert run(capsys, ["--input", source, "--output", output, *asked, *filled]) == (0, "", "")
+        assert pa.parquet.read_table(output)["n"].to_pylist() == wanted
+
+
+def test_help_names_windows_and_functions(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert "windows: tumbling, sliding, session" in told
+    assert "count_distinct" in told
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("changed", "message"),
@@ -277,8 +301,14 @@ class TestRefusals:
             ),
             ({"--max-windows": "0"}, "--max-windows: 0 is out of range; it is an int of at least 1"),
             ({"--weight": "w"}, "--weight: no column 'w'; there are device"),
-            ({"--weight": "v"}, "--weight: column 'v' is Float64; allowed are columns of signed integers"),
+            ({"--weight": "v"}, "--weight: column 'v' is double; allowed are columns of signed integers"),
             ({"--weight": ""}, "--weight: '' is empty"),
+            ({"--fill": "zeros"}, "--fill: 'zeros' is unknown; allowed are 'null', 'zero', 'previous'"),
+            ({"--fill": "n=zero"}, "--fill: 'n' is no aggregate of the query; its aggregates are "),
+            (
+                {"--fill": "=zero"},
+                "--fill: '=zero' is given; it is one of null, zero and previous, or one of",
+            ),
             ({"--engine": "dask"}, "--engine: invalid choice: 'dask' "),
             (
                 {"--master": "local[2]"},

@@ -250,7 +250,7 @@ def test_what_is_refused_says_so() -> None:
     for distinct, error, says in [
         (wk.distinct("x", time="t", within=3), wk.UnknownColumn, "by: no column 'x'; there are id, t, v"),
         (wk.distinct("id", time="x", within=3), wk.UnknownColumn, "time: no column 'x'"),
-        (wk.distinct("id", time="id", within=3), wk.InvalidType, "time: column 'id' is Utf8"),
+        (wk.distinct("id", time="id", within=3), wk.InvalidType, "time: column 'id' is string"),
         (wk.distinct("id", time="t", within="1 hour"), wk.InvalidType, "within: it is a duration"),
     ]:
         with pytest.raises(error, match=says):

@@ -413,7 +413,7 @@ def test_a_call_that_raises_changes_nothing() -> None:
     ("make", "error", "message"),
     [
         (lambda: operator(wk.emit(wk.on("nowhere"))), wk.UnknownColumn, "on: "),
-        (lambda: operator(wk.emit(wk.on("v"))), wk.InvalidType, "on: column 'v' is Int64"),
+        (lambda: operator(wk.emit(wk.on("v"))), wk.InvalidType, "on: column 'v' is int64"),
         (lambda: operator(wk.emit(wk.every("5 seconds"))), wk.InvalidType, "every: it is a duration"),
         (
             lambda: operator(wk.emit(refinement="discarding"), allowed_lateness=5),

@@ -598,3 +598,34 @@ class TestForeignObjects:
         }
         with pytest.raises(wk.InvalidType, match=f"{argument}: .* is a Column"):
             wk.query(**arguments)
+
+
+def test_types_have_the_names_of_the_library_of_the_data() -> None:
+    """And those of pyarrow again afterwards."""
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("x"))
+    given = {
+        pl.String: ("string", "String"),
+        pl.Datetime("us", "UTC"): (r"timestamp\[us, tz=UTC\]", r"Datetime\('us', 'UTC'\)"),
+        pl.List(pl.Int64): ("list<item: int64>", r"List\(Int64\)"),
+        pl.Struct({"a": pl.Boolean}): ("struct<a: bool>", r"Struct\({'a': Boolean}\)"),
+    }
+    for kind, (of_arrow, of_polars) in given.items():
+        frame = pl.DataFrame({"t": [1], "x": pl.Series([None], dtype=kind)})
+        table = pa.table({"t": [1], "x": pa.nulls(1, arrow_of(kind))})
+        for call in (query.run, query.schema, query.explain, query.batches):
+            for data, name in ((frame, of_polars), (table, of_arrow)):
+                with pytest.raises(wk.InvalidType, match=f"column 'x' of type {name}; allowed are"):
+                    call(data)
+    with pytest.raises(wk.InvalidType, match="column 'x' of type String; allowed"):
+        query.operator(schema=pl.DataFrame({"t": [1], "x": ["a"]}))
+    with pytest.raises(wk.InvalidType, match="column 'x' of type string; allowed"):
+        query.operator(schema=pa.schema({"t": pa.int64(), "x": pa.string()}))
+
+
+def arrow_of(kind: Any) -> pa.DataType:
+    kinds = {
+        pl.String: pa.string(),
+        pl.Datetime("us", "UTC"): pa.timestamp("us", "UTC"),
+        pl.List(pl.Int64): pa.list_(pa.int64()),
+    }
+    return kinds.get(kind, pa.struct({"a": pa.bool_()}))

@@ -241,7 +241,7 @@ def test_what_is_refused() -> None:
     for fill, error, message in cases:
         with pytest.raises(error, match=message):
             wk.query(**args, fill=fill)
-    with pytest.raises(InvalidType, match=r"'zero' is given for 'max\(s\)', which is Utf8"):
+    with pytest.raises(InvalidType, match=r"'zero' is given for 'max\(s\)', which is string"):
         wk.query(**args, fill="zero").run(table)
     for window in (
         wk.session(3),

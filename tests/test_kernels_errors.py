@@ -154,7 +154,7 @@ class TestNames:
                 "subtract_on_evict",
                 "sum",
                 pa.float64(),
-                "no exact inverse for sum of Float64",
+                "no exact inverse for sum of double",
             ),
             ("subtract_on_evict", "mean", pa.float32(), "no exact inverse for mean of Float32"),
             ("subtract_on_evict", "var", pa.int8(), "needs an inverse, and var has none"),
@@ -295,7 +295,7 @@ class TestSegments:
             kernels.extents(4, 2, segments=segments)
 
     def test_types(self) -> None:
-        with refused(wk.InvalidType, "segments: an array of Float64 was given; segments are integer offsets"):
+        with refused(wk.InvalidType, "segments: an array of double was given; segments are integer offsets"):
             rolled(segments=pa.array([0.0, 4.0]))
         with refused(wk.InvalidType, "segments: 'a' is a str; offsets are ints"):
             rolled(segments=["a"])

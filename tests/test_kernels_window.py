@@ -464,7 +464,7 @@ def test_values_that_do_not_fit(kind: Any, value: Any, error: type[Exception]) -
         (lambda window: window.slide(pa.array([1]), 3, min_periods=-1), wk.InvalidValue, "min_periods: -1"),
         (lambda window: window.slide([1], 3), wk.InvalidType, "values: a list is not a column"),
         (lambda window: window.slide(1, 3), wk.InvalidType, "values: an int is not a column"),
-        (lambda window: window.slide(pa.array([1.0]), 3), wk.InvalidType, "values: Float64 in a window"),
+        (lambda window: window.slide(pa.array([1.0]), 3), wk.InvalidType, "values: double in a window"),
     ],
 )
 def test_operations_that_cannot_be(call: Any, error: type[Exception], text: str) -> None:

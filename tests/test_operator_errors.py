@@ -212,7 +212,7 @@ def test_queries_that_do_not_go_together_are_refused() -> None:
     unchanged(op, lambda: op.add(missing), wk.UnknownColumn, "no column 'w'")
     twice = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.min("k").alias("sum(v)"))
     unchanged(
-        op, lambda: op.add(twice), wk.InvalidValue, "'sum(v)' of 'q2' is Utf8, but Int64 in another query"
+        op, lambda: op.add(twice), wk.InvalidValue, "'sum(v)' of 'q2' is string, but int64 in another query"
     )
     unchanged(op, lambda: op.remove("other"), wk.InvalidValue, "query: 'other' is not one of this operator")
     unchanged(op, lambda: op.remove("q1"), wk.InvalidValue, "query: 'q1' is the only one")
@@ -240,7 +240,7 @@ def test_an_overflow_changes_nothing() -> None:
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     op = query.operator()
     op.push(rows([1, 2], [2**62, 1]))
-    says = "sum(v): the sum of a window is 13835058055282163712, which does not fit Int64"
+    says = "sum(v): the sum of a window is 13835058055282163712, which does not fit int64"
     unchanged(op, lambda: op.push(rows([3, 11], [2**63 - 1, 0])), wk.Overflow, says)
     unchanged(
         op, lambda: op.push(rows([2**63 - 1])), wk.Overflow, "time: column 't' holds 9223372036854775807"
@@ -270,7 +270,7 @@ def test_a_function_that_raises_changes_nothing(where: str) -> None:
     ("lower", "says"),
     [
         (lambda s: s.slice(1), "total: lower returned 0 entries for 1"),
-        (lambda s: pc.cast(s, pa.string()) if len(s) else s, "total: lower returned Utf8"),
+        (lambda s: pc.cast(s, pa.string()) if len(s) else s, "total: lower returned string"),
     ],
 )
 def test_a_function_that_returns_something_else_changes_nothing(lower: Callable[..., Any], says: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -111,6 +112,21 @@ def pushed_as_slices(op: wk.Operator, query: wk.Query, rows: pa.Table) -> tuple[
         if PARTLY_LATE not in str(error):
             raise
         return op.push(rows), False
+
+
+@pytest.mark.parametrize("form", ["pyarrow", "polars"])
+def test_slices_that_went_through_polars_are_pushed(form: str) -> None:
+    aggs = [wk.sum("v").alias("s"), wk.collect_list("k").alias("ks"), wk.mode("k").alias("m")]
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=aggs)
+    rows = pa.table({"k": ["a", "a", "b"], "t": [1, 5, 12], "v": [1, 2, 4]})
+    made = query.slices(pl.from_arrow(rows) if form == "polars" else rows)
+    for each in (pl.from_arrow(made), made, made.to_reader()):
+        op = query.operator(order="out-of-order", schema=rows)
+        op.push_slices(each)
+        assert op.advance(20).drop_columns("update").equals(query.run(rows))
+    other = pl.from_arrow(made.set_column(1, made.field(1).name, made.column(1).cast(pa.int32())))
+    with pytest.raises(wk.InvalidValue, match="slices of this query have"):
+        query.operator(order="out-of-order", schema=rows).push_slices(other)
 
 
 def test_early_results_come_for_slices_as_for_rows() -> None:

@@ -88,7 +88,7 @@ def test_what_is_no_column(keys, error):
         (rows(5), [1, 2], wk.InvalidValue, "times: they were given, but the window counts rows"),
         (10, [1, None], wk.InvalidValue, "times: there are nulls"),
         (10, [1], wk.InvalidValue, "times: 1 times for 2 keys"),
-        (10, ["a", "b"], wk.InvalidType, "times: they are Utf8; allowed are timestamps"),
+        (10, ["a", "b"], wk.InvalidType, "times: they are string; allowed are timestamps"),
         (10, pa.array([1, 2], pa.timestamp("s")), wk.InvalidType, "times: they count seconds"),
         ("1 minute", [1, 2], wk.InvalidType, "times: they are integers"),
         (

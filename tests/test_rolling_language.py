@@ -246,9 +246,9 @@ class TestRefusals:
             ({"by": "nosuch"}, wk.UnknownColumn, "by: no column 'nosuch'; there are k, ts"),
             ({"time": "nosuch"}, wk.UnknownColumn, "time: no column 'nosuch'"),
             ({"aggs": wk.sum("nosuch").over("1 hour")}, wk.UnknownColumn, "aggs: no column 'nosuch'"),
-            ({"time": "v"}, wk.InvalidType, "column 'v' is Float64"),
+            ({"time": "v"}, wk.InvalidType, "column 'v' is double"),
             ({"aggs": wk.sum("k").over("1 hour")}, wk.InvalidType, "sum is not defined for column 'k'"),
-            ({"aggs": wk.sum("v").over("1 hour").where("v")}, wk.InvalidType, "where: column 'v' is Float64"),
+            ({"aggs": wk.sum("v").over("1 hour").where("v")}, wk.InvalidType, "where: column 'v' is double"),
             (
                 {"aggs": wk.sum("v").over(5)},
                 wk.InvalidType,

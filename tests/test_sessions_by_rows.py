@@ -232,9 +232,9 @@ SECONDS = {"t": pa.timestamp("s"), "gap": pa.duration("ms"), "v": pa.int64()}
             wk.session("v"),
             SECONDS,
             wk.InvalidType,
-            "takes gaps from column 'v', which is Int64; allowed are durations, as column 't' counts seconds",
+            "takes gaps from column 'v', which is int64; allowed are durations, as column 't' counts seconds",
         ),
-        (wk.session("gap"), INTEGERS | {"gap": pa.float64()}, wk.InvalidType, "which is Float64"),
+        (wk.session("gap"), INTEGERS | {"gap": pa.float64()}, wk.InvalidType, "which is double"),
         (
             [wk.session("gap"), wk.tumbling(5)],
             INTEGERS,
@@ -256,7 +256,7 @@ SECONDS = {"t": pa.timestamp("s"), "gap": pa.duration("ms"), "v": pa.int64()}
             wk.InvalidValue,
             "the at_most of .* is finer than column 't'",
         ),
-        (wk.between("v", "v"), INTEGERS, wk.InvalidType, "reads column 'v', which is Int64"),
+        (wk.between("v", "v"), INTEGERS, wk.InvalidType, "reads column 'v', which is int64"),
         (wk.between("nosuch", "v"), INTEGERS, wk.UnknownColumn, "windows: no column 'nosuch'"),
     ],
 )

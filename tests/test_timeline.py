@@ -98,6 +98,9 @@ def test_keys_of_every_kind() -> None:
     query = wk.query(by=["d", "f"], time="t", windows=wk.tumbling(10), aggs=wk.count())
     figure = query.plot(data, key={"f": NAN, "d": "x"})
     assert figure.axes[0].lines[0].get_xdata().tolist() == [1]
+    assert query.plot(data, key=("y", NAN)).axes[0].lines[0].get_xdata().tolist() == [2]
+    with pytest.raises(wk.InvalidValue, match="or a tuple of 2 values in that order"):
+        query.plot(data, key=("y",))
     assert figure.axes[0].get_ylabel() == "rows"
     everything = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).plot(data)
     assert everything.axes[0].get_title(loc="left") == "all rows"

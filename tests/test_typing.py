@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,6 +52,19 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     wk.sum(3)  # error: arg-type
     with query.operator() as op:
         assert_type(op, wk.Operator)
+    rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5))
+    assert_type(rolling.run(df), DataFrame)
+    assert_type(rolling.run(frame), pl.DataFrame)
+    assert_type(rolling.run(frame, result="pyarrow"), pa.Table)
+    assert_type(rolling.at(frame, table), pl.DataFrame)
+    assert_type(rolling.at(df, df, split="1 day"), DataFrame)
+    joined = wk.join(by="k", left_time="t", right_time="u", within=5)
+    assert_type(joined.run(df, df, split="1 day"), DataFrame)
+    assert_type(joined.run(frame, table), pl.DataFrame)
+    assert_type(wk.distinct("k", time="t", within=3).run(frame), pl.DataFrame)
+    joined.run(frame, table, result="numpy")  # error: call-overload
+    wk.tumbling("1 week", week_start="someday")  # error: arg-type
+    wk.emit(refinement="none")  # error: arg-type
 """
 
 
@@ -114,6 +128,38 @@ def test_a_name_of_elsewhere_leads_to_ours(name: str, meant: str) -> None:
     with pytest.raises(AttributeError) as refused:
         getattr(wk, name)
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize("module", ["kernels", "partition", "plot"])
+def test_dir_of_modules_has_the_public_names_and_no_others(module: str) -> None:
+    own = getattr(wk, module)
+    assert dir(own) == sorted(own.__all__)
+
+
+@pytest.mark.parametrize(
+    ("get", "said"),
+    [
+        (
+            lambda: wk.kernels.rolling_mean,
+            "module 'windowkit.kernels' has no attribute 'rolling_mean'; did you m",
+        ),
+        (lambda: wk.kernels.slidng, "did you mean 'sliding'?"),
+        (lambda: wk.partition.Partitoner, "did you mean 'Partitioner'?"),
+        (lambda: wk.plot.partition, "did you mean 'partitioning'?"),
+        (
+            lambda: wk.sum("v").filter("x"),
+            "'Aggregate' object has no attribute 'filter'; did you mean .where?",
+        ),
+        (
+            lambda: wk.sum("v").over(3).filter("x"),
+            "'Framed' object has no attribute 'filter'; did you mean .wh",
+        ),
+        (lambda: wk.sum("v").rename("x"), "did you mean .alias?"),
+    ],
+)
+def test_an_attribute_of_elsewhere_leads_to_ours(get: Callable[[], object], said: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        get()
 
 
 @pytest.mark.parametrize(

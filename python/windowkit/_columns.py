@@ -9,7 +9,7 @@ import pyarrow as pa
 from windowkit.checks import article
 from windowkit.errors import InvalidType
 
-__all__ = ["class_name", "from_library", "is_a", "is_spark", "kind"]
+__all__ = ["class_name", "from_library", "is_a", "is_spark", "kind", "library_of"]
 
 
 def kind(data: object) -> str:
@@ -40,6 +40,13 @@ def is_spark(data: object) -> bool:
         each.__name__ == "DataFrame" and each.__module__.split(".")[:2] == ["pyspark", "sql"]
         for each in type(data).__mro__
     )
+
+
+def library_of(data: object) -> str:
+    """Return which library's names errors give to the types of `data`: spark, polars or pyarrow."""
+    if is_spark(data):
+        return "spark"
+    return "polars" if is_a(data, "polars", "DataFrame", "Series", "Schema") else "pyarrow"
 
 
 def is_table(data: object) -> bool:

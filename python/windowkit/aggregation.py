@@ -16,7 +16,7 @@ from windowkit.errors import InvalidValue
 from windowkit.expressions import Column
 from windowkit.expressions import column as column_of
 from windowkit.frames import Frame, frame
-from windowkit.hints import here
+from windowkit.hints import Hinting, here
 from windowkit.windows.grammar import bare, quoted, read_call, unquoted
 
 __all__ = ["AGGREGATE_FORMS", "FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse"]
@@ -145,7 +145,7 @@ AGGREGATE_FORMS: Final = (
 
 
 @dataclass(frozen=True, repr=False)
-class Aggregate:
+class Aggregate(Hinting):
     """One aggregate function of columns, its filter, and the name of its output.
 
     Made by `sum` and the other functions of `windowkit.aggregates`. ``str(aggregate)`` is a text form, and
@@ -410,7 +410,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Framed:
+class Framed(Hinting):
     """An aggregate over a frame of each row; made by `Aggregate.over`, for `windowkit.rolling`.
 
     Parameters

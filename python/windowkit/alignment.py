@@ -10,7 +10,7 @@ import pyarrow as pa
 from windowkit.checks import suggested
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 
-__all__ = ["aligned"]
+__all__ = ["aligned", "are_alike"]
 
 STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
 BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
@@ -101,6 +101,18 @@ def casts(given: pa.DataType, own: pa.DataType) -> bool:
         wider = pa.types.is_floating(own) and own.bit_width >= given.bit_width
         return bool(pa.types.is_integer(own) or wider)
     return is_list(given) and is_list(own) and casts(given.value_type, own.value_type)
+
+
+def are_alike(given: pa.Schema, own: pa.Schema) -> bool:
+    """Whether two schemas differ in the layout of strings, of binary and of lists, and in nothing else."""
+
+    def alike(one: pa.DataType, other: pa.DataType) -> bool:
+        if is_list(one) and is_list(other):
+            return alike(one.value_type, other.value_type)
+        return one == other or any(one in layouts and other in layouts for layouts in (STRINGS, BYTES))
+
+    is_other = given.names == own.names and given.types != own.types
+    return is_other and len(set(own.names)) == len(own) and all(map(alike, given.types, own.types))
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+Word = TypeVar("Word", bound=str)
 NAMES: Final = "a str or a sequence of str"
 EXPRESSIONS: Final = {
     ("polars", "Expr"): "df.with_columns(expression.alias('x'))",
@@ -115,12 +116,12 @@ def text(argument: str, value: Any, allowed: str = "it is a str") -> str:
     return value
 
 
-def one_of(argument: str, value: Any, allowed: Sequence[str]) -> str:
+def one_of(argument: str, value: Any, allowed: Sequence[Word]) -> Word:
     """Return one of some names."""
     names = f"allowed are {', '.join(map(repr, allowed))}"
     if text(argument, value, names) not in allowed:
         raise InvalidValue(f"{argument}: {value!r} is unknown; {names}")
-    return str(value)
+    return allowed[allowed.index(value)]
 
 
 def limit(argument: str, value: int | None, least: int = 1) -> int | None:

@@ -73,6 +73,7 @@ OPTIONS: Final = {
     "max_windows": "--max-windows",
     "window_columns": "--window-columns",
     "weight": "--weight",
+    "fill": "--fill",
 }
 """What the command line calls the arguments that errors name."""
 INSTEAD: Final = {
@@ -153,7 +154,10 @@ class Parser(argparse.ArgumentParser):
 def parser() -> Parser:
     """Return the parser of the command line."""
     top = Parser(
-        prog="windowkit", description="Window aggregation over Arrow data, in this process or in Spark."
+        prog="windowkit",
+        description="Window aggregation over Arrow data, in this process or in Spark.",
+        epilog=names(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"windowkit {windowkit.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -227,6 +231,14 @@ def parser() -> Parser:
         help="a column of 1, and of -1 for rows that retract others",
     )
     add(
+        "--fill",
+        action="append",
+        default=[],
+        metavar="FILL",
+        help="what aggregates are in windows without rows between those of a key: null, zero or previous; "
+        "or, repeatable, of one aggregate, as in 'peak=previous'",
+    )
+    add(
         "--format",
         choices=["parquet", "csv", "arrow"],
         help="of paths whose extension does not determine it, and of stdout (default: csv)",
@@ -241,6 +253,16 @@ def parser() -> Parser:
     add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
     add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
     return top
+
+
+def names() -> str:
+    """Return the windows and functions there are, for those who only look around."""
+    lines = [
+        f"{title}: {', '.join(each)}"
+        for title, each in (("windows", WINDOW_NAMES), ("functions", FUNCTION_NAMES))
+    ]
+    told = [textwrap.fill(line, 78, subsequent_indent="  ") for line in lines]
+    return "\n".join([*told, "", "windowkit aggregate --help says what each of them does."])
 
 
 def forms() -> str:
@@ -288,6 +310,22 @@ def most_windows(given: str) -> int | None:
         ) from None
 
 
+def fill_of(given: Sequence[str]) -> str | dict[str, str] | None:
+    """Return what ``--fill`` says of all aggregates, or of some by name."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    pairs = [each.rpartition("=") for each in given]
+    for name, _, _ in pairs:
+        if not name or [other for other, _, _ in pairs].count(name) > 1:
+            raise ArgumentsError(
+                f"--fill: {', '.join(map(repr, given))} is given; it is one of null, zero and previous, or "
+                "one of these for each of several aggregates, as in --fill n=zero --fill peak=previous"
+            )
+    return {name: how for name, _, how in pairs}
+
+
 def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
     """Check the arguments as far as is possible without reading rows; return what runs the job."""
     made = query(
@@ -298,6 +336,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
         max_windows=arguments.max_windows,
         window_columns=arguments.window_columns,
         weight=arguments.weight,
+        fill=fill_of(arguments.fill),
     )
     if arguments.engine == "spark":
         try:

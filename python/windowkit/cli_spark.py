@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
+from windowkit.checks import suggested
 from windowkit.cli_paths import (
     ArgumentsError,
     JobError,
@@ -131,6 +132,7 @@ def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) ->
     if name.lower() not in map(str.lower, frame.columns):
         raise ArgumentsError(
             f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, frame.columns))}"
+            f"{suggested(name, frame.columns)}"
         )
     column = functions.col(quoted(name))
     kind = frame.select(column).schema.fields[0].dataType

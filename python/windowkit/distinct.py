@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from windowkit import engines, written
 from windowkit.checks import checked_name, distinct_names
 from windowkit.display import Lines, facts
 from windowkit.durations import Duration, Length
 from windowkit.join import reach
-from windowkit.query import LATE_LIMIT
+from windowkit.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
 from windowkit.windows import quoted
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
+    import pyspark.sql
 
     from windowkit.distinct_stream import DistinctOperator
 
@@ -58,6 +61,85 @@ class Distinct:
         return facts(
             "windowkit distinct", [("by", self.by), ("time", [self.time]), ("within", [self.within])]
         )
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: polars.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pyspark.sql.DataFrame,
+        *,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pandas.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        data: ArrowStream | ArrowArray,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
 
     def run(
         self,
@@ -165,7 +247,7 @@ class Distinct:
         >>> wk.distinct("id", time="t", within=10).schema(schema).names
         ['id', 't']
         """
-        schema: pyarrow.Schema = engines.find("distinct_schema")(self, data)
+        schema: pyarrow.Schema = engines.find("distinct_schema", data)(self, data)
         return schema
 
     def explain(self, data: Any = None) -> str:
@@ -243,7 +325,9 @@ class Distinct:
         >>> op.advance(9).to_pylist()
         [{'id': 'a', 't': 3}]
         """
-        operator: DistinctOperator = engines.find("distinct_operator")(self, schema, late_limit=late_limit)
+        operator: DistinctOperator = engines.find("distinct_operator", schema)(
+            self, schema, late_limit=late_limit
+        )
         return operator
 
 

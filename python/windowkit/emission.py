@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.checks import checked_name, integer, number, one_of
 from windowkit.durations import Duration, Length, Rows, plain
@@ -18,7 +18,8 @@ __all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
 
 EVENT: Final = "event time"
 PROCESSING: Final = "processing time"
-REFINEMENTS: Final = ("accumulating", "discarding", "retracting")
+Refinement: TypeAlias = Literal["accumulating", "discarding", "retracting"]
+REFINEMENTS: Final[tuple[Refinement, ...]] = ("accumulating", "discarding", "retracting")
 
 Given = tuple[list[Term], str, int | None, tuple[int, bool] | None]
 """A trigger in postfix order, and the refinement; how many rows a call returns, and how long they may wait: a
@@ -198,7 +199,7 @@ class Emission:
     """When a stream emits windows before they are final, and how results relate; made by `windowkit.emit`."""
 
     early: Trigger | None = None
-    refinement: str = "accumulating"
+    refinement: Refinement = "accumulating"
     at_most: int | None = None
     later: Duration | int | None = None
 
@@ -280,7 +281,7 @@ class Emission:
 
 def emit(
     early: Trigger | None = None,
-    refinement: str = "accumulating",
+    refinement: Refinement = "accumulating",
     *,
     at_most: int | None = None,
     later: Length | None = None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from windowkit._columns import library_of
 from windowkit.errors import InvalidValue
 
-__all__ = ["Engine", "evaluate", "find", "register"]
+__all__ = ["Engine", "evaluate", "find", "naming", "register"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,26 @@ def register(engine: Engine) -> None:
     _engines.append(engine)
 
 
+@contextmanager
+def naming(library: str) -> Iterator[None]:
+    """Let errors within, on this thread, name types as a library does: pyarrow, polars or spark."""
+    name_types = chosen("name_types", None).calls["name_types"]
+    before = name_types(library)
+    try:
+        yield
+    finally:
+        name_types(before)
+
+
 def find(call: str, data: Any = None) -> Callable[..., Any]:
-    """Return what implements a method of `windowkit.Query` for some data."""
-    return chosen(call, data).calls[call]
+    """Return what implements a method of `windowkit.Query`, and names types as the library of `data` does."""
+    implementation = chosen(call, data).calls[call]
+
+    def called(*given: Any, **options: Any) -> Any:
+        with naming(library_of(data)):
+            return implementation(*given, **options)
+
+    return called
 
 
 def evaluate(call: str, query: Any, data: Any, **options: Any) -> Any:
@@ -60,7 +79,8 @@ def evaluate(call: str, query: Any, data: Any, **options: Any) -> Any:
     for name, value in given.items():
         if name not in engine.options:
             raise InvalidValue(f"{name}: {value!r} is given {engine.otherwise}")
-    return engine.calls[call](query, data, **given)
+    with naming(library_of(data)):
+        return engine.calls[call](query, data, **given)
 
 
 def chosen(call: str, data: Any) -> Engine:

@@ -16,7 +16,7 @@ from windowkit.local import OTHERWISE, fitted, plan, schema_of, shaped_schema
 from windowkit.moments import Moment
 from windowkit.panes import pane_costs
 from windowkit.query import Query
-from windowkit.windows import WEEKDAYS, Assembly, Window, bare, quoted, time_type, units
+from windowkit.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
 
 __all__ = ["explain", "sizes"]
 
@@ -105,15 +105,6 @@ def twice(query: Query) -> str:
     return (
         "" if query.weight is None else f", each of rows with {quoted(query.weight)} 1 and of those with -1"
     )
-
-
-def days_of_utc(window: Window, kind: pa.DataType) -> str:
-    """Say that days without a zone are those of UTC, where times have a zone."""
-    lengths = [each for each in window.lengths().values() if isinstance(each, Duration)]
-    is_daily = any(each.nanoseconds and each.nanoseconds % NANOSECONDS["day"] == 0 for each in lengths)
-    if window.is_local or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
-        return ""
-    return f"; days are those of UTC, not of {kind.tz}, unless zone={kind.tz!r} is given"
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["here", "hint"]
+__all__ = ["Hinting", "here", "hint", "unknown"]
 
 SLIDING: Final = 'wk.sliding("10 minutes", "1 minute")'
 TUMBLING: Final = 'wk.tumbling("10 minutes")'
@@ -56,6 +56,12 @@ CALLED: Final = {
     ),
 }
 """By the name elsewhere, what it is here."""
+METHODS: Final = {
+    **dict.fromkeys(("filter", "filter_where", "when", "having"), "where"),
+    **dict.fromkeys(("rename", "as_", "label_as"), "alias"),
+    **dict.fromkeys(("rolling", "window"), "over"),
+}
+"""The same for methods of aggregates."""
 
 
 def hint(name: str, public: Iterable[str]) -> str:
@@ -72,6 +78,31 @@ def hint(name: str, public: Iterable[str]) -> str:
     if meant is None and not name.startswith("_"):
         meant = next((f"wk.{close}" for close in difflib.get_close_matches(name, public, n=1)), None)
     return "" if meant is None else f"; did you mean {meant}?"
+
+
+def unknown(module: str, name: str, public: Iterable[str]) -> AttributeError:
+    """Return what is raised for an attribute that a module of the package does not have.
+
+    Examples
+    --------
+    >>> unknown("windowkit.kernels", "rolling_mean", ["sliding_mean", "sliding_sum"])
+    AttributeError("module 'windowkit.kernels' has no attribute 'rolling_mean'; did you mean 'sliding_mean'?")
+    """
+    close = [] if name.startswith("_") else difflib.get_close_matches(name, public, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{meant}")
+
+
+class Hinting:
+    """Base of aggregates, whose methods have other names elsewhere."""
+
+    if not TYPE_CHECKING:  # To which any name would be an attribute.
+
+        def __getattr__(self, name: str) -> object:
+            meant = METHODS.get(name)
+            hint = f"; did you mean .{meant}?" if meant is not None and hasattr(type(self), meant) else ""
+            said = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(said, name=name, obj=self)
 
 
 def here(name: str) -> str:

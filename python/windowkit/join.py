@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from windowkit import engines, written
 from windowkit.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.display import Lines, facts
 from windowkit.durations import Duration, Length, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import LATE_LIMIT
+from windowkit.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
 from windowkit.windows import Window, quoted
 from windowkit.windows.base import units
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
+    import pyspark.sql
 
     from windowkit.join_stream import JoinOperator
 
@@ -110,6 +113,95 @@ class Join:
         before, after = self.within
         lengths = str(before) if before == after else f"({before}, {after})"
         return f"within {lengths}" + ("" if self.closed == "both" else f", closed {self.closed}")
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        left: polars.DataFrame,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: pyspark.sql.DataFrame,
+        right: pyspark.sql.DataFrame,
+        *,
+        split: Length | None = None,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: pandas.DataFrame,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        left: ArrowStream | ArrowArray,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        split: Length | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
 
     def run(
         self,
@@ -248,7 +340,7 @@ class Join:
         >>> op.push_left(pa.table({"k": ["a"], "t": [1]})).to_pylist()
         [{'k': 'a', 't': 1, 't_right': 4}]
         """
-        operator: JoinOperator = engines.find("join_operator")(self, left, right, late_limit=late_limit)
+        operator: JoinOperator = engines.find("join_operator", left)(self, left, right, late_limit=late_limit)
         return operator
 
     def schema(self, left: Any, right: Any) -> pyarrow.Schema:
@@ -279,7 +371,7 @@ class Join:
         >>> join.schema(side, side).names
         ['k', 't', 'v', 't_right', 'v_right', 'window']
         """
-        schema: pyarrow.Schema = engines.find("join_schema")(self, left, right)
+        schema: pyarrow.Schema = engines.find("join_schema", left)(self, left, right)
         return schema
 
     def explain(self, left: Any = None, right: Any = None, *, split: Length | None = None) -> str:

@@ -27,7 +27,7 @@ from windowkit.rolling import Rolling
 from windowkit.validation import MALFORMED, TABLES, checked, from_elsewhere, imported, refusing
 
 __all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
-__all__ += ["refuse_twice", "schema_of", "shaped", "shaped_schema", "slices"]
+__all__ += ["refuse_twice", "schema_of", "shaped", "shaped_schema", "slices", "slices_schema"]
 
 Asked = TypeVar("Asked", Query, Rolling)
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -114,6 +114,11 @@ def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table
             engine.push(batch)
     made = [pa.record_batch(of_keys) for _, of_keys in engine.slices(1)]
     return pa.Table.from_batches(made, pa.schema(planned.slices_schema)).replace_schema_metadata(mark)
+
+
+def slices_schema(query: Query, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of the slices of rows of this schema."""
+    return pa.schema(plan(*fitted(query, schema)).slices_schema)
 
 
 def mark_of(query: Query) -> dict[bytes, bytes]:
@@ -553,7 +558,14 @@ def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data
 register(
     Engine(
         takes=lambda _: True,
-        calls={"run": run, "batches": batches, "slices": slices, "schema": schema},
+        calls={
+            "run": run,
+            "batches": batches,
+            "slices": slices,
+            "schema": schema,
+            "zone": _native.zone_name,
+            "name_types": _native.name_types,
+        },
         options=("threads", "validate", "result"),
         otherwise=OTHERWISE,
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
+from windowkit.hints import unknown
 from windowkit.partition import METHODS, Cost, Partitioner, Rows, cost
 
 if TYPE_CHECKING:
@@ -222,3 +223,13 @@ def neighbours(places: Mapping[str, tuple[float, float]], spans: Sequence[float]
         else:
             groups.append([name])
     return groups
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # To which any name would be one of the module.
+
+    def __getattr__(name: str) -> object:
+        raise unknown(__name__, name, __all__)

@@ -561,7 +561,7 @@ class Query:
         2
         """
         refuse_processing_time(self.time, "batches")
-        batches: pyarrow.RecordBatchReader = engines.find("batches")(
+        batches: pyarrow.RecordBatchReader = engines.find("batches", data)(
             self, data, threads=threads, validate=validate
         )
         return batches
@@ -638,7 +638,7 @@ class Query:
         >>> op.close().to_pylist()
         [{'window': {'start': 10, 'end': 20}, 'n': 1, 'update': False}]
         """
-        operator: Operator = engines.find("operator")(
+        operator: Operator = engines.find("operator", schema)(
             self,
             order=order,
             allowed_lateness=allowed_lateness,
@@ -716,7 +716,7 @@ class Query:
           child 1, end: timestamp[ms] not null
         avg(v): double
         """
-        schema: pyarrow.Schema = engines.find("schema")(self, data)
+        schema: pyarrow.Schema = engines.find("schema", data)(self, data)
         return schema
 
     def explain(
@@ -788,8 +788,9 @@ class Query:
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
             As for `run`, but not a Spark DataFrame.
-        key : object or mapping of str to object, optional
-            The key whose rows are drawn; a mapping by column if there are several. May be omitted if `data`
+        key : object, tuple or mapping of str to object, optional
+            The key whose rows are drawn; a mapping by column, or a tuple in the order of ``by``, if there are
+            several columns. May be omitted if `data`
             has rows of one key only, or the query has no keys.
         start, end : datetime, date, timedelta, str or int, optional
             The stretch of time that is drawn, as times of the time column are given to `Operator.advance`:
@@ -827,7 +828,7 @@ class Query:
         ['v', '', 'sum(v)']
         """
         refuse_processing_time(self.time, "plot")
-        drawn: Figure = engines.find("plot")(self, data, key=key, start=start, end=end, figure=figure)
+        drawn: Figure = engines.find("plot", data)(self, data, key=key, start=start, end=end, figure=figure)
         return drawn
 
 

@@ -105,13 +105,41 @@ def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
 
     frame = polars_frame(table)
     if is_a(data, "polars", "DataFrame"):
-        kinds = {key: data.schema[key] for key in query.by if not isinstance(key, Expression)} | {
-            name: data.schema[column] for name, column in categories(table.schema, own(query)).items()
-        }
+        kinds = {key: data.schema[key] for key in query.by if not isinstance(key, Expression)}
+        kinds |= own_kinds(frame, own(query), data)
         frame = frame.with_columns(
             pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind
         )
     return frame
+
+
+def own_kinds(
+    frame: polars.DataFrame, aggs: Mapping[str, Aggregate], data: polars.DataFrame
+) -> dict[str, Any]:
+    """Return the types of aggregates that hold categories, also in lists: as `data` has them."""
+    import polars as pl
+
+    def kind_of(kind: Any, columns: Sequence[str]) -> Any:
+        if isinstance(kind, pl.Categorical):
+            return data.schema[columns[0]]
+        if isinstance(kind, pl.List):
+            return pl.List(kind_of(kind.inner, columns))
+        if isinstance(kind, pl.Struct):
+            # The fields of rows are columns; those of counted values hold one.
+            fields = {
+                field.name: kind_of(field.dtype, [field.name] if field.name in columns else columns)
+                for field in kind.fields
+            }
+            return pl.Struct(fields)
+        return kind
+
+    plainly_named = {
+        name: each.columns or data.columns
+        for name, each in aggs.items()
+        if each.user is None and not any(isinstance(column, Expression) for column in each.columns)
+    }
+    kinds = {name: kind_of(frame.schema[name], columns) for name, columns in plainly_named.items()}
+    return {name: kind for name, kind in kinds.items() if kind != frame.schema[name]}
 
 
 def polars_frame(table: pa.Table) -> polars.DataFrame:
@@ -166,17 +194,14 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
     if form == "pyarrow":
         return table
     results = table.select(list(aggs))
-    of = categories(results.schema, aggs)
     if form == "polars":
         import polars as pl
 
         frame = data if is_a(data, "polars", "DataFrame") else polars_frame(table.drop_columns(list(aggs)))
         source = frame if events is None else events
-        if not is_a(source, "polars", "DataFrame"):
-            of = {}
-        kinds = {name: source.schema[column] for name, column in of.items()}
-        new = polars_frame(results).with_columns(pl.col(name).cast(kind) for name, kind in kinds.items())
-        return frame.hstack(new)
+        new = polars_frame(results)
+        kinds = own_kinds(new, aggs, source) if is_a(source, "polars", "DataFrame") else {}
+        return frame.hstack(new.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items()))
     import pandas as pd
 
     with in_pandas():
@@ -184,6 +209,7 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         source = frame if events is None else events
         given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
         on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
+        of = categories(results.schema, aggs)
         columns = {
             name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
             for name, values in zip(results.column_names, results.columns, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from windowkit import engines, written
 from windowkit.aggregation import Framed
@@ -12,9 +12,13 @@ from windowkit.checks import checked_name, items, names, refuse_duplicates
 from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 from windowkit.expressions import Column, Expression, column, columns, expressions_of
+from windowkit.query import ArrowArray, ArrowStream, Form
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
+    import pyspark.sql
 
 __all__ = ["Rolling", "labels_of", "rolling"]
 
@@ -75,6 +79,87 @@ class Rolling:
         """Return the same where what reads all columns names these."""
         aggs = (replace(each, aggregate=each.aggregate.resolved(names)) for each in self.aggs)
         return replace(self, aggs=tuple(aggs))
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: polars.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pyspark.sql.DataFrame,
+        *,
+        split: bool | None = None,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pandas.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        data: ArrowStream | ArrowArray,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        split: bool | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
 
     def run(
         self,
@@ -144,6 +229,111 @@ class Rolling:
             metrics=metrics,
             result=result,
         )
+
+    @overload
+    def at(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def at(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def at(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def at(
+        self,
+        labels: polars.DataFrame,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def at(
+        self,
+        labels: pyspark.sql.DataFrame,
+        events: pyspark.sql.DataFrame,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        split: Length | None = None,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def at(
+        self,
+        labels: pandas.DataFrame,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def at(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        labels: ArrowStream | ArrowArray,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def at(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        by: str | Sequence[str] | None = None,
+        time: str | None = None,
+        threads: int | None = None,
+        validate: bool | None = None,
+        split: Length | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
 
     def at(
         self,
@@ -247,7 +437,7 @@ class Rolling:
         >>> rolling.schema(pa.schema({"t": pa.timestamp("s"), "v": pa.int8()})).names
         ['t', 'v', 'avg(v) OVER (1 hour)']
         """
-        schema: pyarrow.Schema = engines.find("roll_schema")(self, data)
+        schema: pyarrow.Schema = engines.find("roll_schema", data)(self, data)
         return schema
 
     def explain(self, data: Any = None) -> str:

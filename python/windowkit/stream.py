@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit._columns import is_spark
+from windowkit.alignment import are_alike
 from windowkit.calls import Calls, State, has_clock, released
 from windowkit.checks import a_type, checked_name, items, limit, one_of
 from windowkit.computing import Computing, computing
@@ -22,7 +23,7 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Expression, expressions_of
 from windowkit.fills import refuse_stream
-from windowkit.local import Source, check_mark, plan, schema_of, shaped, shaped_schema
+from windowkit.local import Source, check_mark, plan, schema_of, shaped, shaped_schema, slices_schema
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
@@ -351,7 +352,8 @@ class Operator:
         Parameters
         ----------
         slices : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            What ``query.slices`` returned for the only query of this operator, in the same version.
+            What ``query.slices`` returned for the only query of this operator, in the same version; also
+            after a way through Polars.
         validate : bool, optional
             As for `push`.
 
@@ -389,10 +391,14 @@ class Operator:
         [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
         """
 
-        def push_slices(core: _native.Operator, _: pa.Schema) -> pa.Table:
+        def push_slices(core: _native.Operator, schema: pa.Schema) -> pa.Table:
             source = Source("slices", slices, validate=validate)
             if core.refuses_slices() is None:
                 check_mark(self._leader, source.schema)
+                own = slices_schema(self._leader, schema)
+                if are_alike(source.schema, own):
+                    # As Polars returns them.
+                    source = Source("slices", source, validate=validate, schema=own)
             with source:
                 return self._emitted(core, core.push_slices, source.shortest)
 

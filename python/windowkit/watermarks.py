@@ -110,9 +110,12 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         values = [key[name] for name in by]
     elif len(by) == 1:
         values = [key]
+    elif isinstance(key, tuple) and len(key) == len(by):
+        values = list(key)
     else:
         raise InvalidValue(
-            f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these"
+            f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these, or "
+            f"a tuple of {len(by)} values in that order"
         )
     fields = [schema.field(name) for name in by]
     columns = []

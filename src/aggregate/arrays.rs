@@ -29,6 +29,7 @@ use super::user::UserAggregate;
 use crate::interrupt::{self, Pace, check, copied, stretches, tick, tick_at};
 use crate::kernels::Ranges;
 use crate::select::{concat, filter, take};
+use crate::types::named;
 use crate::{Error, Result};
 pub use function::ArrayFunction;
 use function::{Signature, checked};
@@ -336,7 +337,7 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
             return Err(Error::InvalidType(format!(
                 "slices: states of {} are {}; allowed are {}",
                 self.function.name(),
-                states.data_type(),
+                named(states.data_type()),
                 self.signature.state
             )));
         }

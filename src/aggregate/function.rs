@@ -21,6 +21,7 @@ use super::user::User;
 use crate::algebra::{is_number, mean_type, sum_type};
 use crate::dictionary::{plain, widened};
 use crate::sketch::PRECISIONS;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// An aggregate function by name.
@@ -208,15 +209,14 @@ impl Function {
         }
     }
 
-    /// The column, of its own, by whose order of values the result is chosen, if there is one. Where order only decides
-    /// among values that are equal otherwise, as for modes, there is none.
+    /// The column, of its own, by whose order of values the result is chosen or put in order, if there is one.
     pub fn ordered_by(&self) -> Option<usize> {
-        use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount};
+        use Partial::{ArgMax, ArgMin, Max, MaxCount, Min, MinCount, Values};
         match self {
-            Function::Plain(Min | Max | MinCount | MaxCount) | Function::M4 { .. } => Some(0),
-            Function::Ask(Statistic::Quantile(_) | Statistic::Discrete(_)) | Function::ApproxQuantile(_) => {
-                Some(0)
-            }
+            Function::Plain(Min | Max | MinCount | MaxCount | Values) | Function::M4 { .. } => Some(0),
+            Function::Ask(Statistic::Distinct) => None,
+            // Of values that are equally frequent the least comes first.
+            Function::Ask(_) | Function::ApproxQuantile(_) => Some(0),
             Function::Plain(ArgMin | ArgMax) => Some(1),
             _ => None,
         }
@@ -256,7 +256,7 @@ impl Function {
             partial.column(&types(&operands, inputs, time))?;
         }
         let input = inputs.first().unwrap_or(&DataType::Int64);
-        let refused = || Error::InvalidType(format!("{input}; allowed are {NUMBERS}"));
+        let refused = || Error::InvalidType(format!("{input}; allowed are {NUMBERS}", input = named(input)));
         Ok(match self {
             Function::Plain(Partial::CountAll | Partial::Count | Partial::MinCount | Partial::MaxCount) => {
                 DataType::Int64
@@ -279,7 +279,10 @@ impl Function {
             Function::Estimate(estimate, is_error) => estimate.output_type(*is_error),
             Function::User(user, _) => user.0.output_type(inputs)?,
             Function::Ask(Statistic::Quantile(_)) => quantile_type(input).ok_or_else(|| {
-                Error::InvalidType(format!("{input}; allowed are {NUMBERS}, durations and timestamps"))
+                Error::InvalidType(format!(
+                    "{input}; allowed are {NUMBERS}, durations and timestamps",
+                    input = named(input)
+                ))
             })?,
             Function::Plain(_) | Function::Ask(_) | Function::ApproxQuantile(_) => widened(input),
             Function::Mean => mean_type(plain(input)).ok_or_else(refused)?,

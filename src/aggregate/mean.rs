@@ -13,6 +13,7 @@ use super::column::Column;
 use super::partials::Partials;
 use super::sum::{Floats, Integers, OVERFLOWN};
 use crate::algebra::{Count, divided, integers, mean_type, mean_unit};
+use crate::types::named;
 use crate::{Error, Result};
 
 /// Means of all slots from their sums and counts of values.
@@ -34,7 +35,11 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
         divided(sum, unit, count).filter(|_| sum != OVERFLOWN).unwrap_or(i128::MAX)
     });
     integers(means, nulls, &output, |_| {
-        Error::Overflow(format!("the mean of a window of {input} does not fit {output}"))
+        Error::Overflow(format!(
+            "the mean of a window of {input} does not fit {output}",
+            input = named(input),
+            output = named(&output)
+        ))
     })
 }
 

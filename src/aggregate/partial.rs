@@ -16,6 +16,7 @@ use super::ties::{bytes_extrema, ties};
 use super::user::User;
 use crate::algebra::{Count, Variance, is_number};
 use crate::dictionary::plain;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// A kind of partial aggregate.
@@ -118,8 +119,14 @@ impl Partial {
     /// `InvalidType` if the kind does not support these types: the message begins with the unsupported type.
     pub fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
         let input = inputs.first().unwrap_or(&DataType::Int64);
-        let refused =
-            || Error::InvalidType(format!("{input}; allowed are {}{}", self.allowed(), way_out(input)));
+        let refused = || {
+            Error::InvalidType(format!(
+                "{input}; allowed are {}{}",
+                self.allowed(),
+                way_out(input),
+                input = named(input)
+            ))
+        };
         let by = || {
             let by = inputs.get(1).unwrap_or(&DataType::Null);
             Error::InvalidType(format!("{by} to order by; allowed are {}", self.allowed()))

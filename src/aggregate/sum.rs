@@ -17,6 +17,7 @@ use super::properties::{Kind, Properties};
 use super::rows::{Rows, Run};
 use crate::algebra::{ExactSum, FloatSum, Monoid, Twofold, integers, monoid_of, sum_type};
 use crate::dictionary::plain;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
@@ -193,14 +194,19 @@ impl Aggregate for Integers {
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
         let (sums, output) = (column.states().iter().copied(), &column.monoid().output);
         integers(sums, column.nulls(), output, |sum| match sum {
-            OVERFLOWN => Error::Overflow(format!("the sum of a window does not fit {output}")),
+            OVERFLOWN => {
+                Error::Overflow(format!("the sum of a window does not fit {output}", output = named(output)))
+            }
             _ => overflow(sum, output),
         })
     }
 }
 
 fn overflow(sum: i128, output: &DataType) -> Error {
-    Error::Overflow(format!("the sum of a window is {sum}, which does not fit {output}"))
+    Error::Overflow(format!(
+        "the sum of a window is {sum}, which does not fit {output}",
+        output = named(output)
+    ))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::algebra::{
 };
 use crate::interrupt::within;
 use crate::select::take;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// What to compute for each window.
@@ -420,6 +421,9 @@ impl Job<'_> {
             Some((lo, hi)) => format!("rows {lo} to {}", hi - 1),
             None => "a window".to_owned(),
         };
-        Error::Overflow(format!("array: the {what} of {rows} does not fit {output}; cast it to a wider type"))
+        Error::Overflow(format!(
+            "array: the {what} of {rows} does not fit {output}; cast it to a wider type",
+            output = named(output)
+        ))
     }
 }

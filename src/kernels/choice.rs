@@ -13,6 +13,7 @@
 use arrow_schema::DataType;
 
 use super::{Algorithm, Frames, Function};
+use crate::types::named;
 use crate::{Error, Result};
 
 /// The chosen algorithm.
@@ -59,7 +60,8 @@ pub fn choose(
             return refuse(match function {
                 Function::Sum | Function::Mean => {
                     format!(
-                        "has no exact inverse for {name} of {input}: its error would drift along the column"
+                        "has no exact inverse for {name} of {input}: its error would drift along the column",
+                        input = named(input)
                     )
                 }
                 _ => format!("needs an inverse, and {name} has none"),
@@ -74,7 +76,7 @@ pub fn choose(
                 } else {
                     "whose answer is a quotient of integers"
                 };
-                format!("has no lanes for {name} of {input}, {why}")
+                format!("has no lanes for {name} of {input}, {why}", input = named(input))
             });
         }
         Algorithm::Tumbling if !disjoint => {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use arrow_schema::DataType;
 
 use crate::algebra::{is_number, mean_type, sum_type};
+use crate::types::named;
 use crate::{Error, Result};
 
 /// A function of the values in a window, nulls skipped.
@@ -126,7 +127,8 @@ impl Function {
         let refuse = |allowed: &str| {
             Err(Error::InvalidType(format!(
                 "array: {} is not defined for values of type {input}; allowed are {allowed}",
-                self.name()
+                self.name(),
+                input = named(input)
             )))
         };
         Ok(match self {

@@ -5,6 +5,7 @@ use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
+use crate::types::named;
 use crate::{Error, Result};
 
 /// Cuts `[0, rows)` into groups, which may be empty: group g is `[offsets[g], offsets[g + 1])`.
@@ -50,7 +51,8 @@ impl Segments {
             other => {
                 return Err(Error::InvalidType(format!(
                     "segments: an array of {other} was given; segments are integer offsets, one more than there are \
-                     groups, or a run-end encoded array"
+                     groups, or a run-end encoded array",
+                    other = named(other)
                 )));
             }
         };

@@ -21,6 +21,7 @@ use super::rows::holds;
 use crate::kernels::simd::Word;
 use crate::kernels::simd::mix::{mix, mix_words};
 use crate::select::take;
+use crate::types::named;
 use crate::{Error, Result};
 
 // Arbitrary odd constants (digits of the golden ratio, pi and e) that keep kinds of values apart.
@@ -85,7 +86,8 @@ pub fn remix(hash: u64, salt: u64) -> u64 {
 pub(crate) fn supported(data_type: &DataType) -> Result<()> {
     if holds(data_type, |kind| matches!(kind, DataType::Map(..) | DataType::Union(..))) {
         return Err(Error::InvalidType(format!(
-            "keys: a column of type {data_type} cannot be hashed; allowed are all types but maps and unions"
+            "keys: a column of type {data_type} cannot be hashed; allowed are all types but maps and unions",
+            data_type = named(data_type)
         )));
     }
     Ok(())

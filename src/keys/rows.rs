@@ -12,6 +12,7 @@ use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::types::named;
 use crate::{Error, Result};
 
 /// Distinct rows.
@@ -37,7 +38,8 @@ impl RowKeys {
         if let Some((kind, _)) = types.iter().zip(&fields).find(is_refused) {
             return Err(Error::InvalidType(format!(
                 "by: a column of type {kind} cannot be a key; allowed are all types but maps and types of \
-                 width 0, also within others"
+                 width 0, also within others",
+                kind = named(kind)
             )));
         }
         let converter = RowConverter::new(fields)?;

@@ -4,6 +4,7 @@ use arrow_array::{ArrayRef, Int8Array, Int64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field};
 
+use crate::types::named;
 use crate::{Error, Result};
 
 /// What an aggregate is in a window without rows.
@@ -41,7 +42,7 @@ impl Fill {
                 "fill: 'zero' is given for '{}', which is {}; zeros are of integers, floats, decimals and durations, and \
                  allowed for all are 'null' and 'previous', for each aggregate by fill={{'{}': ...}}",
                 field.name(),
-                field.data_type(),
+                named(field.data_type()),
                 field.name()
             )));
         }

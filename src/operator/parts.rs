@@ -11,6 +11,7 @@ use crate::aggregate::TIMELESS;
 use crate::interrupt::{Helpers, check, within};
 use crate::memory::{has_room_for_thread, unwind};
 use crate::select::filter;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// Rows that pass through keys, slicer and partials at a time, so that their columns stay in the cache.
@@ -149,8 +150,8 @@ impl<'a> Timed<'a> {
             return Err(Error::InvalidType(format!(
                 "batch: column '{}' is {}; the query was bound to {}",
                 field.name(),
-                array.data_type(),
-                field.data_type()
+                named(array.data_type()),
+                named(field.data_type())
             )));
         }
         Ok(match &self.valid {

@@ -16,6 +16,7 @@ use crate::aggregate::{Function, Operand, Partials, Properties, User};
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
+use crate::types::named;
 use crate::window::{GapColumn, Measure, Window};
 use crate::{Error, Result};
 
@@ -503,9 +504,9 @@ fn unlike(role: &str, label: &Field, event: &Field) -> Error {
          them to that of the other",
         if role == "key" { "by" } else { "time" },
         label.name(),
-        label.data_type(),
+        named(label.data_type()),
         event.name(),
-        event.data_type()
+        named(event.data_type())
     ))
 }
 
@@ -573,7 +574,7 @@ fn bind_aggregate(
         return Err(Error::InvalidType(format!(
             "where: column '{}' is {}; allowed are booleans",
             filter.name(),
-            filter.data_type()
+            named(filter.data_type())
         )));
     }
     // Batches may have dictionaries of different values, so that codes do not tell the order.

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::length::length;
 use super::schema::find;
+use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -335,7 +336,10 @@ fn marks(input: &Schema, name: &str) -> Result<usize> {
     let at = find(input, "on", name)?;
     match input.field(at).data_type() {
         DataType::Boolean => Ok(at),
-        other => Err(Error::InvalidType(format!("on: column '{name}' is {other}; allowed are booleans"))),
+        other => Err(Error::InvalidType(format!(
+            "on: column '{name}' is {other}; allowed are booleans",
+            other = named(other)
+        ))),
     }
 }
 

@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Schema};
 use super::schema::find;
 use super::stored::{Planned, Sign, Stored};
 use crate::aggregate::{Function, Partial, Partials};
+use crate::types::named;
 use crate::window::Window;
 use crate::{Error, Result};
 
@@ -51,7 +52,8 @@ impl Weights {
         let kind = input.field(column).data_type();
         if !kind.is_signed_integer() {
             return Err(Error::InvalidType(format!(
-                "weight: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1"
+                "weight: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1",
+                kind = named(kind)
             )));
         }
         if let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) {

@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Field};
 use super::binding::bind_numbered;
 use super::window_spec::WindowSpec;
 use crate::dictionary::plain;
+use crate::types::named;
 use crate::window::{Beyond, Ids, Measure, Ranges, Window};
 use crate::{Error, Result};
 
@@ -30,7 +31,8 @@ impl Wids {
     pub fn new(spec: &WindowSpec, times: &DataType) -> Result<Self> {
         let measure = Measure::new("times", times).map_err(|_| {
             Error::InvalidType(format!(
-                "times: their type is {times}; times are timestamps, dates, durations or integers"
+                "times: their type is {times}; times are timestamps, dates, durations or integers",
+                times = named(times)
             ))
         })?;
         Self::of(spec, measure)
@@ -123,7 +125,7 @@ impl Wids {
         if !plain(ids.data_type()).is_integer() {
             return Err(Error::InvalidType(format!(
                 "ids: an array of {} was given; ids are integers",
-                ids.data_type()
+                named(ids.data_type())
             )));
         }
         let exact = CastOptions { safe: false, ..CastOptions::default() };

@@ -7,6 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use crate::state::Reader;
+use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -117,7 +118,8 @@ impl WindowLength {
 fn measure(given: &DataType) -> Result<Measure> {
     Measure::new("times", given).map_err(|error| match error {
         Error::InvalidType(_) => Error::InvalidType(format!(
-            "times: they are {given}; allowed are timestamps, dates, durations and integers"
+            "times: they are {given}; allowed are timestamps, dates, durations and integers",
+            given = named(given)
         )),
         other => other,
     })

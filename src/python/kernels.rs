@@ -15,6 +15,7 @@ use crate::kernels::{
 };
 use crate::memory::caught;
 use crate::select::concat;
+use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -256,7 +257,7 @@ impl Timed {
         let measure = Measure::new("times", times.data_type()).map_err(|_| {
             Error::InvalidType(format!(
                 "times: an array of {} was given; times are timestamps, dates, durations or integers",
-                times.data_type()
+                named(times.data_type())
             ))
         })?;
         if times.len() != array.len() {

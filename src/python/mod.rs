@@ -15,6 +15,7 @@ mod shared;
 mod sketch;
 mod stepped;
 mod stream_window;
+mod types;
 mod user;
 mod wids;
 mod window;
@@ -54,6 +55,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wids::wids, module)?)?;
     module.add_function(wrap_pyfunction!(wids::extent, module)?)?;
     module.add_function(wrap_pyfunction!(zone::crosses_midnight, module)?)?;
+    module.add_function(wrap_pyfunction!(zone::zone_name, module)?)?;
+    module.add_function(wrap_pyfunction!(types::name_types, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;
     partition::register(module)
 }

@@ -1,4 +1,5 @@
-//! `windowkit._native.crosses_midnight`: what Spark's functions need to know about a time zone.
+//! `windowkit._native.zone_name` and `crosses_midnight`: which zones there are, and what Spark's functions need to know
+//! about one.
 
 use pyo3::prelude::*;
 
@@ -9,4 +10,10 @@ use crate::window::Zone;
 #[pyfunction(name = "crosses_midnight")]
 pub(super) fn crosses_midnight(py: Python<'_>, zone: String) -> PyResult<bool> {
     detached(py, || Ok(Zone::named(&zone)?.crosses_midnight()))
+}
+
+/// The name of a zone as the tz database writes it; it is found in any case.
+#[pyfunction(name = "zone_name")]
+pub(super) fn zone_name(py: Python<'_>, zone: String) -> PyResult<String> {
+    detached(py, || Ok(Zone::named(&zone)?.name().to_owned()))
 }

@@ -9,6 +9,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::dictionary::plain;
+use crate::types::named;
 use crate::{Error, Result};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -39,7 +40,8 @@ impl Measure {
             _ => {
                 return Err(Error::InvalidType(format!(
                     "{argument}: column '{column}' is {given}; a time column is a timestamp, a date, a duration or an \
-                     integer"
+                     integer",
+                    given = named(given)
                 )));
             }
         }
@@ -236,6 +238,6 @@ mod tests {
     #[test]
     fn refuses_floats_by_name() {
         let error = Measure::new("t", &DataType::Float64).unwrap_err();
-        assert!(error.to_string().contains("'t' is Float64"), "{error}");
+        assert!(error.to_string().contains("'t' is double"), "{error}");
     }
 }

@@ -116,3 +116,21 @@ def test_arguments_of_another_kind(frame):
 def test_spark_has_no_windows_over_dates_to_refer_to(frame):
     with pytest.raises(wk.InvalidType, match="Spark's own windows are over timestamps"):
         windowkit.spark.reference(frame, query(time="day", windows=wk.tumbling("1 day")))
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ("'x'", "string"),
+        ("current_timestamp()", "timestamp"),
+        ("array(1L)", "array<bigint>"),
+        ("named_struct('a', true)", "struct<a:boolean>"),
+        ("map('k', 1.5BD)", r"map<string,decimal\(2,1\)>"),
+    ],
+)
+def test_types_have_sparks_names(spark, column, name):
+    df = spark.range(1).selectExpr("id as t", f"{column} as x")
+    wanted = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("x"))
+    for call in (wanted.run, wanted.explain, lambda df: wk.spark.aggregate(df, wanted)):
+        with pytest.raises(wk.InvalidType, match=f"column 'x' of type {name}; allowed are"):
+            call(df)

@@ -62,7 +62,7 @@ def test_a_failure_names_the_query_and_the_column(spark, route):
     query = wk.query(by="device", time="ts", windows=SLIDING, aggs=[wk.count(), wk.sum("big")])
     said = (
         r"windowkit\.errors\.Overflow: sum\(big\): the sum of a window is 18446744073709551614, which does "
-        r"not fit Int64; in the query by device over ts, windows sliding\(10 minutes, 4 minutes\), answers "
+        r"not fit bigint; in the query by device over ts, windows sliding\(10 minutes, 4 minutes\), answers "
         r"count\(\*\), sum\(big\)"
     )
     with pytest.raises(PySparkException, match=said):
@@ -231,7 +231,9 @@ def test_a_failure_of_a_data_source_names_the_query(spark, tmp_path):
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     wk.spark.register(spark)
     read = spark.read.format("windowkit").options(**wk.spark.options(query))
-    with pytest.raises(PySparkException, match=r"does not fit Int64; in the query by k over t, windows tumb"):
+    with pytest.raises(
+        PySparkException, match=r"does not fit bigint; in the query by k over t, windows tumb"
+    ):
         read.load(str(tmp_path / "rows.parquet")).collect()
 
 

@@ -315,9 +315,13 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
         join.run(table, table, metrics=wk.spark.Metrics())
     with pytest.raises(wk.UnknownColumn, match="by, of the right side: no column 'k'; there are t"):
         join.run(left, right.select("t"))
-    with pytest.raises(wk.InvalidType, match="by: column 'k' of the left side is Utf8, and 'k' of the right"):
+    with pytest.raises(
+        wk.InvalidType, match="by: column 'k' of the left side is string, and 'k' of the right"
+    ):
         join.run(left, right.selectExpr("1 as k", "t"))
-    with pytest.raises(wk.InvalidType, match="left_time and right_time: column 't' of the left side"):
+    with pytest.raises(
+        wk.InvalidType, match="left_time and right_time: column 't' of the left side is timestamp"
+    ):
         join.run(left, right.selectExpr("k", "cast(t as timestamp_ntz) as t"))
     with pytest.raises(wk.InvalidType, match="right: column 'c' has type interval year to month, which"):
         join.run(left, right.selectExpr("k", "t", "make_ym_interval(1, 2) as c"))

@@ -181,3 +181,22 @@ def test_window_ids_are_a_column(df):
     found = df.select(wk.spark.wids(window, "ts").first.alias("id"), "ts").toArrow()
     wanted = pc.struct_field(window.wids(found["ts"]), "first")
     assert found["id"].to_pylist() == wanted.to_pylist()
+
+
+def test_explain_says_where_days_are_those_of_utc(spark, df):
+    day = wk.query(by="k", time="ts", windows=wk.tumbling("1 day"), aggs=wk.count())
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        told = day.explain(df)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert "days are those of UTC, not of America/New_York, unless zone='America/New_York' is given" in told
+    hour = wk.query(by="k", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.count())
+    assert "days are those of UTC" not in hour.explain(df)
+
+
+def test_zones_are_found_in_any_case(df):
+    wanted = wk.query(by="k", time="ts", windows=wk.tumbling("1 day", zone="Europe/Lisbon"), aggs=wk.count())
+    other = wk.query(by="k", time="ts", windows=wk.tumbling("1 day", zone="europe/lisbon"), aggs=wk.count())
+    assert rows(other.run(df).toArrow()) == rows(wanted.run(df).toArrow()) != []

@@ -1,6 +1,7 @@
 """`spark.sql`: windows of tables, views and queries within SQL, against the queries themselves."""
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import windowkit as wk
 
@@ -61,6 +62,49 @@ def test_a_call_within_the_table_of_another(spark, readings):
     assert rows(found) == rows(query.run(inner)) != []
 
 
+WITH_X = """
+    with unused as (select 1), raw as (select * from readings where v > 0),
+        x (device, ts, v) as (select device, ts, v from raw)
+    {}
+"""
+OF_X = f"select * from windowkit(table(x), {OPTIONS})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WITH_X.format(OF_X),
+        WITH_X.format(OF_X.replace("table(x)", "table X")),
+        WITH_X.format(OF_X.replace("table(x)", "table(select * from `x`)")),
+        WITH_X.format(OF_X.replace("table(x)", "table(with y as (select * from x) select * from y)")),
+        WITH_X.format(f", w as ({OF_X}) select * from w"),
+        f"select * from ({WITH_X.format(OF_X)})",
+        f"with raw as (select 1) select * from ({WITH_X.format(OF_X)})",
+    ],
+)
+def test_what_a_with_defines_is_a_table(spark, readings, text):
+    expected = QUERY.run(readings.where("v > 0"))
+    found = wk.spark.sql(spark, text)
+    assert found.schema == expected.schema
+    assert rows(found) == rows(expected) != []
+
+
+def test_what_a_with_defines_may_hold_windows(spark, readings):
+    text = f"""
+        with hours as (select window.start as ts, `sum(v)` as s from {CALL})
+        select * from windowkit(table(hours), time => 'ts', windows => 'tumbling(1 day)', aggs => 'max(s)')
+    """
+    inner = QUERY.run(readings).selectExpr("window.start as ts", "`sum(v)` as s")
+    query = wk.query(by=[], time="ts", windows=wk.tumbling("1 day"), aggs=wk.max("s"))
+    assert rows(wk.spark.sql(spark, text)) == rows(query.run(inner)) != []
+
+
+def test_a_definition_holds_in_its_statement_alone(spark):
+    text = f"select * from (with x as (select * from readings) select * from x) a, ({OF_X}) b"
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        wk.spark.sql(spark, text)
+
+
 def test_other_statements_are_sparks(spark):
     assert wk.spark.sql(spark, "select '{' as windowkit").collect() == [("{",)]
 
@@ -89,3 +133,16 @@ def test_views_are_made_of_results(spark):
         wk.spark.sql(spark, f"create or replace temporary view w as select * from {CALL}")
     with pytest.raises(wk.InvalidType, match="text is SQL, a str"):
         wk.spark.sql(spark, 3)
+
+
+def test_calls_take_weight_and_fill(spark):
+    spark.sql(
+        "select timestamp_seconds(t) as ts, w from values (0, 1), (130, 1), (130, 1), (131, -1) as of(t, w)"
+    ).createOrReplaceTempView("weighted")
+    options = "time => 'ts', windows => 'tumbling(1 minute)', aggs => 'count(*) as n'"
+    text = f"select n from windowkit(table(weighted), {options}, weight => 'w') order by window"
+    assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 1]
+    text = f"select n from windowkit(table(weighted), {options}, fill => 'zero') order by window"
+    assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 0, 3]
+    with pytest.raises(wk.InvalidValue, match="fill: 'none' is unknown"):
+        wk.spark.sql(spark, text.replace("'zero'", "'none'"))

@@ -17,6 +17,9 @@ be either. Which algorithm answers, and what each can do, is in the document "Ke
 for one call.
 """
 
+from typing import TYPE_CHECKING
+
+from windowkit.hints import unknown
 from windowkit.kernels.arguments import ALGORITHMS, FUNCTIONS
 from windowkit.kernels.functions import explain, extents, sliding, sliding_by
 from windowkit.kernels.short import (
@@ -54,3 +57,13 @@ __all__ = [
     "sliding_sum",
     "sliding_var",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # To which any name would be one of the module.
+
+    def __getattr__(name: str) -> object:
+        raise unknown(__name__, name, __all__)

@@ -23,6 +23,9 @@ pandas, NumPy, a list). Keys are equal as in SQL's ``GROUP BY``: null is a key l
 NaN, and -0.0 equals 0.0. Where a null or a NaN goes is decided by its hash, as for any key.
 """
 
+from typing import TYPE_CHECKING
+
+from windowkit.hints import unknown
 from windowkit.partition.arguments import METHODS, Rows, rows
 from windowkit.partition.choice import Choice, Statistics, choose
 from windowkit.partition.costs import Cost, cost
@@ -47,3 +50,9 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # To which any name would be one of the module.
+
+    def __getattr__(name: str) -> object:
+        raise unknown(__name__, name, __all__)

@@ -6,6 +6,9 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 ``query.run(df)`` is `stream`. This package needs pyspark; ``import windowkit`` does not.
 """
 
+from typing import TYPE_CHECKING
+
+from windowkit.hints import unknown
 from windowkit.spark.available import MissingPySparkError
 from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference
@@ -53,3 +56,13 @@ __all__ = [
     "stream",
     "wids",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # To which any name would be one of the module.
+
+    def __getattr__(name: str) -> object:
+        raise unknown(__name__, name, __all__)

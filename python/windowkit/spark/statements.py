@@ -28,7 +28,7 @@ TOKEN: Final = re.compile(
     |(?P<sign>=>|.)""",
     re.DOTALL | re.VERBOSE,
 )
-OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns")
+OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
 FORM: Final = (
@@ -46,6 +46,16 @@ class Token(NamedTuple):
     end: int
 
 
+class Definition(NamedTuple):
+    """What WITH calls a query, as ``name as (...)``; where it ends, and until where it holds, in tokens."""
+
+    name: str
+    text: str
+    last: int
+    until: int
+    is_recursive: bool
+
+
 def sql(session: SparkSession, text: str) -> DataFrame:
     """Run a statement of SQL in which windows are a function of a table.
 
@@ -55,10 +65,11 @@ def sql(session: SparkSession, text: str) -> DataFrame:
         Classic or Connect.
     text : str
         SQL, where ``windowkit(table(...), by => '...', time => '...', windows => '...', aggs => '...')``
-        stands for a table: the windows of a table or view of that name, or of a query. The options are those
-        of the data source ``windowkit``: `by` are names, separated by commas, and may be omitted; `windows`
-        and `aggs` are in the text forms of the command line, separated by semicolons; and ``windowColumns =>
-        'flat'`` makes two columns of a window.
+        stands for a table: the windows of a table or view of that name, of what a WITH before it defines, or
+        of a query. The options are those of the data source ``windowkit``: `by` are names, separated by
+        commas, and may be omitted; `windows` and `aggs` are in the text forms of the command line, separated
+        by semicolons; and ``windowColumns => 'flat'`` makes two columns of a window. ``weight => '...'`` and
+        ``fill => '...'`` are those of `windowkit.query`, the latter for all aggregates.
 
     Returns
     -------
@@ -96,6 +107,7 @@ def sql(session: SparkSession, text: str) -> DataFrame:
     if not isinstance(text, str):
         raise InvalidType(f"text: {a_type(text)} is given; text is SQL, a str")
     tokens = list(tokens_of(text))
+    defined = list(definitions(text, tokens))
     pieces: list[str] = []
     frames: dict[str, Any] = {}
     done = at = 0
@@ -105,7 +117,8 @@ def sql(session: SparkSession, text: str) -> DataFrame:
             at += 1
             continue
         name = f"windowkit_{len(frames)}"
-        frames[name] = windows_of(session, text, tokens[at + 2 : end])
+        visible = [each for each in defined if each.last < at < each.until]
+        frames[name] = windows_of(session, text, tokens[at + 2 : end], visible)
         pieces += [braced(text[done : tokens[at].start]), f"{{{name}}}"]
         done, at = tokens[end].end, end + 1
     if not frames:
@@ -140,6 +153,59 @@ def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
     raise InvalidValue(f"text: the parenthesis of windowkit( is not closed; {FORM}")
 
 
+def closed(tokens: Sequence[Token], at: int) -> int:
+    """Return where the parenthesis that holds a token is closed, or the end of the statement."""
+    depth = 0
+    for place in range(at, len(tokens)):
+        if tokens[place].kind == "sign":
+            depth += {"(": 1, ")": -1}.get(tokens[place].text, 0)
+        if depth < 0:
+            return place
+    return len(tokens)
+
+
+def definitions(text: str, tokens: Sequence[Token]) -> Iterator[Definition]:
+    """Yield what each WITH of a statement defines: names for queries, each seen by those after it."""
+    words = [token.text.lower() if token.kind != "string" else "" for token in tokens]
+    for start, word in enumerate(words):
+        if word != "with":
+            continue
+        until, at = closed(tokens, start), start + 1
+        is_recursive = words[at : at + 1] == ["recursive"]
+        at += is_recursive
+        while at + 1 < len(tokens):
+            place = at + 1
+            if words[place] == "(":
+                place = closed(tokens, place + 1) + 1
+            if words[place : place + 2] != ["as", "("]:
+                break
+            last = closed(tokens, place + 2)
+            if last == len(tokens):
+                break
+            own = text[tokens[at].start : tokens[last].end]
+            yield Definition(plain(tokens[at]), own, last, until, is_recursive)
+            if words[last + 1 : last + 2] != [","]:
+                break
+            at = last + 2
+
+
+def plain(name: Token) -> str:
+    """Return a name as Spark compares it."""
+    return name.text.strip("`").lower()
+
+
+def under(visible: Sequence[Definition], text: str, tokens: Sequence[Token]) -> str:
+    """Return a query that sees the definitions of the statement around it, if it may need them."""
+    known = {each.name: each.text for each in visible}
+    if not any(token.kind == "word" and plain(token) in known for token in tokens):
+        return text[tokens[0].start : tokens[-1].end]
+    words = [token.text.lower() for token in tokens[:2]]
+    defines, is_recursive = words[0] == "with", words == ["with", "recursive"]
+    rest = text[tokens[defines + is_recursive].start : tokens[-1].end]
+    begins = "with recursive" if is_recursive or any(each.is_recursive for each in visible) else "with"
+    return f"{begins} {', '.join(known.values())}{',' if defines else ''} {rest}"
+
+
 def arguments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yield what is between the commas of a call."""
     own: list[Token] = []
@@ -155,17 +221,23 @@ def arguments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     yield own
 
 
-def windows_of(session: SparkSession, text: str, tokens: Sequence[Token]) -> DataFrame:
-    """Return the windows that a call stands for."""
+def windows_of(
+    session: SparkSession, text: str, tokens: Sequence[Token], visible: Sequence[Definition]
+) -> DataFrame:
+    """Return the windows that a call stands for, where a statement has defined these names."""
     first, *others = arguments(tokens)
     if len(first) < 2 or first[0].text.lower() != "table":
         raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
     within = first[2:-1] if first[1].text == "(" else first[1:]
     if not within:
         raise InvalidValue(f"text: nothing is in table(...); {FORM}")
-    inner = text[within[0].start : within[-1].end]
-    of_query = within[0].text.lower() in QUERIES
-    frame = sql(session, inner) if of_query else session.table(inner)
+    inner = under(visible, text, within)
+    if within[0].text.lower() in QUERIES:
+        frame = sql(session, inner)
+    elif len(within) == 1 and plain(within[0]) in {each.name for each in visible}:
+        frame = sql(session, inner.removesuffix(within[0].text) + f"select * from {within[0].text}")
+    else:
+        frame = session.table(text[within[0].start : within[-1].end])
     given: dict[str, str] = {}
     for each in others:
         if [token.kind for token in each] != ["word", "sign", "string"] or each[1].text != "=>":

@@ -11,7 +11,7 @@ from windowkit.windows.between import Between, between
 from windowkit.windows.everything import Global, global_window
 from windowkit.windows.grammar import Call, bare, quoted, read_call, split, unquoted
 from windowkit.windows.landmark import Landmark, landmark
-from windowkit.windows.local import WEEKDAYS, ZoneLike
+from windowkit.windows.local import WEEKDAYS, ZoneLike, days_of_utc
 from windowkit.windows.punctuation import Punctuation, punctuation
 from windowkit.windows.session import Session, session
 from windowkit.windows.sliding import Sliding, sliding
@@ -55,6 +55,7 @@ __all__ = [
     "between",
     "counted",
     "custom",
+    "days_of_utc",
     "global_window",
     "landmark",
     "parse",

@@ -244,7 +244,7 @@ class Window(ABC):
         >>> wk.landmark(6, period=24).wids(pa.array([7, 25])).to_pylist()
         [{'first': 1, 'last': 3}, {'first': 4, 'last': 7}]
         """
-        return find("wids")(self, times, validate)
+        return find("wids", times)(self, times, validate)
 
     @final
     def extent(self, ids: Any, time_type: Any = None, *, validate: bool = False) -> pa.StructArray:
@@ -287,7 +287,7 @@ class Window(ABC):
         >>> print(days[0].as_py()["start"])
         2022-01-08
         """
-        return find("extent")(self, ids, time_type, validate)
+        return find("extent", ids)(self, ids, time_type, validate)
 
 
 def counted(measure: Period | Moment) -> tuple[str, int]:

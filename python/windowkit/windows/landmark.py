@@ -21,7 +21,15 @@ from windowkit.windows.base import (
     shown,
     units,
 )
-from windowkit.windows.local import DAY, SHORTEST_MONTH, Localised, ZoneLike, checked_week_start, checked_zone
+from windowkit.windows.local import (
+    DAY,
+    SHORTEST_MONTH,
+    Localised,
+    Weekday,
+    ZoneLike,
+    checked_week_start,
+    checked_zone,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,7 +144,7 @@ def landmark(
     period: Length | None = None,
     start_time: Length | None = None,
     zone: ZoneLike | None = None,
-    week_start: str | None = None,
+    week_start: Weekday | None = None,
 ) -> Landmark:
     """Windows that begin at a landmark and grow: the results so far, once per `every`.
 

@@ -5,19 +5,33 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta, timezone, tzinfo
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+import pyarrow as pa
 
 from windowkit.checks import a_type, one_of
 from windowkit.durations import NANOSECONDS, Duration, Months, Period
+from windowkit.engines import find
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import Window, kind_of, shown, units
 
-__all__ = ["WEEKDAYS", "Localised", "ZoneLike", "checked_week_start", "checked_zone"]
+__all__ = ["WEEKDAYS", "Localised", "ZoneLike", "checked_week_start", "checked_zone", "days_of_utc"]
 
 DAY: Final = NANOSECONDS["day"]
 WEEK: Final = NANOSECONDS["week"]
 SHORTEST_MONTH: Final = 28 * DAY
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+Weekday: TypeAlias = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+"""The day with which weeks begin."""
+
+WEEKDAYS: Final[tuple[Weekday, ...]] = (
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+)
 OFFSET: Final = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z][\w+/-]*", re.ASCII)
 ALLOWED: Final = (
@@ -125,16 +139,16 @@ class Localised(Window):
 
 
 def checked_zone(zone: ZoneLike | None) -> str | None:
-    """Return the name of a zone; whether it exists is for the core to say.
+    """Return the name of a zone as the tz database writes it, which Spark requires; it is found in any case.
 
     Raises
     ------
     InvalidType, InvalidValue
-        `zone` is not a str or a tzinfo, or neither a name nor an offset.
+        `zone` is not a str or a tzinfo, or neither an offset nor the name of a zone of the tz database.
 
     Examples
     --------
-    >>> checked_zone("+0530"), checked_zone(timezone.utc), checked_zone("Asia/Kolkata")
+    >>> checked_zone("+0530"), checked_zone(timezone.utc), checked_zone("asia/kolkata")
     ('+05:30', 'UTC', 'Asia/Kolkata')
     """
     if zone is None:
@@ -156,7 +170,8 @@ def checked_zone(zone: ZoneLike | None) -> str | None:
         return f"{offset['sign']}{offset['hours']}:{minutes}"
     if NAME.fullmatch(zone) is None:
         raise InvalidValue(f"zone: {zone!r} is not a time zone; {ALLOWED}")
-    return zone
+    known: str = find("zone")(zone)
+    return known
 
 
 def _offset(offset: timedelta) -> str:
@@ -167,7 +182,16 @@ def _offset(offset: timedelta) -> str:
     return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
 
 
-def checked_week_start(week_start: str | None) -> str | None:
+def days_of_utc(window: Window, kind: pa.DataType) -> str:
+    """Say that days without a zone are those of UTC, where times of this type have another zone."""
+    lengths = [each for each in window.lengths().values() if isinstance(each, Duration)]
+    is_daily = any(each.nanoseconds and each.nanoseconds % DAY == 0 for each in lengths)
+    if window.is_local or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
+        return ""
+    return f"; days are those of UTC, not of {kind.tz}, unless zone={kind.tz!r} is given"
+
+
+def checked_week_start(week_start: str | None) -> Weekday | None:
     """Return the name of a weekday in lower case.
 
     Raises

@@ -19,7 +19,7 @@ from windowkit.windows.base import (
     shown,
     units,
 )
-from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
+from windowkit.windows.local import Localised, Weekday, ZoneLike, checked_week_start, checked_zone
 from windowkit.windows.tumbling import trailing
 
 
@@ -131,7 +131,7 @@ def sliding(
     partial: bool = False,
     order: Literal["time", "arrival"] = "time",
     zone: ZoneLike | None = None,
-    week_start: str | None = None,
+    week_start: Weekday | None = None,
 ) -> Sliding:
     """Windows of one size that start every `slide`; each row is in about size / slide of them.
 

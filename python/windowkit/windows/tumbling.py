@@ -17,7 +17,7 @@ from windowkit.windows.base import (
     require_start_time,
     row_count,
 )
-from windowkit.windows.local import Localised, ZoneLike, checked_week_start, checked_zone
+from windowkit.windows.local import Localised, Weekday, ZoneLike, checked_week_start, checked_zone
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +85,7 @@ def tumbling(
     start_time: Length | None = None,
     partial: bool = False,
     zone: ZoneLike | None = None,
-    week_start: str | None = None,
+    week_start: Weekday | None = None,
 ) -> Tumbling:
     """Windows one after the other; each row is in exactly one.
 
@@ -144,5 +144,5 @@ def tumbling(
     else:
         raise InvalidType("size: None is given, and no rows; give a size such as '10 minutes', or rows=100")
     start = optional_period("start_time", start_time)
-    zone, week_start = checked_zone(zone), checked_week_start(week_start)
-    return Tumbling(measure, start, partial, zone=zone, week_start=week_start)
+    zone, first = checked_zone(zone), checked_week_start(week_start)
+    return Tumbling(measure, start, partial, zone=zone, week_start=first)

@@ -4,6 +4,7 @@ use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
 
 use crate::aggregate::properties::Properties;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// An aggregate function over arrays: one entry per row, slice or window.
@@ -73,7 +74,8 @@ pub(super) fn checked<F: ArrayFunction>(
         return Err(Error::InvalidValue(format!(
             "{}: {what} returned {}; expected {kind}, as returned for empty arrays",
             function.name(),
-            array.data_type()
+            named(array.data_type()),
+            kind = named(kind)
         )));
     }
     Ok(array)

@@ -21,6 +21,7 @@ use crate::algebra::{
 };
 use crate::kernels;
 use crate::kernels::simd::Moments;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// A window of a function over values of type `input`, with answers of type `output`; `None` if it does not support
@@ -137,8 +138,13 @@ where
     let finish = move |answers: Vec<i128>, nulls: Option<NullBuffer>| {
         integers(answers.into_iter(), nulls, &output, |answer| {
             Error::Overflow(match output {
-                DataType::Decimal128(..) => format!("the {name} of a window does not fit {output}"),
-                _ => format!("the {name} of a window is {answer}, which does not fit {output}"),
+                DataType::Decimal128(..) => {
+                    format!("the {name} of a window does not fit {output}", output = named(&output))
+                }
+                _ => format!(
+                    "the {name} of a window is {answer}, which does not fit {output}",
+                    output = named(&output)
+                ),
             })
         })
     };

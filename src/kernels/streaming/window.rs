@@ -13,6 +13,7 @@ use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
 use crate::memory::{OutOfMemory, of_panic, unwind};
+use crate::types::named;
 use crate::{Error, Result};
 
 /// One row's value, without its Arrow type.
@@ -82,7 +83,8 @@ impl StreamWindow {
         let Some(rows) = rows(function, input, &output, algorithm) else {
             return Err(Error::InvalidType(format!(
                 "type: a window cannot hold values of type {input}; allowed are booleans, integers, floats, \
-                 decimal128, dates, times, timestamps and durations"
+                 decimal128, dates, times, timestamps and durations",
+                input = named(input)
             )));
         };
         Ok(Self { input: input.clone(), output, rows })
@@ -241,7 +243,7 @@ impl StreamWindow {
         if values.data_type() != &self.input {
             return Err(Error::InvalidType(format!(
                 "values: {} in a window over {}; cast them first",
-                values.data_type(),
+                named(values.data_type()),
                 self.input
             )));
         }

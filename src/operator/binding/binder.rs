@@ -4,6 +4,7 @@ use arrow_schema::{DataType, Schema};
 
 use crate::operator::schema::find;
 use crate::operator::window_spec::{Length, Moment};
+use crate::types::named;
 use crate::window::{GapColumn, Measure};
 use crate::{Error, Result};
 
@@ -146,7 +147,8 @@ impl Binder<'_> {
             DataType::Boolean => Ok(at),
             given => Err(Error::InvalidType(format!(
                 "windows: {} reads column '{column}', which is {given}; allowed are booleans",
-                self.name
+                self.name,
+                given = named(given)
             ))),
         }
     }
@@ -170,7 +172,8 @@ impl Binder<'_> {
                  counts {}",
                 self.name,
                 self.measure.column(),
-                self.measure.unit_name()
+                self.measure.unit_name(),
+                given = named(given)
             )));
         };
         let (per, step) = (self.measure.nanos_per_unit(), self.measure.resolution());
@@ -188,7 +191,8 @@ impl Binder<'_> {
         let given = self.measure.data_type();
         let refused = |is: &str, allowed: &str| {
             Err(Error::InvalidType(format!(
-                "windows: the {what} of {name} is {is}, but column '{column}' is {given}; allowed are {allowed}"
+                "windows: the {what} of {name} is {is}, but column '{column}' is {given}; allowed are {allowed}",
+                given = named(&given)
             )))
         };
         match (moment, &given) {

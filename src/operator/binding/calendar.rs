@@ -6,6 +6,7 @@ use arrow_schema::DataType;
 
 use super::binder::Binder;
 use crate::operator::window_spec::{Length, LocalTime};
+use crate::types::named;
 use crate::window::{Local, LocalLandmark, Periods, Unit, Window, Zone};
 use crate::{Error, Result};
 
@@ -108,7 +109,8 @@ impl Binder<'_> {
         if !self.measure.is_calendar() {
             return Err(Error::InvalidType(format!(
                 "windows: {name} is of periods of a calendar, but column '{column}' is {given}; allowed are timestamps \
-                 and dates"
+                 and dates",
+                given = named(&given)
             )));
         }
         let Some(zone) = &calendar.zone else { return Ok(None) };
@@ -116,11 +118,13 @@ impl Binder<'_> {
             DataType::Timestamp(_, Some(_)) => Zone::named(zone).map(Some),
             DataType::Timestamp(_, None) => Err(Error::InvalidType(format!(
                 "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, whose times are taken as \
-                 local time; allowed is a column of timestamps with a zone, or no zone"
+                 local time; allowed is a column of timestamps with a zone, or no zone",
+                given = named(&given)
             ))),
             _ => Err(Error::InvalidType(format!(
                 "windows: {name} has the zone {zone:?}, but column '{column}' is {given}, and dates are the same in \
-                 every zone; allowed is no zone"
+                 every zone; allowed is no zone",
+                given = named(&given)
             ))),
         }
     }

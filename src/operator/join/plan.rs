@@ -11,6 +11,7 @@ use super::kind::{JoinKind, Which};
 use crate::dictionary::{plain, widened};
 use crate::keys::KeyIndex;
 use crate::operator::schema::{extent_fields, find};
+use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -292,8 +293,8 @@ fn unlike(argument: &str, left: &Field, right: &Field, rule: &str) -> Error {
     Error::InvalidType(format!(
         "{argument}: column '{}' of the left side is {}, and '{}' of the right side is {}; {rule}",
         left.name(),
-        left.data_type(),
+        named(left.data_type()),
         right.name(),
-        right.data_type()
+        named(right.data_type())
     ))
 }

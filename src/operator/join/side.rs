@@ -16,6 +16,7 @@ use crate::operator::output::{BATCH_ROWS, cut};
 use crate::operator::parts::{each, share_out};
 use crate::select::{interleave, take};
 use crate::slice::KeyOrder;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// The number of no row, and of the key of rows without one.
@@ -104,8 +105,8 @@ impl SidePlan {
                 "{}: column '{}' is {}; the join was bound to {}",
                 which.name(),
                 bound.name(),
-                own.data_type(),
-                bound.data_type()
+                named(own.data_type()),
+                named(bound.data_type())
             ))),
         }
     }

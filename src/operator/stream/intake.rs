@@ -9,6 +9,7 @@ use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
 use crate::select::filter_record_batch;
 use crate::slice::strategy::Order;
+use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -113,9 +114,9 @@ pub(super) fn check_schema(input: &Schema, batch: &RecordBatch) -> Result<()> {
                 "batch: its column '{}' of {} was '{}' of {} in earlier batches; the schema of a stream must not \
                  change",
                 given.name(),
-                given.data_type(),
+                named(given.data_type()),
                 own.name(),
-                own.data_type()
+                named(own.data_type())
             )));
         }
     }

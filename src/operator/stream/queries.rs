@@ -14,6 +14,7 @@ use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::Order;
 use crate::state::Reader;
+use crate::types::named;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
 
@@ -166,8 +167,8 @@ impl Queries {
                         "query: '{}' of '{name}' is {}, but {} in another query; give one of them another name with \
                          .alias()",
                         field.name(),
-                        field.data_type(),
-                        aggregates[column].data_type()
+                        named(field.data_type()),
+                        named(aggregates[column].data_type())
                     )));
                 }
                 columns.push(column);

@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use crate::kernels::simd::Word;
 use crate::kernels::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
 use crate::select::take;
+use crate::types::named;
 use crate::{Error, Result};
 
 /// Values of a chunk: their coupons stay in the nearest cache.
@@ -81,7 +82,8 @@ pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Resul
         other => {
             return Err(Error::InvalidType(format!(
                 "values: a column of type {other} was given; allowed are integers, floats, booleans, dates, times, \
-                 timestamps, durations, strings, binary, and dictionaries of them"
+                 timestamps, durations, strings, binary, and dictionaries of them",
+                other = named(other)
             )));
         }
     }

@@ -20,6 +20,7 @@ from pyspark.sql import types as spark
 
 from windowkit._columns import is_spark
 from windowkit.checks import a_type
+from windowkit.engines import naming
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.local import plan
 from windowkit.query import Query
@@ -244,7 +245,8 @@ def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
     }
     # The other columns only have to be named where the core says which columns there are.
     others = [(name, pa.null()) for at, name in enumerate(names) if at not in positions.values()]
-    planned = plan(query, pa.schema([*read.items(), *others]))
+    with naming("spark"):
+        planned = plan(query, pa.schema([*read.items(), *others]))
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
 
 

@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from windowkit import aggregates, files, results, windows
 from windowkit.checks import one_of
+from windowkit.engines import naming
 from windowkit.errors import InvalidValue
 from windowkit.expressions import refuse_expressions
 from windowkit.local import plan, shaped
@@ -110,6 +111,8 @@ def query_of(given: dict[str, str]) -> Query:
         windows=[windows.parse(text.strip()) for text in split(given["windows"], ";")],
         aggs=[aggregates.parse(text.strip()) for text in split(given["aggs"], ";")],
         window_columns=one_of("windowColumns", given.get("windowcolumns", "struct"), WINDOW_COLUMNS),
+        weight=unquoted("weight", given["weight"].strip()) if "weight" in given else None,
+        fill=given.get("fill"),
     )
 
 
@@ -196,7 +199,8 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     own = {column: name for column, name in names.items() if name is not None}
     others = [(name, pa.null()) for name in columns if name not in names.values()]
     kinds = {name: kind_of(name, columns) for name in own.values()}
-    plan(wanted, pa.schema([*((column, kinds[name]) for column, name in own.items()), *others]))
+    with naming("spark"):
+        plan(wanted, pa.schema([*((column, kinds[name]) for column, name in own.items()), *others]))
     chosen, needed = chosen_of(filter_of(options.get("filter")), columns, zone=zone)
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.

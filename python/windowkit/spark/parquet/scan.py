@@ -227,7 +227,7 @@ def explain_scan(
     """
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
     source = made.source
-    head, roll = described(made.query), made.roll
+    head, roll = described(made.query, made.schema.field(made.query.time).type), made.roll
     if roll is not None:
         head = local_rolling.described(roll, local_rolling.bound(roll, made.schema).plan)
     lines = [

@@ -134,22 +134,30 @@ def run(job: Job) -> DataFrame:
     aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
     grouped = rows.groupBy(*job.keys, expr(group)).agg(expr("count(1)"), aggregates)
     fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
-    return titled(job, grouped.selectExpr(*job.keys, f"{shown} as w", *fields), grouped.schema.fields[-2])
+    return titled(job, grouped, [*job.keys, shown, *fields])
 
 
-def titled(job: Job, frame: DataFrame, unnamed: spark.StructField) -> DataFrame:
-    """Return the columns of a result with the query's names; `unnamed` is an aggregate without an alias."""
+def titled(job: Job, grouped: DataFrame, values: list[str]) -> DataFrame:
+    """Return the columns of a result with the query's names; the last but one of `grouped` has no alias."""
     names = job.query.columns
+    # Spark would not know which column such a name means.
+    is_unclear = len({name.lower() for name in names}) < len(names)
+    own = [f"o{at}" for at in range(len(names))] if is_unclear else list(map(quoted, names))
+    frame = grouped.selectExpr(*(f"{value} as {name}" for value, name in zip(values, own, strict=True)))
+    unnamed = [each.name for each in job.query.aggs if each.name in each.default_names]
+    if not unnamed and not is_unclear:
+        return frame
     schema = spark.StructType()
     for name, field in zip(names, frame.schema.fields, strict=True):
         schema.add(name, field.dataType, field.nullable, field.metadata)
-    for aggregate in job.query.aggs:
-        if aggregate.name in aggregate.default_names:
-            schema[aggregate.name].metadata = unnamed.metadata
-    if is_ambiguous(schema):
-        # Spark would not know which column such a name means.
-        return named(frame, schema, list(map(col, frame.columns)))
-    return frame.toDF(*names).to(schema)
+    for name in unnamed:
+        schema[name].metadata = grouped.schema.fields[-2].metadata
+    return named(frame, schema, list(map(col, own))) if is_ambiguous(schema) else frame.to(schema)
+
+
+def quoted(name: str) -> str:
+    """Return a name in backticks, as SQL takes any."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def is_ambiguous(kind: spark.DataType) -> bool:

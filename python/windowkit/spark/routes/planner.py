@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from windowkit import fills
 from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
@@ -15,6 +17,7 @@ from windowkit.spark.routes import three_stages
 from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
 from windowkit.spark.routes.sample import looked
 from windowkit.spark.shipping import Metrics, observed_count
+from windowkit.windows import days_of_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,7 +150,7 @@ def explain(
         Lines of text, with the Catalyst expressions under the names of `df`.
     """
     checked = job(df, query)
-    lines = described(query)
+    lines = described(query, checked.schema.field(query.time).type)
     check_stages(route, partitioner, n)
     if partitioner is not None:
         return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
@@ -164,12 +167,12 @@ def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Cho
     return choose(checked, route, expected(rows_per_slice, known))
 
 
-def described(query: Query) -> list[str]:
-    """Return the lines of `explain` that describe the query."""
+def described(query: Query, time: pa.DataType) -> list[str]:
+    """Return the lines of `explain` that describe the query, over a time column of this type."""
     keys = ", ".join(map(identifier, query.by)) or "nothing"
     return [
         f"query by {keys} over {identifier(query.time)}",
-        *(f"  window: {window}" for window in query.windows),
+        *(f"  window: {window}{days_of_utc(window, time)}" for window in query.windows),
         *fills.described(query.fill),
         *(f"  answer: {aggregate}" for aggregate in query.aggs),
     ]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from windowkit import _native
+from windowkit.engines import naming
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 from windowkit.validation import checked
@@ -138,9 +139,10 @@ def running(payload: bytes, given: Any) -> Batches:
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """Say of what goes wrong in a worker in which query it did; see `running`."""
+    """Say of what goes wrong in a worker in which query it did, by Spark's names of types; see `running`."""
     try:
-        yield
+        with naming("spark"):
+            yield
     except WindowKitError as error:
         raise type(error)(f"{error}; in the {what}") from error
     except MemoryError as error:

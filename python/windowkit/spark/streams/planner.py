@@ -167,7 +167,7 @@ def explain(
     )
     packs = "slices" if work.rows_instead is None else "rows"
     lines = [
-        *described(query),
+        *described(query, made.job.schema.field(query.time).type),
         f"stream in {made.mode} mode, exactly once",
         f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
         f"  columns: {', '.join(map(identifier, made.result.names))}",
