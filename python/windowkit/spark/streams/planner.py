@@ -156,7 +156,8 @@ def explain(
         others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "late_rows": late_rows}
         job, mode = by_catalyst(df, query, route, output_mode, **others)
         how = f"stream in {mode} mode, exactly once, by Spark's own aggregation and in its state"
-        return "\n".join([*described(query), how, *catalyst.ROUTE.explain(job)])
+        time = job.schema.field(query.time).type
+        return "\n".join([*described(query, time), how, *catalyst.ROUTE.explain(job)])
     made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows)
     work = made.work
     keys = ", ".join(map(identifier, query.by))
