@@ -33,11 +33,14 @@ from pyspark.sql import functions as sf
 from spark_session import session
 
 import windowkit as wk
+from windowkit.windows import Tumbling
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
 STORE = "spark.sql.streaming.stateStore.providerClass"
+CATALYST = "windowkit, route catalyst"
 SIDES = {
     "windowkit": "RocksDBStateStoreProvider",
+    CATALYST: "RocksDBStateStoreProvider",
     "Spark, RocksDB": "RocksDBStateStoreProvider",
     "Spark, HDFS": "HDFSBackedStateStoreProvider",
 }
@@ -144,9 +147,12 @@ def write(cell: Cell, folder: Path) -> None:
 
 def result(cell: Cell, side: str, frame: DataFrame) -> DataFrame | None:
     """Return the windows of a cell; None if the side cannot compute them."""
-    if side == "windowkit":
+    if side.startswith("windowkit"):
         query = wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg.alias("s"))
-        return query.run(frame, output_mode=cell.mode)
+        if side != CATALYST:
+            return query.run(frame, output_mode=cell.mode)
+        is_tumbling = isinstance(cell.window, Tumbling)
+        return query.run(frame, output_mode=cell.mode, route="catalyst") if is_tumbling else None
     if cell.value is None:
         return None
     return frame.groupBy("k", cell.own()).agg(cell.value().alias("s"))
@@ -229,6 +235,8 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
     ]
     for record in records:
         for side, runs in record["runs"].items():
+            if not runs and side == CATALYST:
+                continue  # It is for tumbling windows alone.
             if not runs:
                 lines.append(pages.row(record["cell"], side, "refuses", *[""] * 6))
                 continue
