@@ -356,3 +356,27 @@ def test_other_things_are_no_columns(call: Callable[[], object]) -> None:
 def test_an_expression_is_of_one_column(several: pl.Expr) -> None:
     with pytest.raises(wk.InvalidValue, match="may be of several columns"):
         wk.sum(several)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        wk.session,
+        wk.punctuation,
+        wk.on,
+        lambda given: wk.between(enter=given, leave="b"),
+        lambda given: wk.between(enter="a", leave=given),
+        lambda given: wk.join(by=given, left_time="t", right_time="u", within=5),
+        lambda given: wk.join(by=["k", given], left_time="t", right_time="u", within=5),
+        lambda given: wk.join(by="k", left_time=given, right_time="u", within=5),
+        lambda given: wk.distinct(given, time="t", within=5),
+        lambda given: wk.distinct(["k", given], time="t", within=5),
+        lambda given: wk.distinct("k", time=given, within=5),
+    ],
+)
+@pytest.mark.parametrize("expression", [pl.col("x") > 1, pc.field("x")], ids=["polars", "pyarrow"])
+def test_where_only_names_are_taken_the_error_says_how_to_compute_the_column(
+    make: Any, expression: Any
+) -> None:
+    with pytest.raises(wk.InvalidType, match=r"compute the column first, by (df\.with|table\.append)_column"):
+        make(expression)

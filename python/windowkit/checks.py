@@ -11,7 +11,18 @@ from typing import Any, Final, TypeVar
 from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
-    *("a_type", "article", "boolean", "checked_name", "distinct_names", "integer", "items", "limit", "names"),
+    *(
+        "a_type",
+        "article",
+        "boolean",
+        "checked_name",
+        "computed",
+        "distinct_names",
+        "integer",
+        "items",
+        "limit",
+        "names",
+    ),
     *("number", "one_of", "refuse_duplicates", "repeated", "suggested", "text", "wrong_type"),
 ]
 
@@ -145,7 +156,9 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     members = tuple(given)
     for member in members:
         if not isinstance(member, kind):
-            raise InvalidType(f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}")
+            raise InvalidType(
+                f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}{computed(member)}"
+            )
     return members
 
 

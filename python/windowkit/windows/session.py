@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from windowkit.checks import checked_name
+from windowkit.checks import checked_name, computed
 from windowkit.durations import Length, Measure
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.windows.base import (
@@ -143,6 +143,9 @@ def session(
     >>> print(session("patience"), session(column="time to wait"))
     session(patience) session(`time to wait`)
     """
+    if column is None and computed(gap):
+        # Gaps that are computed, for whose column the error asks.
+        checked_name("gap", gap)  # type: ignore[arg-type]
     if isinstance(gap, str) and column is None and ("`" in gap or re.fullmatch(r"[^\W\d]\w*", gap)):
         return session(column=unquoted("gap", gap), at_most=at_most)
     if gap is None and column is None:
