@@ -59,7 +59,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and quick t
 	@$(MAKE) --no-print-directory $(ANY)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow and not hypothesis' --ignore tests/spark
 
-hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), the property tests HUNTS (5) times over new examples, and every failing allocation
+hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the property tests HUNTS (5) times over new examples
 	cd tests && ../$(BIN)/python -m support.simulation --seconds $(SIMULATION_SECONDS)
 	@for hunt in $$(seq $(HUNTS)); do \
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \

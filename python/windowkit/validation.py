@@ -30,6 +30,26 @@ TABLES: Final = (pa.Table, pa.RecordBatch)
 Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
 T = TypeVar("T")
 
+FLAT: Final = frozenset(
+    type(pa.nulls(0, kind))
+    for kind in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(
+            pa.uint8(),
+            pa.uint16(),
+            pa.uint32(),
+            pa.uint64(),
+            pa.timestamp("us"),
+            pa.date32(),
+            pa.duration("us"),
+        ),
+        *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.decimal128(1)),
+    )
+)
+"""Classes of arrays without others within them, for those that small batches mostly have."""
+MOST: Final = 1 << 60
+"""No array has more values: not even bits, in all memory that there are addresses for."""
+
 MALFORMED: Final = "malformed Arrow data"
 INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
 """What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
@@ -110,11 +130,7 @@ def checked(argument: str, data: Data, full: bool) -> Data:
     windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
     """
     with refusing(argument):
-        if full and not isinstance(data, TABLES):
-            check_offsets(argument, data)
-        elif full:
-            for name, column in zip(data.schema.names, data.columns, strict=True):
-                check_offsets(f"{argument}: column {name!r}", column)
+        check_offsets(argument, data)
         try:
             data.validate(full=full)
         except (pa.ArrowInvalid, pa.ArrowIndexError):
@@ -126,20 +142,23 @@ def checked(argument: str, data: Data, full: bool) -> Data:
     return data
 
 
-def check_offsets(argument: str, data: pa.Array | pa.ChunkedArray) -> None:
-    """Refuse negative offsets: pyarrow, which trusts them, would read memory before the array."""
-    for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
-        for array in nested(chunk):
-            if array.offset < 0:
-                raise InvalidValue(f"{argument}: {MALFORMED}: an array has the offset {array.offset}")
+def check_offsets(argument: str, data: Data) -> None:
+    """Refuse offsets that cannot be: pyarrow and the core, which trust them, would read beyond the array."""
+    columns = data.columns if isinstance(data, TABLES) else [data]
+    for at, column in enumerate(columns):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+            for array in (chunk,) if type(chunk) in FLAT else nested(chunk):
+                if not 0 <= array.offset <= MOST:
+                    of = f": column {data.schema.names[at]!r}" if isinstance(data, TABLES) else ""
+                    raise InvalidValue(f"{argument}{of}: {MALFORMED}: an array has the offset {array.offset}")
 
 
 def nested(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield an array, and those within it while their own offsets are not negative."""
+    """Yield an array, and those within it as long as their own offsets can be."""
     yield array
     kind = array.type
     inner: list[pa.Array] = []
-    if array.offset < 0:
+    if not 0 <= array.offset <= MOST:
         return
     if isinstance(array, pa.ExtensionArray):
         inner = [array.storage]

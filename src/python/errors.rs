@@ -43,6 +43,14 @@ const PIECE: usize = 1 << 24;
 
 /// Bytes for Python, which may not have the memory for them; signals are handled meanwhile.
 pub(super) fn py_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    copied(py, bytes).map_err(|error| match error.is_instance_of::<PyMemoryError>(py) {
+        // Python's own says nothing.
+        true => out_of_memory(py, "Python has no memory for the bytes of the result"),
+        false => error,
+    })
+}
+
+fn copied<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, bytes.len(), |to| {
         for (at, (to, from)) in to.chunks_mut(PIECE).zip(bytes.chunks(PIECE)).enumerate() {
             if at > 0 {
@@ -74,7 +82,7 @@ impl<'py, T: IntoPyObject<'py>> IntoPyObject<'py> for Out<T> {
 
 /// A `MemoryError` with this text, or without one if there is no memory for it.
 fn out_of_memory(py: Python<'_>, text: &str) -> PyErr {
-    let text = py_bytes(py, text.as_bytes())
+    let text = copied(py, text.as_bytes())
         .and_then(|bytes| PyString::from_encoded_object(&bytes, Some(c"utf-8"), None));
     text.map_or_else(|error| error, |text| PyMemoryError::new_err(text.unbind()))
 }
