@@ -349,9 +349,9 @@ class TestRefusals:
             (
                 {"by": "repaid"},
                 wk.InvalidType,
-                "by: column 'repaid' of the labels is Boolean, and key 'user' of the",
+                "by: column 'repaid' of the labels is bool, and key 'user' of the",
             ),
-            ({"time": "repaid"}, wk.InvalidType, "time: column 'repaid' is Boolean"),
+            ({"time": "repaid"}, wk.InvalidType, "time: column 'repaid' is bool"),
             ({"metrics": 1}, wk.InvalidValue, "metrics: 1 is given without a Spark DataFrame"),
             ({"threads": 0}, wk.InvalidValue, "threads: 0"),
             ({"result": "numpy"}, wk.InvalidValue, "result: 'numpy' is unknown"),

@@ -156,7 +156,7 @@ class TestNames:
                 pa.float64(),
                 "no exact inverse for sum of double",
             ),
-            ("subtract_on_evict", "mean", pa.float32(), "no exact inverse for mean of Float32"),
+            ("subtract_on_evict", "mean", pa.float32(), "no exact inverse for mean of float"),
             ("subtract_on_evict", "var", pa.int8(), "needs an inverse, and var has none"),
             ("subtract_on_evict", "first", pa.int8(), "needs an inverse, and first has none"),
             ("tumbling", "sum", pa.int8(), "is for windows that do not overlap, and these do"),
@@ -166,7 +166,7 @@ class TestNames:
                 pa.int8(),
                 "nothing to compute for count",
             ),
-            ("two_stacks_simd", "min", pa.decimal128(5, 2), "has no lanes for min of Decimal128(5, 2)"),
+            ("two_stacks_simd", "min", pa.decimal128(5, 2), "has no lanes for min of decimal128(5, 2)"),
         ],
     )
     def test_what_an_algorithm_cannot_do(self, algorithm: str, agg: str, kind: pa.DataType, why: str) -> None:
@@ -411,7 +411,7 @@ class TestOverflow:
             # Two of them are beyond 128 bits, three are not.
             got = kernels.sliding_sum(values, 3, algorithm=algorithm)
             assert got.to_pylist() == [digits, digits]
-            with refused(wk.Overflow, "array: the sum of rows 0 to 1 does not fit Decimal128(38, 0)"):
+            with refused(wk.Overflow, "array: the sum of rows 0 to 1 does not fit decimal128(38, 0)"):
                 kernels.sliding_sum(values, 2, algorithm=algorithm)
-        with refused(wk.Overflow, "array: the mean of rows 0 to 1 does not fit Decimal128(38, 4)"):
+        with refused(wk.Overflow, "array: the mean of rows 0 to 1 does not fit decimal128(38, 4)"):
             kernels.sliding_mean(values, 2)

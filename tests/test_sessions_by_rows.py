@@ -225,7 +225,7 @@ SECONDS = {"t": pa.timestamp("s"), "gap": pa.duration("ms"), "v": pa.int64()}
             wk.session("gap"),
             INTEGERS | {"gap": pa.duration("s")},
             wk.InvalidType,
-            r"session\(gap\) takes gaps from column 'gap', which is Duration\(s\); allowed are integers, as "
+            r"session\(gap\) takes gaps from column 'gap', which is duration\[s\]; allowed are integers, as "
             "column 't' counts units",
         ),
         (

@@ -147,10 +147,6 @@ def test_dir_of_modules_has_the_public_names_and_no_others(module: str) -> None:
         (lambda: wk.partition.Partitoner, "did you mean 'Partitioner'?"),
         (lambda: wk.plot.partition, "did you mean 'partitioning'?"),
         (
-            lambda: wk.sum("v").filter("x"),
-            "'Aggregate' object has no attribute 'filter'; did you mean .where?",
-        ),
-        (
             lambda: wk.sum("v").over(3).filter("x"),
             "'Framed' object has no attribute 'filter'; did you mean .wh",
         ),

@@ -177,7 +177,7 @@ NAIVE = pa.timestamp("s")
             wk.punctuation("v"),
             NAIVE,
             wk.InvalidType,
-            "reads column 'v', which is Int32; allowed are booleans",
+            "reads column 'v', which is int32; allowed are booleans",
         ),
         (wk.punctuation("w"), NAIVE, wk.UnknownColumn, "windows: no column 'w'"),
     ],
