@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// Makes errors of this thread name types as a library does; returns whose names they had before.
 #[pyfunction(name = "name_types")]
-pub(super) fn name_types(py: Python<'_>, library: String) -> PyResult<&'static str> {
+pub(super) fn name_types(py: Python<'_>, library: &str) -> PyResult<&'static str> {
     let of = |library: &str| -> Result<Names> {
         match library {
             "pyarrow" => Ok(Names::Arrow),
@@ -17,7 +17,7 @@ pub(super) fn name_types(py: Python<'_>, library: String) -> PyResult<&'static s
             _ => Err(Error::Internal(format!("no names of types are {library}'s"))),
         }
     };
-    Ok(match detached(py, || of(&library))?.replaced() {
+    Ok(match detached(py, || of(library))?.replaced() {
         Names::Arrow => "pyarrow",
         Names::Polars => "polars",
         Names::Spark => "spark",
