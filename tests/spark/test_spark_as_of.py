@@ -154,7 +154,7 @@ def test_what_does_not_fit_is_refused_before_any_job(
         features.at(labels, labels.drop("v"), by="who", time="asked")
     with pytest.raises(wk.InvalidType, match="by: column 'id' of the labels is int, and key 'user' of the"):
         features.at(labels.selectExpr("int(id) id", "asked"), events, by="id", time="asked")
-    with pytest.raises(wk.InvalidType, match="time: column 'asked' of the labels is Timestamp"):
+    with pytest.raises(wk.InvalidType, match="time: column 'asked' of the labels is timestamp_ntz"):
         features.at(
             labels.selectExpr("who", "cast(asked as timestamp_ntz) asked"), events, by="who", time="asked"
         )
