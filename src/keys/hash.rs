@@ -383,7 +383,7 @@ mod tests {
         let nested = DataType::new_list(map.data_type().clone(), true);
         for column in [map, arrow_array::new_null_array(&nested, 1)] {
             let error = hash_rows(&[column], 1, 0, &mut Vec::new()).unwrap_err();
-            assert!(matches!(error, Error::InvalidType(text) if text.contains("Map")));
+            assert!(matches!(error, Error::InvalidType(text) if text.contains("map<")));
         }
     }
 
