@@ -415,18 +415,15 @@ class Source:
     ) -> None:
         self._argument, self._full = argument, from_elsewhere(data, validate)
         is_arrow = isinstance(data, TABLES)
-        if is_arrow:
-            checked(argument, data, self._full)
-        elif schema is not None:
-            data = narrowed(data, schema.names)
-        elif columns is not None:
-            data = narrowed(data, columns)
+        names = columns if schema is None else schema.names
         self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
-            data if is_arrow else reader_of(data, argument)
+            data if is_arrow else reader_of(data if names is None else narrowed(data, names), argument)
         )
         given: pa.Schema = self._data.schema
         # Small batches come often, and nearly all are as the stream has them: then nothing is looked at.
         is_as_known = schema is not None and given.equals(schema, check_metadata=True)
+        if is_arrow:
+            checked(argument, data, self._full, is_next=is_as_known)
         if not is_as_known:
             read = legible(argument, given)
             if read is not given:

@@ -8,6 +8,7 @@ mod envelope;
 mod reader;
 mod stream;
 
+use std::io;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -61,10 +62,15 @@ impl Writer {
 
     /// Writes batches of one schema.
     pub fn batches(&mut self, schema: &Schema, batches: &[RecordBatch]) -> Result<()> {
-        let mut stream = StreamWriter::try_new(Vec::new(), schema)?;
+        let at = self.bytes.len();
+        self.number(0);
+        let mut stream = StreamWriter::try_new(Body(&mut self.bytes), schema)?;
         batches.iter().try_for_each(|batch| stream.write(batch))?;
-        let bytes = stream.into_inner()?;
-        self.bytes(&bytes);
+        stream.finish()?;
+        drop(stream);
+        // Its length comes first, as that of all bytes.
+        let (before, own) = self.bytes.split_at_mut(at + size_of::<u64>());
+        before[at..].copy_from_slice(&(own.len() as u64).to_le_bytes());
         Ok(())
     }
 
@@ -91,16 +97,36 @@ impl Writer {
     /// Writes bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.bytes.reserve(bytes.len());
-        for piece in bytes.chunks(PIECE) {
-            self.bytes.extend_from_slice(piece);
-            tick();
-        }
+        Body(&mut self.bytes).add(bytes);
     }
 }
 
 /// Bytes that are copied, or read for a checksum, without looking for interrupts.
 const PIECE: usize = 1 << 24;
+
+/// The body of a snapshot, to which Arrow writes its streams.
+struct Body<'a>(&'a mut Vec<u8>);
+
+impl Body<'_> {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.reserve(bytes.len());
+        for piece in bytes.chunks(PIECE) {
+            self.0.extend_from_slice(piece);
+            tick();
+        }
+    }
+}
+
+impl io::Write for Body<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 impl<'a> Reader<'a> {
     /// The body of a snapshot of an operator.

@@ -27,6 +27,10 @@ impl DistinctStream {
     /// Only those of Arrow.
     pub fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
         self.settle(true);
+        within(|| self.written(identity))
+    }
+
+    fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
         writer.text(identity);
         writer.batches(&self.plan.input, &[])?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Schema};
 
 use super::{JoinStream, at};
+use crate::interrupt::within;
 use crate::operator::held::{Store, read_keys, write_keys};
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
@@ -24,6 +25,10 @@ impl JoinStream {
     /// Only those of Arrow.
     pub fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
         self.settle(true);
+        within(|| self.written(identity))
+    }
+
+    fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
         writer.text(identity);
         for which in [Which::Left, Which::Right] {
