@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | needs | bounded work between looks: a chunk of rows, some thousand slices or windows |
-//! | time | a read of the clock per look; whoever is in charge is asked every 50 ms |
+//! | time | a read of the clock per look; whoever is in charge is asked every 20 ms, or every 50 if that takes long |
 //! | space | none |
 //!
 //! Who is in charge is not known here: [`watching`] is given a function to ask, which for Python handles pending
@@ -28,8 +28,9 @@ use crate::{Error, Result};
 /// Asks whoever is in charge: an error if work should end, and otherwise whether to ask again.
 pub type Look = fn() -> Result<bool>;
 
-/// How often is asked.
-const EVERY: Duration = Duration::from_millis(50);
+/// How often is asked, and how often at the least if asking takes long: Python may wait for other threads then.
+const EVERY: Duration = Duration::from_millis(20);
+const SELDOM: Duration = Duration::from_millis(50);
 
 /// Simple steps, of some nanoseconds each, between two looks.
 pub const STEPS: usize = 1 << 16;
@@ -70,7 +71,8 @@ impl Watch {
             Some(next) if now >= next => {
                 // Whatever runs in it may call the core again.
                 let asked = look();
-                self.next.set(Some(Instant::now() + EVERY));
+                let after = Instant::now();
+                self.next.set(Some(after + (10 * (after - now)).clamp(EVERY, SELDOM)));
                 match asked {
                     Ok(again) => self.look.set(self.look.get().filter(|_| again)),
                     Err(error) => {
