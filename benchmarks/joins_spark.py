@@ -235,8 +235,7 @@ def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
     packs, join = joins.packs_of(sides, None)
     task = joins.Joined(join, tuple((pack.query, pack.schema) for pack in packs), sides.leads)
     each = list(zip(sides.rows, packs, strict=True))
-    whole = joined(cell, left, right)
-    schema = whole.schema
+    schema = joined(cell, left, right).schema
 
     def packing(tasks: Sequence[Any]) -> DataFrame:
         made = [
@@ -259,7 +258,8 @@ def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
         chunks,
         lambda: joining(Dropped()),
         lambda: joining(Dropped(task)),
-        lambda: whole,
+        # Made anew each time, as Spark does not repeat the shuffles of a DataFrame that it ran before.
+        lambda: joining(task),
         partial(joined, cell, left, right),
     ]
     return dict(zip(STEPS, made, strict=True))
