@@ -144,6 +144,8 @@ class Operator:
 
     _nothing: tuple[object, pa.Table] = (None, pa.table({}))
     """Queries, and the table of their results without rows."""
+    _sliced: tuple[object, pa.Schema] = (None, pa.schema([]))
+    """Queries, and the schema of slices of rows, for which the query is planned."""
 
     @property
     def _state(self) -> State:
@@ -395,7 +397,10 @@ class Operator:
             source = Source("slices", slices, validate=validate)
             if core.refuses_slices() is None:
                 check_mark(self._leader, source.schema)
-                own = slices_schema(self._leader, schema)
+                queries, (known, own) = self._state.queries, self._sliced
+                if known is not queries:
+                    own = slices_schema(self._leader, schema)
+                    self._sliced = (queries, own)
                 if are_alike(source.schema, own):
                     # As Polars returns them.
                     source = Source("slices", source, validate=validate, schema=own)

@@ -129,7 +129,7 @@ impl Partial {
         };
         let by = || {
             let by = inputs.get(1).unwrap_or(&DataType::Null);
-            Error::InvalidType(format!("{by} to order by; allowed are {}", self.allowed()))
+            Error::InvalidType(format!("{} to order by; allowed are {}", named(by), self.allowed()))
         };
         let column = match self {
             Partial::CountAll | Partial::Count => return Ok(Box::new(Column::new(Count))),

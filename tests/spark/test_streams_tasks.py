@@ -194,7 +194,7 @@ def trouble(where):
         time.sleep(60)
 
 def after(number):
-    # Spark has the state of the batch, and has not noted that it has ended.
+    # The state of the batch is stored; the log of commits does not have the batch yet.
     if number == 10 and first("killed after the commit"):
         os.killpg(DRIVER, signal.SIGKILL)
 

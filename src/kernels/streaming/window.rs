@@ -244,7 +244,7 @@ impl StreamWindow {
             return Err(Error::InvalidType(format!(
                 "values: {} in a window over {}; cast them first",
                 named(values.data_type()),
-                self.input
+                named(&self.input)
             )));
         }
         self.rows.read(values)
