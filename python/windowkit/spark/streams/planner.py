@@ -62,8 +62,8 @@ def stream(
         as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
         late rows. All columns of `df` cross the shuffle then.
     route : {"catalyst"}, optional
-        Spark's own streaming aggregation, which for small batches is faster. It computes one tumbling window
-        with aggregates that Spark has, in any state store, without the options above but for `output_mode`.
+        Spark's own streaming aggregation, without Python. It computes one tumbling window with aggregates
+        that Spark has, in any state store, without the options above but for `output_mode`.
         Its checkpoint is Spark's: a changed aggregate is not noticed.
 
     Returns
