@@ -52,13 +52,14 @@ struct Sorted {
 
 impl List {
     pub(super) fn new(input: &DataType) -> Self {
-        Self::held_as(None, plain(input).clone(), widened(input))
+        let output = widened(input);
+        Self::held_as(None, plain(&output).clone(), output)
     }
 
     /// Of rows of columns with these names and types.
     pub(super) fn of_rows(names: &[String], inputs: &[DataType]) -> Self {
-        let held = row_fields(names, inputs.iter().map(|input| plain(input).clone()));
         let output = row_fields(names, inputs.iter().map(widened));
+        let held = row_fields(names, output.iter().map(|field| plain(field.data_type()).clone()));
         Self::held_as(Some(held.clone()), DataType::Struct(held), DataType::Struct(output))
     }
 

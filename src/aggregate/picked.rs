@@ -45,8 +45,9 @@ pub(super) fn arg_extrema(input: &DataType, by: &DataType, max: bool) -> Option<
 }
 
 fn column<P: Pick>(input: &DataType, pick: P) -> Box<dyn Partials> {
-    let store = Store::new(plain(input).clone());
-    Box::new(Column::new(Picked { pick, output: widened(input), store }))
+    let output = widened(input);
+    let store = Store::new(plain(&output).clone());
+    Box::new(Column::new(Picked { pick, output, store }))
 }
 
 /// Values that states point at, and what picks one.
