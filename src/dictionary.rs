@@ -20,7 +20,11 @@ pub(crate) fn plain(data_type: &DataType) -> &DataType {
 pub(crate) fn widened(data_type: &DataType) -> DataType {
     let within = |field: &FieldRef| -> FieldRef {
         let wide = widened(field.data_type());
-        if &wide == field.data_type() { field.clone() } else { Arc::new(field.as_ref().clone().with_data_type(wide)) }
+        if &wide == field.data_type() {
+            field.clone()
+        } else {
+            Arc::new(field.as_ref().clone().with_data_type(wide))
+        }
     };
     match data_type {
         DataType::Dictionary(_, values) => {

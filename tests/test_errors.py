@@ -356,8 +356,7 @@ class TestSchemas:
             for column in ("k", "day", "ts", "flag", "nested")
             # Sums and means of booleans count what is true.
             if column != "flag" or make not in (wk.sum, wk.mean)
-        ]
-        + [(make("nested"), "nested") for make in (wk.min, wk.max)],
+        ],
         ids=str,
     )
     def test_an_aggregate_without_meaning_for_a_type_is_a_type_error(

@@ -380,3 +380,25 @@ def test_where_only_names_are_taken_the_error_says_how_to_compute_the_column(
 ) -> None:
     with pytest.raises(wk.InvalidType, match=r"compute the column first, by (df\.with|table\.append)_column"):
         make(expression)
+
+
+COMPUTED = wk.expr("v * 2", name="double")
+NAMED_ONLY: dict[str, Callable[[], object]] = {
+    "join, by": lambda: wk.join(by=COMPUTED, left_time="t", right_time="t", within=1),
+    "join, by of one side": lambda: wk.join(by={"k": COMPUTED}, left_time="t", right_time="t", within=1),
+    "join, time": lambda: wk.join(by="k", left_time="t", right_time=COMPUTED, within=1),
+    "join, columns": lambda: wk.join(by="k", left_time="t", right_time="t", within=1, left_columns=COMPUTED),
+    "distinct, by": lambda: wk.distinct(COMPUTED, time="t", within=1),
+    "distinct, time": lambda: wk.distinct("k", time=COMPUTED, within=1),
+    "delay, source": lambda: wk.delay(1, source=COMPUTED),
+    "on": lambda: wk.on(COMPUTED),
+    "session": lambda: wk.session(COMPUTED),
+    "between": lambda: wk.between("hot", COMPUTED),
+    "alias": lambda: wk.sum("v").alias(COMPUTED),
+}
+
+
+@pytest.mark.parametrize("call", NAMED_ONLY.values(), ids=NAMED_ONLY)
+def test_expressions_are_refused_where_columns_are_named(call: Callable[[], object]) -> None:
+    with pytest.raises(wk.InvalidType, match="'double' is an expression; here a column is given by its name"):
+        call()

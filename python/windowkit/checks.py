@@ -12,6 +12,7 @@ from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = [
     *(
+        "Computed",
         "a_type",
         "article",
         "boolean",
@@ -162,10 +163,21 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     return members
 
 
+class Computed(str):
+    """The name of a column that is computed from others, which not all that take names can do."""
+
+    __slots__ = ()
+
+
 def checked_name(argument: str, name: str) -> str:
-    """Return `name` if it can name a column."""
+    """Return `name` if it can name a column that is there."""
     if not isinstance(name, str):
         raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str{computed(name)}")
+    if isinstance(name, Computed):
+        raise InvalidType(
+            f"{argument}: {str(name)!r} is an expression; here a column is given by its name, so compute it "
+            "first"
+        )
     if not name:
         raise InvalidValue(f"{argument}: '' is empty; a name has at least one character")
     if re.search("[\0\ud800-\udfff]", name):

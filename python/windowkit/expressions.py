@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from windowkit.checks import a_type, article, checked_name, names
+from windowkit.checks import NAMES, Computed, a_type, article, checked_name, items
 from windowkit.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ IDENTITY: Final = re.compile("@[0-9a-f]{5,}")
 """What the text of a Spark Column has where an object has none, which differs from run to run."""
 
 
-class Expression(str):
+class Expression(Computed):
     """A column that is computed from others before a query looks at it: its name, and what computes it.
 
     Made by `expr`, and of every expression that is given for a column. It is the name of the column that it
@@ -189,7 +189,8 @@ def columns(argument: str, given: Column | Iterable[Column]) -> tuple[str, ...]:
         several = [
             each if library_of(each) is None else column(argument, each, of_key=True) for each in several
         ]
-    return names(argument, several)
+    several = items(argument, several, str, NAMES)
+    return tuple(each if isinstance(each, Expression) else checked_name(argument, each) for each in several)
 
 
 def library_of(given: object) -> str | None:

@@ -1,6 +1,7 @@
 //! Values as keys that compare as the values do: for functions that order values, or test them for equality.
 //!
-//! NaN is greatest and equals NaN, -0.0 equals 0.0, strings and binaries compare by bytes; as in Spark.
+//! NaN is greatest and equals NaN, -0.0 equals 0.0, strings and binaries compare by bytes, structs and lists by their
+//! fields and items, one after the other, nulls first; as in Spark.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use super::partials::Upkeep;
 use super::store::{NOWHERE, Position, Store};
 use crate::algebra::{of_physical, ordinals, physical};
 use crate::dictionary::{plain, widened};
+use crate::keys::{decoded, encodable, encoded, holds};
 use crate::{Error, Result};
 
 /// Keys of one column.
@@ -101,7 +103,7 @@ pub(super) enum Family {
     Word,
     /// Decimals.
     Wide,
-    /// Strings and binaries.
+    /// Strings and binaries, and what is encoded as binaries.
     Text,
 }
 
@@ -113,8 +115,20 @@ pub(super) fn family(input: &DataType) -> Option<Family> {
         number if number.is_integer() || number.is_floating() => Family::Word,
         Decimal128(..) => Family::Wide,
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Family::Text,
+        other if is_encoded(other) && encodable(other) && !holds(other, has_no_order) => Family::Text,
         _ => return None,
     })
+}
+
+/// Whether values are kept as bytes that compare as they do: of types with values within, or of more than 128 bits.
+fn is_encoded(kind: &DataType) -> bool {
+    use DataType::*;
+    matches!(kind, Struct(_) | List(_) | LargeList(_) | FixedSizeList(..) | Decimal256(..))
+}
+
+/// A month may be longer than thirty days, or not.
+fn has_no_order(kind: &DataType) -> bool {
+    matches!(kind, DataType::Interval(_))
 }
 
 /// Values of at most 64 bits.
@@ -259,10 +273,13 @@ pub(super) fn view_type(input: &DataType) -> DataType {
     }
 }
 
-/// Strings or binaries as views.
+/// Strings or binaries as views, and so are those that other values are encoded as.
 pub(super) fn views(values: &ArrayRef) -> Result<ArrayRef> {
     // Two steps: a dictionary of fixed-size binaries has no direct way to views.
     let values = cast_to(values, plain(values.data_type()))?;
+    if is_encoded(values.data_type()) {
+        return encoded(&values);
+    }
     cast_to(&values, &view_type(values.data_type()))
 }
 
@@ -274,11 +291,14 @@ pub(super) fn bytes_of(views: &ArrayRef, row: usize) -> &[u8] {
     }
 }
 
-/// Views as values of `output`.
+/// Views as values of `output`, which they were made of.
 ///
 /// # Errors
 /// `Overflow` if they have more bytes than its offsets can address.
 pub(super) fn from_views(views: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
+    if is_encoded(plain(output)) {
+        return cast_to(&decoded(views.as_binary_view(), plain(output))?, output);
+    }
     let views_of = match views.data_type() {
         DataType::Utf8View => views.as_string_view().views(),
         _ => views.as_binary_view().views(),

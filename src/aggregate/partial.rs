@@ -76,9 +76,6 @@ fn way_out(input: &DataType) -> &'static str {
         DataType::Decimal256(..) => {
             "; decimals of more than 38 digits can be cast to decimal128, or to floats"
         }
-        DataType::Struct(_) => {
-            "; of structs, arg_min and arg_max take the one with the least or greatest value of another column"
-        }
         _ => "",
     }
 }
@@ -221,7 +218,8 @@ impl Partial {
             | Partial::ArgMin
             | Partial::ArgMax
             | Partial::Values => {
-                "integers, floats, decimal128, booleans, dates, times, timestamps, durations, strings and binaries"
+                "numbers, booleans, dates, times, timestamps, durations, strings, binaries, and structs and lists of \
+                 these"
             }
             Partial::CountAll
             | Partial::Count

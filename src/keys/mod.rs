@@ -17,7 +17,7 @@ pub(crate) use hash::supported as hashable;
 pub use hash::{hash_rows, remix};
 use integers::IntegerKeys;
 use rows::RowKeys;
-pub(crate) use rows::normalised;
+pub(crate) use rows::{decoded, encodable, encoded, holds, normalised};
 
 use crate::interrupt::check;
 use crate::{Error, Result};

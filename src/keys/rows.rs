@@ -4,9 +4,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
-    cast::AsArray, make_array, types::*,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, FixedSizeListArray, GenericListArray,
+    OffsetSizeTrait, StructArray, cast::AsArray, make_array, new_null_array, types::*,
 };
+use arrow_cast::cast;
 use arrow_row::{Row, RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
@@ -26,23 +27,14 @@ pub(super) struct RowKeys {
 
 impl RowKeys {
     pub(super) fn new(types: Vec<DataType>) -> Result<Self> {
-        use DataType::{FixedSizeBinary, FixedSizeList};
-        let fields: Vec<SortField> = types.iter().cloned().map(SortField::new).collect();
-        let is_refused = |(kind, field): &(&DataType, &SortField)| {
-            let has_no_width = |kind: &DataType| matches!(kind, FixedSizeBinary(0) | FixedSizeList(_, 0));
-            // Arrays of types without width do not know how long they are.
-            holds_map(kind)
-                || holds(kind, has_no_width)
-                || !RowConverter::supports_fields(std::slice::from_ref(field))
-        };
-        if let Some((kind, _)) = types.iter().zip(&fields).find(is_refused) {
+        if let Some(kind) = types.iter().find(|kind| !encodable(kind)) {
             return Err(Error::InvalidType(format!(
                 "by: a column of type {kind} cannot be a key; allowed are all types but maps and types of \
                  width 0, also within others",
                 kind = named(kind)
             )));
         }
-        let converter = RowConverter::new(fields)?;
+        let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
         let (batch, distinct) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
         Ok(Self { converter, batch, distinct, table: HashTable::new(), hasher: FixedState::default() })
     }
@@ -96,8 +88,40 @@ fn number(row: Row<'_>, distinct: &mut Rows, table: &mut HashTable<u32>, hasher:
     id
 }
 
+/// Whether values of a type have a row encoding that is equal where they are.
+pub(crate) fn encodable(data_type: &DataType) -> bool {
+    use DataType::{FixedSizeBinary, FixedSizeList};
+    // Arrays of types without width do not know how long they are.
+    let has_no_width = |kind: &DataType| matches!(kind, FixedSizeBinary(0) | FixedSizeList(_, 0));
+    !holds_map(data_type)
+        && !holds(data_type, has_no_width)
+        && RowConverter::supports_fields(&[SortField::new(data_type.clone())])
+}
+
+/// Values as bytes that compare as the values do: by fields or items, one after the other, nulls first.
+///
+/// # Errors
+/// Those of Arrow: of types that are not [`encodable`], and of more bytes than its offsets can address.
+pub(crate) fn encoded(values: &ArrayRef) -> Result<ArrayRef> {
+    let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+    let rows = converter.convert_columns(&[normalised(values)])?;
+    Ok(cast(&rows.try_into_binary()?, &DataType::BinaryView)?)
+}
+
+/// The values of this type of which these are the bytes, as [`encoded`] makes them; nulls of nulls.
+pub(crate) fn decoded(bytes: &BinaryViewArray, data_type: &DataType) -> Result<ArrayRef> {
+    let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
+    let null = converter.convert_columns(&[new_null_array(data_type, 1)])?;
+    let parser = converter.parser();
+    let rows = bytes.iter().map(|row| row.map_or(null.row(0), |row| parser.parse(row)));
+    let [values] = <[ArrayRef; 1]>::try_from(converter.convert_rows(rows)?)
+        .map_err(|_| Error::Internal("one column was decoded to several".into()))?;
+    // Dictionaries are not encoded as such.
+    Ok(cast(&values, data_type)?)
+}
+
 /// Whether a type, or one within it, is such.
-pub(super) fn holds(data_type: &DataType, is: fn(&DataType) -> bool) -> bool {
+pub(crate) fn holds(data_type: &DataType, is: fn(&DataType) -> bool) -> bool {
     is(data_type)
         || match data_type {
             DataType::Struct(fields) => fields.iter().any(|field| holds(field.data_type(), is)),

@@ -246,3 +246,23 @@ def test_lists_of_what_has_no_order(spark):
     results = [query.run(frame, route=route) for route in ("packed", "rows")]
     for result in (*results, wk.spark.reference(frame, query)):
         assert {row.k: row.l for row in result.collect()} == wanted
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_structs_and_lists_have_sparks_order(spark, check, window):
+    """Of parts that are null, NaN, or missing in the shorter of two lists."""
+    doubles = [None, -1.5, float("nan"), 2.0]
+    structs = [None if r % 11 == 3 else {"x": doubles[r * 7 % 4], "y": "zyx"[r * 5 % 3]} for r in range(ROWS)]
+    lists = [None if r % 7 == 2 else [doubles[r * 3 % 4], 1.0][: r % 3] for r in range(ROWS)]
+    nested = pa.struct([("x", pa.float64()), ("y", pa.string())])
+    columns = {
+        "k": pa.array([row % 2 for row in range(ROWS)], pa.int32()),
+        "ts": pa.array([row * 1_130_000 for row in range(ROWS)], pa.timestamp("us", tz="UTC")),
+        "n": pa.array(range(ROWS), pa.int64()),
+        "row": pa.array(structs, nested),
+        "list": pa.array(lists, pa.list_(pa.float64())),
+    }
+    frame = spark.createDataFrame(pa.table(columns)).repartition(3).cache()
+    functions = [wk.min, wk.max, wk.mode, wk.count_distinct, wk.max_count]
+    aggs = [make(name).alias(f"{make.__name__} {name}") for name in ("row", "list") for make in functions]
+    check(frame, wk.query(by="k", time="ts", windows=window, aggs=aggs))

@@ -96,6 +96,9 @@ def same(mine: Any, wanted: Any, tolerance: float = 1e-12) -> bool:
         if math.isnan(mine) or math.isnan(wanted):
             return math.isnan(mine) and math.isnan(wanted)
         return mine == wanted or math.isclose(mine, wanted, rel_tol=tolerance, abs_tol=tolerance)
+    if isinstance(mine, tuple | list) and isinstance(wanted, tuple | list) and len(mine) == len(wanted):
+        # What is within was picked, and not computed: exactly, but for NaN.
+        return all(same(one, other, 0.0) for one, other in zip(mine, wanted, strict=True))
     return bool(mine == wanted)
 
 
