@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 
 pub(crate) use envelope::Envelope;
 pub use reader::Reader;
 pub use stream::check as check_stream;
 
-use crate::interrupt::tick;
+use crate::interrupt::{make_room_by_ticks, tick};
 use crate::{Error, Result};
 
 /// The envelope of a snapshot of an operator.
@@ -81,7 +81,12 @@ impl Writer {
         let schema = Arc::new(Schema::new(columns.iter().enumerate().map(field).collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options)?;
-        self.batches(&schema, &[batch])
+        // Arrow encodes a batch at once. What is of variable width may be shared, and would be written with each part.
+        let is_fixed = |kind: &DataType| kind.primitive_width().is_some() || *kind == DataType::Boolean;
+        let has_parts = batch.columns().iter().all(|column| is_fixed(column.data_type()));
+        let part = if has_parts { PART } else { rows.max(1) };
+        let parts = (0..rows.max(1)).step_by(part).map(|from| batch.slice(from, part.min(rows - from)));
+        self.batches(&schema, &parts.collect::<Vec<_>>())
     }
 
     /// The snapshot.
@@ -104,12 +109,15 @@ impl Writer {
 /// Bytes that are copied, or read for a checksum, without looking for interrupts.
 const PIECE: usize = 1 << 24;
 
+/// Rows of columns that are written without looking.
+const PART: usize = 1 << 19;
+
 /// The body of a snapshot, to which Arrow writes its streams.
 struct Body<'a>(&'a mut Vec<u8>);
 
 impl Body<'_> {
     fn add(&mut self, bytes: &[u8]) {
-        self.0.reserve(bytes.len());
+        make_room_by_ticks(self.0, bytes.len());
         for piece in bytes.chunks(PIECE) {
             self.0.extend_from_slice(piece);
             tick();

@@ -4,9 +4,10 @@
 use std::io::Cursor;
 use std::panic::catch_unwind;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::concat::concat;
 
 use super::{broken, stream};
 use crate::interrupt::check;
@@ -157,9 +158,19 @@ impl<'a> Reader<'a> {
 
     /// Reads columns, and how many rows they have.
     pub fn columns(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
-        match self.batches()?.1.as_slice() {
+        let (schema, batches) = self.batches()?;
+        match batches.as_slice() {
+            [] => broken(),
             [batch] => Ok((batch.columns().to_vec(), batch.num_rows())),
-            _ => broken(),
+            _ => {
+                let columns = (0..schema.fields().len()).map(|at| {
+                    check()?;
+                    let parts: Vec<&dyn Array> =
+                        batches.iter().map(|batch| batch.column(at).as_ref()).collect();
+                    Ok(concat(&parts)?)
+                });
+                Ok((columns.collect::<Result<_>>()?, batches.iter().map(RecordBatch::num_rows).sum()))
+            }
         }
     }
 
