@@ -27,7 +27,7 @@ use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, check, sort_unstable};
+use crate::interrupt::{Pace, check, make_room, sort_unstable};
 use crate::keys::KeyIndex;
 use crate::select::{take, take_record_batch};
 use crate::window::Measure;
@@ -371,8 +371,8 @@ impl DistinctStream {
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let refused = self.late.limited(late, self.late_limit)?;
         self.late.reserve(&refused);
-        self.store.reserve(&new, self.keys.len());
-        self.open.reserve(open.len());
+        self.store.reserve(&new, self.keys.len())?;
+        self.open.reserve(open.iter())?;
         attempted.pushed = Some((new, open, refused, rows));
         Ok(())
     }
@@ -385,6 +385,7 @@ impl DistinctStream {
             pace.check(1)?;
             let is_near = |before: i64| i128::from(item.place) - i128::from(before) <= apart;
             if !self.store.before(item).is_some_and(is_near) {
+                make_room(&mut kept, 1)?;
                 kept.push(self.store.entry(item)?.at);
             }
         }

@@ -88,7 +88,7 @@ impl DistinctStream {
             sort_unstable(&mut open);
             Ok(())
         })?;
-        stream.open.reserve(open.len());
+        stream.open.reserve(open.iter())?;
         open.into_iter().for_each(|item| stream.open.push(item));
         if reader.is_empty() { Ok(stream) } else { broken() }
     }

@@ -3,9 +3,10 @@
 //! Rows that come in order of time take O(1) each; one that does not takes O(log n), with n such rows held.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use crate::Result;
+use crate::interrupt::make_room;
 
 /// A stored row: its place, its number in order of arrival, and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,27 +16,70 @@ pub(in crate::operator) struct Item {
     pub(in crate::operator) key: u32,
 }
 
+/// Rows in order, which are removed from the front.
+#[derive(Debug, Default)]
+struct Run {
+    items: Vec<Item>,
+    /// How many were removed by steps that took effect.
+    gone: usize,
+    /// How many were removed, also by the step that was attempted last.
+    at: usize,
+}
+
+impl Run {
+    fn first(&self) -> Option<Item> {
+        self.items.get(self.at).copied()
+    }
+
+    fn popped(&self) -> &[Item] {
+        &self.items[self.gone..self.at]
+    }
+
+    fn keep(&mut self) {
+        self.gone = self.at;
+        // Not each time: a row is moved only if one was removed for it.
+        if 2 * self.gone >= self.items.len() {
+            self.items.drain(..self.gone);
+            (self.gone, self.at) = (0, 0);
+        }
+    }
+}
+
 /// Stored rows by place and arrival.
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Agenda {
     /// Rows that no earlier one is behind of.
-    ordered: VecDeque<Item>,
+    ordered: Run,
     rest: BinaryHeap<Reverse<Item>>,
-    /// What the step that was attempted has removed.
+    /// What the step that was attempted has removed of `rest`.
     popped: Vec<Item>,
+    /// What earlier ones had removed of it, and was taken back. There are few: one for each such step.
+    returned: Vec<Run>,
 }
 
 impl Agenda {
-    /// Makes room for so many more, so that [`Agenda::push`] cannot fail.
-    pub(in crate::operator) fn reserve(&mut self, more: usize) {
-        self.ordered.reserve(more);
-        self.rest.reserve(more);
+    /// Makes room for these, so that [`Agenda::push`] of them, in this order, cannot fail.
+    ///
+    /// # Errors
+    /// Those of an interrupt.
+    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a Item>) -> Result<()> {
+        let (mut last, mut ordered, mut rest) = (self.ordered.items.last(), 0, 0);
+        for item in items {
+            if last.is_some_and(|last| last > item) {
+                rest += 1;
+            } else {
+                (last, ordered) = (Some(item), ordered + 1);
+            }
+        }
+        make_room(&mut self.ordered.items, ordered)?;
+        self.rest.reserve(rest);
+        Ok(())
     }
 
     pub(in crate::operator) fn push(&mut self, item: Item) {
-        match self.ordered.back() {
+        match self.ordered.items.last() {
             Some(last) if *last > item => self.rest.push(Reverse(item)),
-            _ => self.ordered.push_back(item),
+            _ => self.ordered.items.push(item),
         }
     }
 
@@ -44,43 +88,59 @@ impl Agenda {
         &mut self,
         is_due: impl FnOnce(i64) -> Result<bool>,
     ) -> Result<Option<Item>> {
-        let (front, other) = (self.ordered.front().copied(), self.rest.peek().map(|item| item.0));
+        let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
+        let run = runs.filter(|run| run.first().is_some()).min_by_key(|run| run.first());
+        let front = run.as_ref().and_then(|run| run.first());
+        let other = self.rest.peek().map(|item| item.0);
         let Some(first) = front.into_iter().chain(other).min() else { return Ok(None) };
         if !is_due(first.place)? {
             return Ok(None);
         }
-        self.popped.reserve(1);
-        // What is taken back comes first.
-        self.ordered.reserve(self.popped.len() + 1);
-        if front == Some(first) {
-            self.ordered.pop_front();
-        } else {
-            self.rest.pop();
+        match run {
+            Some(run) if front == Some(first) => run.at += 1,
+            _ => {
+                make_room(&mut self.popped, 1)?;
+                // To take back cannot fail.
+                self.returned.reserve(1);
+                self.rest.pop();
+                self.popped.push(first);
+            }
         }
-        self.popped.push(first);
         Ok(Some(first))
     }
 
     /// What was removed and not taken back.
-    pub(in crate::operator) fn popped(&self) -> &[Item] {
-        &self.popped
+    pub(in crate::operator) fn popped(&self) -> impl Iterator<Item = &Item> {
+        let runs = std::iter::once(&self.ordered).chain(&self.returned);
+        runs.flat_map(Run::popped).chain(&self.popped)
     }
 
     /// Drops what was removed.
     pub(in crate::operator) fn keep(&mut self) {
+        self.ordered.keep();
+        self.returned.iter_mut().for_each(Run::keep);
+        self.returned.retain(|run| !run.items.is_empty());
         self.popped.clear();
     }
 
-    /// Puts what was removed back: it was the first, in this order.
+    /// Puts what was removed back. O(1) for each step that was taken back.
     pub(in crate::operator) fn take_back(&mut self) {
-        while let Some(item) = self.popped.pop() {
-            self.ordered.push_front(item);
+        self.ordered.at = self.ordered.gone;
+        self.returned.iter_mut().for_each(|run| run.at = run.gone);
+        if !self.popped.is_empty() {
+            self.returned.push(Run { items: std::mem::take(&mut self.popped), gone: 0, at: 0 });
         }
     }
 
     /// Gives keys other numbers.
     pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
-        self.ordered.iter_mut().for_each(|item| item.key = numbers[item.key as usize]);
+        let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
+        for run in runs {
+            // What is gone may be of keys that are, too.
+            run.items.drain(..run.gone);
+            (run.gone, run.at) = (0, 0);
+            run.items.iter_mut().for_each(|item| item.key = numbers[item.key as usize]);
+        }
         // Keys come last in the order of items, of which no two have one number: the heap remains one.
         let mut rest = std::mem::take(&mut self.rest).into_vec();
         rest.iter_mut().for_each(|item| item.0.key = numbers[item.0.key as usize]);
@@ -88,6 +148,61 @@ impl Agenda {
     }
 
     pub(in crate::operator) fn bytes(&self) -> usize {
-        (self.ordered.capacity() + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
+        let runs = std::iter::once(&self.ordered).chain(&self.returned);
+        let items: usize = runs.map(|run| run.items.capacity()).sum();
+        (items + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Steps that add rows and remove those up to a place, and take effect or are taken back, of a set that is sorted.
+        #[test]
+        fn rows_leave_in_order_and_come_back(
+            steps in prop::collection::vec((prop::collection::vec(-9i64..9, 0..6), -9i64..9, 0..5u8), 0..40)
+        ) {
+            let (mut agenda, mut model, mut order) = (Agenda::default(), BTreeSet::new(), 0);
+            for (places, reached, what) in steps {
+                let mut new: Vec<Item> = places.into_iter().map(|place| {
+                    order += 1;
+                    Item { place, order, key: order as u32 % 3 }
+                }).collect();
+                new.sort_unstable();
+                agenda.reserve(new.iter()).unwrap();
+                for item in new {
+                    agenda.push(item);
+                    model.insert(item);
+                }
+                agenda.keep();
+                let mut due: BTreeSet<Item> = model.iter().copied().filter(|item| item.place <= reached).collect();
+                while let Some(item) = agenda.pop(|place| Ok(place <= reached)).unwrap() {
+                    prop_assert_eq!(due.pop_first(), Some(item));
+                }
+                prop_assert!(due.is_empty());
+                let popped: BTreeSet<Item> = agenda.popped().copied().collect();
+                if what < 2 {
+                    agenda.take_back();
+                } else {
+                    prop_assert_eq!(popped.len(), model.len() - model.iter().filter(|item| item.place > reached).count());
+                    model.retain(|item| !popped.contains(item));
+                    agenda.keep();
+                }
+                if what == 4 {
+                    agenda.renumber(&[0, 1, 2]);
+                }
+            }
+            let mut left = Vec::new();
+            while let Some(item) = agenda.pop(|_| Ok(true)).unwrap() {
+                left.push(item);
+            }
+            prop_assert_eq!(left, model.into_iter().collect::<Vec<_>>());
+        }
     }
 }

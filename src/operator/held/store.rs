@@ -147,18 +147,21 @@ impl Store {
     }
 
     /// Makes room for rows, so that [`Store::add`] cannot fail, of so many keys in all.
-    pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) {
+    ///
+    /// # Errors
+    /// Those of an interrupt.
+    pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) -> Result<()> {
         self.timelines.reserve(keys.saturating_sub(self.timelines.len()));
         self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);
         self.chunks.reserve(new.len());
-        let items: usize = new.iter().map(|new| new.items.len()).sum();
-        self.agenda.reserve(items);
+        self.agenda.reserve(new.iter().flat_map(|new| &new.items))?;
         let mut entries: Vec<u32> =
             new.iter().flat_map(|new| new.entries.iter().map(|(key, _)| *key)).collect();
         sort_by_key(&mut entries, |&key| key);
         for own in entries.chunk_by(|key, next| key == next) {
             self.timelines[own[0] as usize].reserve(own.len());
         }
+        Ok(())
     }
 
     /// Adds rows, whose chunks have the next numbers.
@@ -331,7 +334,7 @@ impl Store {
         let are_distinct =
             items.windows(2).all(|pair| (pair[0].place, pair[0].order) < (pair[1].place, pair[1].order));
         self.entries = items.len();
-        self.agenda.reserve(items.len());
+        self.agenda.reserve(items.iter())?;
         items.into_iter().for_each(|item| self.agenda.push(item));
         if are_distinct { Ok(()) } else { broken() }
     }

@@ -282,7 +282,7 @@ impl JoinStream {
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let refused = self.late[at(which)].limited(late, self.late_limit)?;
         self.late[at(which)].reserve(&refused);
-        self.stores[at(which)].reserve(&new, self.keys.len());
+        self.stores[at(which)].reserve(&new, self.keys.len())?;
         attempted.pushed = Some((which, new, refused, rows));
         Ok(())
     }
