@@ -3,7 +3,7 @@
 
     python benchmarks/join_streams.py                  # some minutes
     python benchmarks/join_streams.py --figures 8-10   # some of it
-    python benchmarks/join_streams.py --quick          # less data: some seconds
+    python benchmarks/join_streams.py --quick --output target/bench/join_streams.md  # less data: some seconds
 
 *Memory* is the most that a side held after any step: what its operators report, and the Arrow buffers of
 rows that wait. *Delay* is the stream's own time from the arrival of the later partner until the pair is
@@ -349,6 +349,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     pages.add_arguments(parser, "join_streams")
     options = parser.parse_args()
+    if options.quick and options.output == pages.FOLDER / "join_streams.md":
+        parser.error("--quick: give --output, too, as less data does not belong on the page of the whole")
     if not options.page:
         records = [each for each in pages.read(options.output)[1] if each["figure"] not in options.figures]
         for name in options.figures:

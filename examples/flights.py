@@ -133,12 +133,14 @@ QUESTIONS = (
         finding=lambda answer: worst_hours(answer),
     ),
     Question(
-        text="What is known before a flight leaves? Its airport's departures in the last hour, mean delay\n"
-        "  in the last 6 hours and longest delay in the last day",
+        # What a model may learn from is less: how late a flight will leave is not known when it is scheduled.
+        # The tutorial "Features for models" asks as of the scheduled time, of flights that have left.
+        text="How did each flight's airport do before it? Flights scheduled in the hour before, mean delay\n"
+        "  of those in 6 hours and longest delay of those in a day",
         by_windowkit=lambda flights: FEATURES.run(featured(flights)),
         by_spark=features_by_spark,
         order=("origin", "scheduled", "tailnum", "dep_delay"),
-        finding=lambda answer: foreseen(answer),
+        finding=lambda answer: together(answer),
     ),
     Question(
         text="Which aircraft keep coming back? Flights of an aircraft no more than a day apart",
@@ -336,12 +338,12 @@ def worst_hours(answer: pa.Table) -> str:
     )
 
 
-def foreseen(answer: pa.Table) -> str:
+def together(answer: pa.Table) -> str:
     known = answer.filter(pc.is_valid(answer["late"]))
     bad = pc.greater(known["late"], 60)
     after = [pc.mean(known.filter(mask)["dep_delay"]).as_py() for mask in (bad, pc.invert(bad))]
     return (
-        f"They tell something: where the mean delay was above an hour, the next flight left {after[0]:.0f}"
+        f"Delays come together: where the mean delay was above an hour, the next flight left {after[0]:.0f}"
         f" minutes late,\n     and elsewhere {after[1]:.0f}."
     )
 

@@ -38,3 +38,14 @@ pub(crate) fn widened(data_type: &DataType) -> DataType {
         other => other.clone(),
     }
 }
+
+/// Whether columns of two types hold the same values, and have the same row encoding, though their layout may differ: of
+/// dictionaries, strings and binaries.
+pub(crate) fn has_the_same_values(one: &DataType, other: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match (plain(one), plain(other)) {
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,
+        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
+        (one, other) => widened(one) == widened(other),
+    }
+}

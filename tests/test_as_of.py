@@ -419,3 +419,14 @@ def test_labels_in_another_zone_ask_at_the_same_moments() -> None:
     labels = pa.table({"t": pa.array([60, 7200], pa.timestamp("s", "UTC"))})
     features = wk.rolling(by=[], time="t", aggs=[wk.sum("v").over("1 minute").alias("total")])
     assert features.at(labels, events)["total"].to_pylist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+@pytest.mark.parametrize("other", [pa.string(), pa.large_string(), pa.string_view()])
+def test_keys_of_labels_are_strings_of_any_layout(kind: pa.DataType, other: pa.DataType) -> None:
+    events = pa.table({"k": pa.array(["a", "b", None], kind), "t": [1, 2, 3]})
+    labels = pa.table({"k": pa.array([None, "b", "c"], other), "t": [4, 4, 4]})
+    rolling = wk.rolling(by="k", time="t", aggs=wk.count().over(5).alias("n"))
+    assert rolling.at(labels, events)["n"].to_pylist() == [1, 1, 0]

@@ -320,3 +320,20 @@ def test_a_snapshot_of_many_rows_is_written_in_parts() -> None:
     assert found.num_rows > 20_000
     assert found.equals(op.push_right(table.slice(rows - 20_000)))
     assert restored.close().num_rows + found.num_rows == join.run(table, table.slice(rows - 20_000)).num_rows
+
+
+def test_nulls_where_the_stream_may_have_none_are_refused_at_once() -> None:
+    schema = pa.schema(
+        [pa.field(name, kind, False) for name, kind in [("k", pa.string()), ("t", pa.int64())]]
+    )
+    op = wk.join(by="k", left_time="t", right_time="t", within=1, how="left").operator(schema, schema)
+    once = wk.distinct("k", time="t", within=1).operator(schema)
+    nulls = pa.table({"k": pa.array([None, "a"], pa.string()), "t": [1, 2]})
+    for push in (op.push_left, op.push_right, once.push):
+        with pytest.raises(
+            wk.InvalidValue, match="column 'k' has 1 nulls, but that of the stream may have none"
+        ):
+            push(nulls)
+    assert op.push_left(nulls[1:]).num_rows == 0
+    assert op.push_right(nulls[1:]).num_rows == 1
+    assert once.push(nulls[1:]).num_rows + once.close().num_rows == 1

@@ -156,3 +156,17 @@ def test_lists_of_categories_keep_them_in_polars() -> None:
     found = query(wk.top_k("size", 1).alias("top"), wk.collect_set("size").alias("set")).run(unordered)
     assert found.schema["set"] == pl.List(pl.Categorical())
     assert found["top"].to_list() == [[{"value": "large", "count": 2}]]
+
+
+def test_an_order_within_structs_and_lists_is_refused_too() -> None:
+    level = pl.Enum(["lo", "mid", "hi"])
+    frame = pl.DataFrame({"t": [1, 2], "c": pl.Series(["lo", "hi"], dtype=level)}).with_columns(
+        s=pl.struct("c"), l=pl.concat_list("c")
+    )
+    for name in ("s", "l"):
+        for make in (wk.min, wk.mode, wk.collect_set):
+            query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=make(name).alias("x"))
+            with pytest.raises(wk.InvalidType, match=f"column '{name}' holds a dictionary with an order"):
+                query.run(frame)
+        query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.first(name).alias("x"))
+        assert query.run(frame)["x"].to_list() == frame[name].to_list()[:1]

@@ -458,3 +458,23 @@ def test_long_columns_of_objects_are_those_of_pyarrow(kind: pa.DataType) -> None
             assert [value[0] for value in frame[name]] == values.fill_null(-1).to_pylist()
         else:
             pd.testing.assert_series_equal(frame[name].astype(wanted.dtype), wanted, check_names=False)
+
+
+@pytest.mark.parametrize(
+    ("window", "closed"),
+    [
+        (wk.tumbling(rows=2), "both"),
+        (wk.sliding("2 rows", "1 row"), "both"),
+        (wk.global_window(), "both"),
+        (wk.tumbling(2), "left"),
+        (wk.sliding("2 rows", 1), "left"),
+    ],
+    ids=str,
+)
+def test_intervals_of_pandas_hold_the_rows_of_their_windows(window: wk.Window, closed: str) -> None:
+    frame = pd.DataFrame({"t": [1, 2, 5, 9], "v": [1, 2, 3, 4]})
+    result = wk.query(by=[], time="t", windows=window, aggs=wk.collect_list("t").alias("rows")).run(frame)
+    assert result["window"].array.closed == closed
+    if closed == "both":
+        for interval, rows in zip(result["window"], result["rows"], strict=True):
+            assert [time for time in frame["t"] if time in interval] == list(rows)

@@ -29,7 +29,8 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        A column is missing, is there twice, or has a type whose values are others.
+        A column is missing, is there twice, has a type whose values are others, or nulls where the stream
+        may have none.
 
     Notes
     -----
@@ -43,7 +44,11 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
     True
     """
     # The first comes first as it takes less than a microsecond; small batches come often.
-    if given.equals(own) or (given.names == own.names and given.types == own.types):
+    if given.equals(own):
+        return None
+    required = [at for at, field in enumerate(own) if not field.nullable]
+    is_same = given.names == own.names and given.types == own.types
+    if is_same and not any(given.field(at).nullable for at in required):
         return None
     positions = []
     for field in own:
@@ -71,6 +76,12 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
             cast(f"{argument}: column {field.name!r}", batch.column(at), field.type)
             for at, field in zip(positions, own, strict=True)
         ]
+        for at in required:
+            if columns[at].null_count:
+                raise InvalidValue(
+                    f"{argument}: column {own.names[at]!r} has {columns[at].null_count} nulls, but that of "
+                    "the stream may have none"
+                )
         return pa.RecordBatch.from_arrays(columns, names=own.names)
 
     return align

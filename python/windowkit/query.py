@@ -569,7 +569,7 @@ class Query:
     def operator(
         self,
         *,
-        order: str = "in-order",
+        order: Literal["in-order", "out-of-order"] = "in-order",
         allowed_lateness: Length = 0,
         progress: Delay | None = None,
         store: str = "auto",
@@ -840,7 +840,7 @@ def query(
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
-    window_columns: str = "struct",
+    window_columns: Literal["struct", "flat"] = "struct",
     weight: Column | None = None,
     fill: str | Mapping[str, str] | None = None,
 ) -> Query:

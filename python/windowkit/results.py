@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -267,21 +267,24 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
     of = categories(table.schema, own(query))
     extents = edges(table.schema, len(query.by)) if query.window_columns == "struct" else {}
 
+    includes_end = all(window.includes_end for window in query.windows)
+
     def column(at: int, name: str, values: pa.ChunkedArray) -> Any:
         if at in extents:
-            return intervals(values)
+            # Ranks always end before that of the next row.
+            return intervals(values, "both" if includes_end and extents[at] == "window" else "left")
         return pandas_array(values, given.get(name if at < len(query.by) else of.get(name, "")), on_arrow)
 
     columns = zip(table.column_names, table.columns, strict=True)
     return pd.DataFrame({name: column(at, name, values) for at, (name, values) in enumerate(columns)})
 
 
-def intervals(windows: pa.ChunkedArray) -> Any:
+def intervals(windows: pa.ChunkedArray, closed: Literal["left", "both"] = "left") -> Any:
     """Return windows as intervals of pandas."""
     import pandas as pd
 
     start, end = (pd.Index(moments(edge).to_pandas()) for edge in windows.flatten())
-    return pd.arrays.IntervalArray.from_arrays(start, end, closed="left")
+    return pd.arrays.IntervalArray.from_arrays(start, end, closed=closed)
 
 
 def plainly(table: pa.Table, form: str) -> Any:

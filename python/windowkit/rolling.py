@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from windowkit import engines, written
 from windowkit.aggregation import Framed
-from windowkit.checks import checked_name, items, names, refuse_duplicates
+from windowkit.checks import a_type, checked_name, items, names, refuse_duplicates
 from windowkit.durations import Length
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.query import ArrowArray, ArrowStream, Form
 
@@ -563,6 +563,11 @@ def labels_of(
                 f"aggs: {each} reaches beyond its row; what happens after a label is not known at its time, "
                 "so that frames of at have no after"
             )
+    if isinstance(by, Mapping):
+        raise InvalidType(
+            f"by: {by!r:.60} is {a_type(by)}; it is the keys of the labels, in the order of those of the "
+            f"events, {', '.join(rolling.by)}"
+        )
     keys = rolling.by if by is None else names("by", by)
     if len(keys) != len(rolling.by):
         raise InvalidValue(

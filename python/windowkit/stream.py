@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import pyarrow as pa
 
@@ -97,7 +97,7 @@ class Operator:
         self,
         query: Query,
         *,
-        order: str = "in-order",
+        order: Literal["in-order", "out-of-order"] = "in-order",
         allowed_lateness: Length = 0,
         progress: Delay | None = None,
         store: str = "auto",
@@ -110,7 +110,8 @@ class Operator:
     ) -> None:
         one_of("order", order, ORDERS)
         one_of("store", store, STORES)
-        self._order, self._store = order, store
+        self._order: str = order
+        self._store = store
         self._late_limit = limit("late_limit", late_limit, 0)
         self._lateness = self._given_lateness(allowed_lateness)
         if progress is not None and not isinstance(progress, Delay):

@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 
 use super::partials::Upkeep;
 use crate::Result;
-use crate::select::interleave;
+use crate::interrupt::check;
+use crate::select::{concat, interleave};
 
 /// Where a value is stored: chunk in the upper half, row in the lower.
 pub(super) type Position = u64;
@@ -22,6 +23,9 @@ const SLACK: usize = 4096;
 
 /// Bytes of values of variable width that may accumulate before the same is done, however few the rows.
 const SLACK_BYTES: usize = 32 << 20;
+
+/// Values that are copied without a look at interrupts.
+const PIECE: usize = 1 << 19;
 
 /// Chunks of values. Clones share them.
 #[derive(Clone)]
@@ -69,13 +73,23 @@ impl Store {
     pub(super) fn take(&self, positions: impl Iterator<Item = Position>) -> Result<ArrayRef> {
         let nothing = new_null_array(&self.data_type, 1);
         let arrays: Vec<&dyn Array> = self.chunks.iter().chain([&nothing]).map(AsRef::as_ref).collect();
-        let indices: Vec<(usize, usize)> = positions
-            .map(|position| match position {
-                NOWHERE => (arrays.len() - 1, 0),
-                _ => ((position >> 32) as usize, (position & 0xffff_ffff) as usize),
-            })
-            .collect();
-        Ok(interleave(&arrays, &indices)?)
+        let mut places = positions.map(|position| match position {
+            NOWHERE => (arrays.len() - 1, 0),
+            _ => ((position >> 32) as usize, (position & 0xffff_ffff) as usize),
+        });
+        let mut pieces = Vec::new();
+        loop {
+            let indices: Vec<(usize, usize)> = places.by_ref().take(PIECE).collect();
+            pieces.push(interleave(&arrays, &indices)?);
+            if indices.len() < PIECE {
+                break;
+            }
+            check()?;
+        }
+        match &pieces[..] {
+            [only] => Ok(only.clone()),
+            _ => Ok(concat(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+        }
     }
 
     /// Compacts the values, given the positions in use, of which there are about `live`.

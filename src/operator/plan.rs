@@ -7,13 +7,13 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::binding::bind_window;
 use super::fill::Fill;
 use super::policy::Policy;
-use super::schema::{find, output_schema, with_results};
+use super::schema::{find, has_own_order, output_schema, with_results};
 use super::stored::Planned;
 pub use super::stored::Stored;
 use super::weights::Weights;
 use super::window_spec::WindowSpec;
 use crate::aggregate::{Function, Operand, Partials, Properties, User};
-use crate::dictionary::widened;
+use crate::dictionary::has_the_same_values;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::types::named;
@@ -147,7 +147,7 @@ impl Plan {
         let keys: Vec<usize> = by.iter().map(|name| find(&labels, "by", name)).collect::<Result<_>>()?;
         for (&key, &own) in keys.iter().zip(&self.by) {
             let (key, own) = (labels.field(key), self.input.field(own));
-            if widened(key.data_type()) != widened(own.data_type()) {
+            if !has_the_same_values(key.data_type(), own.data_type()) {
                 return Err(unlike("key", key, own));
             }
         }
@@ -579,12 +579,13 @@ fn bind_aggregate(
     }
     // Batches may have dictionaries of different values, so that codes do not tell the order.
     if let Some(ordered) = function.ordered_by().map(|at| input.field(columns[at]))
-        && ordered.dict_is_ordered() == Some(true)
+        && has_own_order(ordered)
     {
         return Err(Error::InvalidType(format!(
-            "aggs: column '{}' is a dictionary with an order of its own, by which {} does not compare; allowed are its \
+            "aggs: column '{}' {} a dictionary with an order of its own, by which {} does not compare; allowed are its \
              codes as integers (in pandas .cat.codes, in Polars .to_physical()), or its values without that order",
             ordered.name(),
+            if ordered.dict_is_ordered() == Some(true) { "is" } else { "holds" },
             spec.function
         )));
     }

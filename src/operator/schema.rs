@@ -87,3 +87,15 @@ fn joined(mut fields: Vec<Field>, results: Vec<Field>, allowed: bool) -> Result<
         None => Ok(Arc::new(Schema::new(fields))),
     }
 }
+
+/// Whether a column is, or holds within others, a dictionary whose values have an order of their own.
+pub(super) fn has_own_order(field: &Field) -> bool {
+    field.dict_is_ordered() == Some(true)
+        || match field.data_type() {
+            DataType::Struct(fields) => fields.iter().any(|field| has_own_order(field)),
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                has_own_order(item)
+            }
+            _ => false,
+        }
+}

@@ -164,3 +164,30 @@ pub(crate) fn forged(
 pub(crate) fn broken<T>() -> Result<T> {
     Err(Error::InvalidValue("snapshot: it is damaged: its contents contradict each other".into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array, BooleanArray, Int64Array, StringArray};
+
+    use super::*;
+
+    /// Numbers are encoded in parts, and strings, which may share what they refer to, at once.
+    #[test]
+    fn columns_of_any_length_come_back() {
+        for rows in [0, 1, PART, PART + 1, 2 * PART + 3] {
+            let numbers: ArrayRef =
+                Arc::new(Int64Array::from_iter((0..rows as i64).map(|row| (row % 7 != 3).then_some(row))));
+            let flags: ArrayRef = Arc::new(BooleanArray::from_iter((0..rows).map(|row| Some(row % 3 == 1))));
+            let texts: ArrayRef =
+                Arc::new(StringArray::from_iter_values((0..rows).map(|row| "ab".repeat(row % 3))));
+            let mut writer = Writer::default();
+            writer.columns(vec![numbers.clone(), flags.clone()], rows).unwrap();
+            writer.columns(vec![texts.clone(), numbers.clone()], rows).unwrap();
+            let snapshot = writer.finish();
+            let mut reader = Reader::new(&snapshot).unwrap();
+            assert_eq!(reader.columns().unwrap(), (vec![numbers.clone(), flags], rows));
+            assert_eq!(reader.columns().unwrap(), (vec![texts, numbers], rows));
+            assert!(reader.is_empty());
+        }
+    }
+}

@@ -482,7 +482,7 @@ def test_options_of_the_data_source_that_are_wrong(spark, path):
     with pytest.raises(PySparkException, match="time: the option is not given"):
         spark.read.format("windowkit").options(**emitted).load(path)
     own = wk.aggregate("own", lift=abs, combine=max, lower=abs)
-    with pytest.raises(wk.InvalidValue, match="query: it has no text form"):
+    with pytest.raises(wk.InvalidValue, match="query: options do not hold it"):
         windowkit.spark.options(wk.query(by=[], time="ts", windows=SLIDING, aggs=own("v")))
 
 

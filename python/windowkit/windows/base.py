@@ -138,6 +138,12 @@ class Window(ABC):
         return any(isinstance(each, Rows) for each in self.lengths().values())
 
     @property
+    def includes_end(self) -> bool:
+        """Whether a window's end is the time of its last row, and included: that of windows by rows is."""
+        measures = [each for each in self.lengths().values() if each is not None]
+        return bool(measures) and all(isinstance(each, Rows) for each in measures)
+
+    @property
     def counts_arrivals(self) -> bool:
         """Whether the order in which rows arrive determines its windows, even where their times differ."""
         return False

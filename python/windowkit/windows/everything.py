@@ -34,6 +34,11 @@ class Global(Window):
         return False
 
     @property
+    def includes_end(self) -> bool:
+        """Whether the window's end is the time of its last row: so it is."""
+        return True
+
+    @property
     def ends_with_stream(self) -> bool:
         """Whether only the end of the stream makes the window final: so it does."""
         return True

@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// can hold.
 pub(in crate::operator) const BATCH_BYTES: usize = 64 << 20;
 
-/// Rows of the first batch of a block, while the size of its answers is unknown.
-const FIRST_ROWS: usize = 64;
+/// Rows of the first batch of a block, while the size of its answers is unknown: one may list millions of values.
+const FIRST_ROWS: usize = 4;
 
 /// By how much a batch may have more rows than the one before it, as later answers may be larger.
 const GROWTH: usize = 16;

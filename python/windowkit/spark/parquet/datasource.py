@@ -81,7 +81,7 @@ def options(wanted: Query) -> dict[str, str]:
     Raises
     ------
     InvalidType, InvalidValue
-        The query has no text form, as user-defined functions and expressions have none.
+        Options do not hold it: user-defined functions, expressions, `weight` and `fill` have none.
     """
     refuse_expressions(wanted.named, "query", "which options do not hold; use query.run(df)")
     given = {
@@ -94,7 +94,8 @@ def options(wanted: Query) -> dict[str, str]:
     options = {name.lower(): value for name, value in given.items()}
     if any(each.user is not None for each in wanted.aggs) or query_of(options) != wanted:
         raise InvalidValue(
-            "query: it has no text form, as user-defined functions have none; use wk.spark.scan"
+            "query: options do not hold it, as user-defined functions, weight and fill have no option; use "
+            "wk.spark.scan, or for fill query.run(df)"
         )
     return given
 

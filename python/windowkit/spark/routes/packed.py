@@ -78,9 +78,17 @@ def windows(job: Job, packed: DataFrame) -> DataFrame:
     return in_turn(packed, job.query.by).mapInArrow(task, output_schema(job))
 
 
-def in_turn(packed: DataFrame, by: Sequence[object]) -> DataFrame:
-    """Return chunks where stage 2 takes them: each bucket in one partition, one after the other."""
-    placed = packed.repartition("bucket") if by else packed.repartition(1)
+def in_turn(packed: DataFrame, by: Sequence[object], partitions: int | None = None) -> DataFrame:
+    """Return chunks where stage 2 takes them: each bucket in one partition, one after the other.
+
+    Adaptive execution joins small partitions, unless their number is given.
+    """
+    if not by:
+        placed = packed.repartition(1)
+    elif partitions is None:
+        placed = packed.repartition("bucket")
+    else:
+        placed = packed.repartition(partitions, "bucket")
     return placed.sortWithinPartitions("bucket").selectExpr("bucket", "chunk")
 
 

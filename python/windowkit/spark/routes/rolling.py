@@ -118,12 +118,15 @@ def roll(
         task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
     packs = shipped(pack, in_one_line(rolling))
     chunks = observed_chunks(metrics, rows.mapInArrow(packs, packed.CHUNKS))
-    return answered(chunks, checked, rolling, task)
+    # The pieces of a key were placed in partitions of their own, which are to remain so.
+    return answered(chunks, checked, rolling, task, partitions=None if cut is None else partitions)
 
 
-def answered(chunks: DataFrame, checked: Job, rolling: Rolling, task: Roll) -> DataFrame:
-    """Return what stage 2 makes of chunks of the rows of `checked`."""
-    in_turn = packed.in_turn(chunks, rolling.by or task.cut)
+def answered(
+    chunks: DataFrame, checked: Job, rolling: Rolling, task: Roll, *, partitions: int | None = None
+) -> DataFrame:
+    """Return what stage 2 makes of chunks of the rows of `checked`, in so many partitions if given."""
+    in_turn = packed.in_turn(chunks, rolling.by or task.cut, partitions)
     result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), widened(checked.frame, checked))
     names = [*checked.frame.columns, *(each.name for each in rolling.aggs)]
     return observed_count(checked.metrics, "rows out", result.toDF(*names))
