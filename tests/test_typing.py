@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -65,21 +66,32 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     joined.run(frame, table, result="numpy")  # error: call-overload
     wk.tumbling("1 week", week_start="someday")  # error: arg-type
     wk.emit(refinement="none")  # error: arg-type
+    wk.query(by=[], time="t", windows=[], aggs=[], window_columns="both")  # error: arg-type
+    query.operator(order="any")  # error: arg-type
 """
 
 
-@pytest.mark.slow
-def test_types_are_seen_and_the_readme_has_none_wrong(tmp_path: Path) -> None:
+EXPECTED = {
+    (number, line.rpartition("# error: ")[2])
+    for number, line in enumerate(TYPES.splitlines(), start=1)
+    if "# error: " in line
+}
+"""The lines of `TYPES` with errors, and how mypy calls these."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with the snippets of the README as one program, and `TYPES` as another."""
     blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) > 3
-    reader = "from pyspark.sql import DataFrame\n\ndf: DataFrame\n"
+    reader = "from typing import Any\nfrom pyspark.sql import DataFrame\ngiven: Any = 0\ndf: DataFrame = given\n"
     (tmp_path / "readme.py").write_text(reader + "\n".join(blocks))
     (tmp_path / "types_seen.py").write_text(TYPES)
-    expected = {
-        (number, line.rpartition("# error: ")[2])
-        for number, line in enumerate(TYPES.splitlines(), start=1)
-        if "# error: " in line
-    }
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_mypy_sees_types_and_no_error_in_the_readme(programs: Path) -> None:
     # pyarrow and pandas have no types of their own, which is not ours to mend.
     options = [
         "--strict",
@@ -87,10 +99,10 @@ def test_types_are_seen_and_the_readme_has_none_wrong(tmp_path: Path) -> None:
         "--hide-error-context",
         "--disable-error-code=import-untyped",
     ]
-    options += ["--python-version=3.11", "--allow-redefinition", f"--cache-dir={tmp_path / 'cache'}"]
+    options += ["--python-version=3.11", "--allow-redefinition", f"--cache-dir={programs / 'cache'}"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "readme.py", "types_seen.py"],
-        cwd=tmp_path,
+        cwd=programs,
         env={**os.environ, "MYPYPATH": ROOT},
         capture_output=True,
         text=True,
@@ -100,8 +112,26 @@ def test_types_are_seen_and_the_readme_has_none_wrong(tmp_path: Path) -> None:
     assert not done.stderr
     found = re.findall(r"^(\w+)\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
     assert {(file, int(number), code) for file, number, code in found} == {
-        ("types_seen", number, code) for number, code in expected
+        ("types_seen", number, code) for number, code in EXPECTED
     }, done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_sees_types_and_no_error_in_the_readme(programs: Path) -> None:
+    config = {"pythonVersion": "3.11", "extraPaths": [ROOT], "reportMissingTypeStubs": False}
+    (programs / "pyrightconfig.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", "."],
+        cwd=programs,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    errors = [each for each in json.loads(done.stdout)["generalDiagnostics"] if each["severity"] == "error"]
+    # Pyright counts lines from 0.
+    found = {(Path(each["file"]).stem, each["range"]["start"]["line"] + 1) for each in errors}
+    assert found == {("types_seen", number) for number, _ in EXPECTED}, errors
 
 
 def test_dir_has_the_public_names_and_no_others() -> None:
