@@ -84,7 +84,7 @@ def programs(tmp_path: Path) -> Path:
     """A folder with the snippets of the README as one program, and `TYPES` as another."""
     blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) > 3
-    reader = "from typing import Any\nfrom pyspark.sql import DataFrame\ngiven: Any = 0\ndf: DataFrame = given\n"
+    reader = "from pyspark.sql import SparkSession\n\ndf = SparkSession.active().table('readings')\n"
     (tmp_path / "readme.py").write_text(reader + "\n".join(blocks))
     (tmp_path / "types_seen.py").write_text(TYPES)
     return tmp_path
