@@ -167,7 +167,7 @@ pub(crate) fn broken<T>() -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Array, BooleanArray, Int64Array, StringArray};
+    use arrow_array::{BooleanArray, Int64Array, StringArray};
 
     use super::*;
 

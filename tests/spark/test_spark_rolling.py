@@ -233,6 +233,17 @@ def test_pieces_follow_each_other_and_are_dealt_out_evenly(spark: SparkSession) 
 
 
 @pytest.mark.usefixtures("small")
+def test_adaptive_execution_does_not_join_pieces(spark: SparkSession, settings: Any) -> None:
+    frame = spark.createDataFrame(skewed(ties=False)).cache()
+    asked = wk.rolling(by="user", time="ts", aggs=wk.count().over("30 seconds").alias("n"))
+    with settings(
+        {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.coalescePartitions.enabled": "true"}
+    ):
+        result = asked.run(frame, split=True)
+        assert result.select(sf.spark_partition_id()).distinct().count() == 4
+
+
+@pytest.mark.usefixtures("small")
 def test_what_cannot_be_cut_is_not(spark: SparkSession) -> None:
     frame = spark.createDataFrame(skewed(ties=True)).cache()
     assert pieces_of(frame, ["row"], [({"size": "9 seconds"}, None)]) == []
