@@ -39,13 +39,14 @@ pub(crate) fn widened(data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether columns of two types hold the same values, and have the same row encoding, though their layout may differ: of
-/// dictionaries, strings and binaries.
-pub(crate) fn has_the_same_values(one: &DataType, other: &DataType) -> bool {
+/// The type in which values of two columns are compared: that of both or, of strings and of binaries of any layout, one
+/// that holds both. Their row encoding is the same then.
+pub(crate) fn compared(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    match (plain(one), plain(other)) {
-        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,
-        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
-        (one, other) => widened(one) == widened(other),
+    match (plain(&widened(one)), plain(&widened(other))) {
+        (own, other) if own == other => Some(own.clone()),
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => Some(LargeUtf8),
+        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => Some(LargeBinary),
+        _ => None,
     }
 }

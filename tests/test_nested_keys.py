@@ -68,3 +68,16 @@ def test_dictionaries_within_keys_are_their_values(
         assert table.to_pylist() == wanted[name].to_pylist(), name
         if name not in ("values", "rolling", "at", "distinct"):
             assert table.schema.field("k").type == wide, name
+
+
+@pytest.mark.parametrize("nest", NESTS.values(), ids=NESTS)
+def test_two_sides_have_codes_of_their_own(nest: Callable[[pa.Array], pa.Array]) -> None:
+    narrow, wide, plain = (table_of(nest, codes)[:200] for codes in (pa.int8(), pa.int32(), None))
+    join = wk.join(by="k", left_time="t", right_time="t", within=3)
+    assert join.run(narrow, wide).to_pylist() == join.run(plain, plain).to_pylist()
+    rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(100).alias("recent"))
+    labels = ["k", "t"]
+    assert (
+        rolling.at(narrow.select(labels), wide).to_pylist()
+        == rolling.at(plain.select(labels), plain).to_pylist()
+    )

@@ -13,7 +13,7 @@ pub use super::stored::Stored;
 use super::weights::Weights;
 use super::window_spec::WindowSpec;
 use crate::aggregate::{Function, Operand, Partials, Properties, User};
-use crate::dictionary::has_the_same_values;
+use crate::dictionary::compared;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::types::named;
@@ -147,7 +147,7 @@ impl Plan {
         let keys: Vec<usize> = by.iter().map(|name| find(&labels, "by", name)).collect::<Result<_>>()?;
         for (&key, &own) in keys.iter().zip(&self.by) {
             let (key, own) = (labels.field(key), self.input.field(own));
-            if !has_the_same_values(key.data_type(), own.data_type()) {
+            if compared(key.data_type(), own.data_type()).is_none() {
                 return Err(unlike("key", key, own));
             }
         }

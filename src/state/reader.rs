@@ -7,11 +7,11 @@ use std::panic::catch_unwind;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::concat::concat;
 
 use super::{broken, stream};
 use crate::interrupt::check;
 use crate::memory::{OutOfMemory, unwind};
+use crate::select::concat;
 use crate::{Error, Result};
 
 /// Bytes of a snapshot, or of a part of one.

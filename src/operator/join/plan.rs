@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::condition::{Condition, ConditionSpec};
 use super::kind::{JoinKind, Which};
-use crate::dictionary::{plain, widened};
+use crate::dictionary::{compared, widened};
 use crate::keys::KeyIndex;
 use crate::operator::schema::{extent_fields, find};
 use crate::types::named;
@@ -95,7 +95,11 @@ impl JoinPlan {
             )));
         }
         let pairs = left.by.iter().zip(&right.by);
-        let keys = pairs.map(|(&own, &other)| compared(left.input.field(own), right.input.field(other)));
+        let keys = pairs.map(|(&own, &other)| {
+            let (own, other) = (left.input.field(own), right.input.field(other));
+            let rule = "keys of both sides have the same types; cast one of them";
+            compared(own.data_type(), other.data_type()).ok_or_else(|| unlike("by", own, other, rule))
+        });
         let keys = keys.collect::<Result<Vec<_>>>()?;
         KeyIndex::new(keys.clone())?;
         if !left.measure.is_comparable(&right.measure) {
@@ -272,20 +276,6 @@ fn chosen(argument: &str, spec: &SideSpec, by_default: impl Fn(usize) -> bool) -
 fn of_result(field: &Field, name: String, is_nullable: bool) -> Field {
     let is_nullable = is_nullable || field.is_nullable();
     field.clone().with_name(name).with_data_type(widened(field.data_type())).with_nullable(is_nullable)
-}
-
-/// The type in which two key columns are compared: that of both or, of texts and of bytes, one that holds both.
-///
-/// # Errors
-/// `InvalidType` if there is none.
-fn compared(left: &Field, right: &Field) -> Result<DataType> {
-    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    match (plain(left.data_type()), plain(right.data_type())) {
-        (own, other) if own == other => Ok(own.clone()),
-        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => Ok(LargeUtf8),
-        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => Ok(LargeBinary),
-        _ => Err(unlike("by", left, right, "keys of both sides have the same types; cast one of them")),
-    }
 }
 
 /// The error for columns of the two sides that cannot be compared.
