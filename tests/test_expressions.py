@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -292,6 +293,20 @@ def test_a_clash_of_names_is_refused() -> None:
 def test_what_cannot_be_computed_is_refused(expression: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         one(aggs=wk.count(expression)).run(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({"aggs": wk.sum("v * 2")}, "v * 2"),
+        ({"aggs": wk.sum("v").where("n>1")}, "n>1"),
+        ({"by": "upper(k)"}, "upper(k)"),
+    ],
+)
+def test_a_text_that_computes_is_told_how_to(query: dict[str, Any], text: str) -> None:
+    meant = "a text names a column, and expressions are those of Polars and pyarrow, or in Spark wk.expr"
+    with pytest.raises(wk.UnknownColumn, match=re.escape(f"{meant}({text!r})")):
+        one(**query).run(TABLE)
 
 
 def test_one_row_does_not_hide_an_aggregate() -> None:

@@ -100,7 +100,7 @@ def test_slices_are_as_good_as_their_rows(case: Case, data: st.DataObject) -> No
         if data.draw(st.integers(0, 3)) == 0:
             op = wk.Operator.restore(op.snapshot(), case.query)
     assert_same(oracle.close(), results(op, op.close()))
-    if any(each.function == "count_all" and each.filter is None for each in case.query.aggs):
+    if any(each.function == "count_all" and each.condition is None for each in case.query.aggs):
         assert op.late == by_rows.late - untimed
 
 

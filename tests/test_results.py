@@ -190,6 +190,27 @@ class TestPandas:
         assert set(found.dropna()) == set(keys.dropna())
         assert found.isna().sum() == keys.drop_duplicates().isna().sum()
 
+    @pytest.mark.parametrize("kind", ["Int8", "UInt32", "Int64", "Float64", "boolean", "string"])
+    def test_aggregates_of_columns_with_na_are_as_in_pandas_groups(self, kind: str) -> None:
+        values = pd.Series(["2", None, "1"] if kind == "string" else [1, None, 0], dtype=kind)
+        frame = pd.DataFrame(
+            {"k": ["a", "b", "a"], "ts": pd.to_datetime([0, 90, 100], unit="s"), "v": values}
+        )
+        names = ["min", "max", "first", "last"] + ["mean", "median"] * kind.endswith(("8", "32", "64"))
+        aggs = [getattr(wk, name)("v").alias(name) for name in names]
+        window = wk.tumbling("1 day")
+        found = wk.query(by="k", time="ts", windows=window, aggs=aggs).run(frame).set_index("k")[names]
+        pd.testing.assert_frame_equal(
+            found.sort_index(), frame.groupby("k")["v"].agg(names), check_index_type=False
+        )
+        # Those of other columns have plain types, and so have numbers of rows.
+        frame["plain"] = [1.5, 2.5, 3.5]
+        aggs = [wk.max("plain").alias("p"), wk.max("v").alias("m"), wk.count().alias("n")]
+        kinds = wk.query(by="k", time="ts", windows=window, aggs=aggs).run(frame).dtypes
+        assert kinds[["p", "m", "n"]].astype(str).tolist() == ["float64", kind, "int64"]
+        rolled = wk.rolling(by="k", time="ts", aggs=[each.over("1 day") for each in aggs]).run(frame).dtypes
+        assert rolled[["p", "m", "n"]].astype(str).tolist() == ["float64", kind, "int64"]
+
     def test_columns_are_arrows_own_if_those_of_the_data_are(self) -> None:
         frame = TABLE.to_pandas().convert_dtypes(dtype_backend="pyarrow")
         kinds = FLAT.run(frame).dtypes
@@ -368,6 +389,12 @@ class TestShown:
         )._repr_html_()
         assert "<code>&lt;k&gt;</code>" in html
         assert "<code>emit(rows(5))</code>" in html
+
+    def test_rolling(self) -> None:
+        rolling = wk.rolling(by="<k>", time="t", aggs=wk.sum("v").over("5 minutes"))
+        assert repr(rolling) == "<windowkit.Rolling by `<k>` over t: sum(v) over (5 minutes)>"
+        assert "<code>&lt;k&gt;</code>" in rolling._repr_html_()
+        assert "<code>sum(v) over (5 minutes)</code>" in rolling._repr_html_()
 
     def test_windows_and_aggregates(self) -> None:
         window = wk.session("5 minutes").alias("a<b")

@@ -181,6 +181,7 @@ def test_dir_of_modules_has_the_public_names_and_no_others(module: str) -> None:
             "'Framed' object has no attribute 'filter'; did you mean .wh",
         ),
         (lambda: wk.sum("v").rename("x"), "did you mean .alias?"),
+        (lambda: wk.sum("v").filter("x"), "did you mean .where?"),
     ],
 )
 def test_an_attribute_of_elsewhere_leads_to_ours(get: Callable[[], object], said: str) -> None:

@@ -159,7 +159,7 @@ class Aggregate(Hinting):
         The columns it reads; () for count_all, and for collect_rows of all columns of the input.
     name : str
         The output column.
-    filter : str, optional
+    condition : str, optional
         The boolean column that says which rows are taken.
     parameters : tuple of float
         Numbers that the function takes besides its columns: a share, a number of values, or the logarithm of
@@ -171,7 +171,7 @@ class Aggregate(Hinting):
     function: str
     columns: tuple[str, ...]
     name: str
-    filter: str | None = None
+    condition: str | None = None
     parameters: tuple[float, ...] = ()
     user: UserFunction | None = None
 
@@ -233,7 +233,7 @@ class Aggregate(Hinting):
     @property
     def inputs(self) -> list[str]:
         """The columns it names, with its filter."""
-        return [*self.columns, *([] if self.filter is None else [self.filter])]
+        return [*self.columns, *([] if self.condition is None else [self.condition])]
 
     @property
     def plain(self) -> Aggregate:
@@ -241,7 +241,7 @@ class Aggregate(Hinting):
         return replace(
             self,
             columns=tuple(map(str, self.columns)),
-            filter=None if self.filter is None else str(self.filter),
+            condition=None if self.condition is None else str(self.condition),
         )
 
     @property
@@ -254,9 +254,8 @@ class Aggregate(Hinting):
         else:
             forms = [form for form in FORMS.values() if self.function in (form.function, form.optional)]
             titles = list(dict.fromkeys(self.title(form) for form in forms))
-        return (
-            titles if self.filter is None else [f"{title} FILTER (WHERE {self.filter})" for title in titles]
-        )
+        where = "" if self.condition is None else f" FILTER (WHERE {self.condition})"
+        return [f"{title}{where}" for title in titles]
 
     def title(self, form: Form) -> str:
         """Return the default name under one spelling, without the filter."""
@@ -316,12 +315,12 @@ class Aggregate(Hinting):
         count(*) where valid as n
         """
         column = column_of("where", column)
-        if self.filter is not None:
+        if self.condition is not None:
             raise InvalidValue(
-                f"where: {column!r} is a second filter after {self.filter!r}; an aggregate has one; "
+                f"where: {column!r} is a second filter after {self.condition!r}; an aggregate has one; "
                 "compute a column from both"
             )
-        filtered = replace(self, filter=column)
+        filtered = replace(self, condition=column)
         if self.name in self.default_names:
             at = self.default_names.index(self.name)
             return replace(filtered, name=filtered.default_names[at])
@@ -384,7 +383,7 @@ class Aggregate(Hinting):
 
     def __str__(self) -> str:
         """Return the text form: the call, ``where`` its filter, ``as`` its alias, where there are any."""
-        filtered = "" if self.filter is None else f" where {bare(self.filter)}"
+        filtered = "" if self.condition is None else f" where {bare(self.condition)}"
         aliased = "" if self.name in self.default_names else f" as {quoted(self.name)}"
         return f"{self.call}{filtered}{aliased}"
 

@@ -164,7 +164,7 @@ def counted(what: str, count: int) -> str:
 def assumed(query: Query) -> pa.Schema:
     """Return a schema that the query fits: what slices store does not depend on which."""
     fields = dict.fromkeys(query.named, pa.float64())
-    fields |= {aggregate.filter: pa.bool_() for aggregate in query.aggs if aggregate.filter is not None}
+    fields |= {aggregate.condition: pa.bool_() for aggregate in query.aggs if aggregate.condition is not None}
     fields |= {} if query.weight is None else {query.weight: pa.int8()}
     fields[query.time] = time_type(query.windows)
     for window in query.windows:

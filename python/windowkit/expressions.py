@@ -6,14 +6,23 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from windowkit.checks import NAMES, Computed, a_type, article, checked_name, items
+from windowkit.checks import NAMES, Computed, a_type, article, checked_name, items, suggested
 from windowkit.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import polars
     import pyspark.sql
 
-__all__ = ["Column", "Expression", "column", "columns", "expr", "expressions_of", "refuse_expressions"]
+__all__ = [
+    "Column",
+    "Expression",
+    "column",
+    "columns",
+    "expr",
+    "expressions_of",
+    "meant",
+    "refuse_expressions",
+]
 
 
 class ArrowExpression(Protocol):
@@ -44,6 +53,9 @@ KINDS: Final = {
 
 IDENTITY: Final = re.compile("@[0-9a-f]{5,}")
 """What the text of a Spark Column has where an object has none, which differs from run to run."""
+
+COMPUTING: Final = re.compile(r"[-+*/%<>=(|&]")
+WORD: Final = re.compile(r"\w+")
 
 
 class Expression(Computed):
@@ -282,6 +294,25 @@ def expressions_of(names: Iterable[str]) -> tuple[Expression, ...]:
                 "same expression, or another name to one, by its .alias(...) or windowkit.expr(..., name=...)"
             )
     return tuple(each for each in read.values() if isinstance(each, Expression))
+
+
+def meant(text: str, names: Iterable[str]) -> str:
+    """Return what a message adds that knows no column `text`: what is probably meant, if anything is.
+
+    Examples
+    --------
+    >>> meant("V", ["ts", "v"])
+    "; did you mean 'v'?"
+    >>> meant("v * 2", ["ts", "v"])
+    "; a text names a column, and expressions are those of Polars and pyarrow, or in Spark wk.expr('v * 2')"
+    """
+    known = list(names)
+    if text not in known and COMPUTING.search(text) and not set(known).isdisjoint(WORD.findall(text)):
+        return (
+            "; a text names a column, and expressions are those of Polars and pyarrow, or in Spark "
+            f"wk.expr({text!r})"
+        )
+    return suggested(text, known)
 
 
 def refuse_expressions(names: Iterable[str], argument: str, why: str) -> None:

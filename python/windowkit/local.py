@@ -15,10 +15,11 @@ from windowkit import _native
 from windowkit._columns import class_name, is_a, is_spark, kind
 from windowkit.aggregation import Aggregate, UserFunction
 from windowkit.alignment import aligned
-from windowkit.checks import a_type, integer, suggested
+from windowkit.checks import a_type, integer
 from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.expressions import meant
 from windowkit.fills import of_each
 from windowkit.query import Query
 from windowkit.reading import as_read, read_types
@@ -193,13 +194,13 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
     except UnknownColumn as error:
         # The core says which column there is not; which one is probably meant is a matter of language.
         found = re.search("no column '(.*)'; there are", str(error), re.DOTALL)
-        raise UnknownColumn(f"{error}{suggested(found[1], schema.names) if found else ''}") from None
+        raise UnknownColumn(f"{error}{meant(found[1], schema.names) if found else ''}") from None
 
 
 def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
     """Return aggregates as the native core takes them."""
     return [
-        (each.function, list(each.columns), each.name, each.filter, list(each.parameters), each.user)
+        (each.function, list(each.columns), each.name, each.condition, list(each.parameters), each.user)
         for each in aggs
     ]
 

@@ -202,7 +202,7 @@ def assumed(rolling: Rolling) -> pa.Schema:
     """Return a schema that it fits: what is stored does not depend on which."""
     fields = dict.fromkeys(rolling.inputs, pa.float64())
     fields |= {
-        each.aggregate.filter: pa.bool_() for each in rolling.aggs if each.aggregate.filter is not None
+        each.aggregate.condition: pa.bool_() for each in rolling.aggs if each.aggregate.condition is not None
     }
     fields[rolling.time] = pa.int64() if any(map(counts_units, rolling.aggs)) else pa.timestamp("ns")
     return pa.schema(fields)

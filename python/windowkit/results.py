@@ -33,7 +33,13 @@ NULLABLE: Final = {
     **{getattr(pa, f"uint{bits}")(): f"UInt{bits}" for bits in (8, 16, 32, 64)},
 }
 """What pandas calls a type whose plain columns hold no nulls: they would become floats, or objects."""
-
+MASKED: Final = {
+    **NULLABLE,
+    pa.float32(): "Float32",
+    pa.float64(): "Float64",
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), "string"),
+}
+"""The types of tables whose columns have pandas.NA for null."""
 
 OBJECTS: Final = 1 << 18
 """How many are made at once, some hundredths of a second."""
@@ -210,14 +216,26 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         given = source.dtypes.to_dict() if is_a(source, "pandas", "DataFrame") else {}
         on_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in [*given.values(), *frame.dtypes])
         of = categories(results.schema, aggs)
+        masked = of_masked(given, aggs)
         columns = {
-            name: pandas_array(values, given.get(of.get(name, "")), on_arrow)
+            name: pandas_array(values, given.get(of.get(name, "")), on_arrow, name in masked)
             for name, values in zip(results.column_names, results.columns, strict=True)
         }
         return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
-def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool) -> Any:
+def of_masked(given: Mapping[str, Any], aggs: Mapping[str, Aggregate]) -> set[str]:
+    """Return the aggregates of columns whose nulls are ``pandas.NA``, as those of their results then are."""
+    import pandas as pd
+
+    return {
+        name
+        for name, each in aggs.items()
+        if any(getattr(given.get(column), "na_value", None) is pd.NA for column in each.columns)
+    }
+
+
+def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool, is_masked: bool = False) -> Any:
     """Return values as a column of pandas, of the type `own` if there is one."""
     import pandas as pd
 
@@ -227,8 +245,9 @@ def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool) -> Any:
         return own.__from_arrow__(values)
     if own is None and on_arrow and not pa.types.is_dictionary(values.type):
         return pd.ArrowDtype(values.type).__from_arrow__(values)
-    if own is None and values.null_count and values.type in NULLABLE:
-        return pd.api.types.pandas_dtype(NULLABLE[values.type]).__from_arrow__(values)
+    kind = (MASKED if is_masked else NULLABLE if values.null_count else {}).get(values.type)
+    if own is None and kind is not None:
+        return pd.api.types.pandas_dtype(kind).__from_arrow__(values)
     return series(values).array
 
 
@@ -265,6 +284,7 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
     given = {name: kind for name, kind in given.items() if name not in map(str, query.expressions)}
     on_arrow = any(isinstance(given.get(name), pd.ArrowDtype) for name in read)
     of = categories(table.schema, own(query))
+    masked = of_masked(given, own(query))
     extents = edges(table.schema, len(query.by)) if query.window_columns == "struct" else {}
 
     includes_end = all(window.includes_end for window in query.windows)
@@ -273,7 +293,9 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
         if at in extents:
             # Ranks always end before that of the next row.
             return intervals(values, "both" if includes_end and extents[at] == "window" else "left")
-        return pandas_array(values, given.get(name if at < len(query.by) else of.get(name, "")), on_arrow)
+        is_key = at < len(query.by)
+        kind = given.get(name if is_key else of.get(name, ""))
+        return pandas_array(values, kind, on_arrow, not is_key and name in masked)
 
     columns = zip(table.column_names, table.columns, strict=True)
     return pd.DataFrame({name: column(at, name, values) for at, (name, values) in enumerate(columns)})

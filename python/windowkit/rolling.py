@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from windowkit import engines, written
 from windowkit.aggregation import Framed
 from windowkit.checks import a_type, checked_name, items, names, refuse_duplicates
+from windowkit.display import facts
 from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.query import ArrowArray, ArrowStream, Form
+from windowkit.windows import quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Rolling", "labels_of", "rolling"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rolling:
     """Aggregates over a frame of each row, to be run on any data; made by `rolling`.
 
@@ -47,6 +49,26 @@ class Rolling:
             raise InvalidValue("aggs: () is empty; there is at least one aggregate")
         refuse_duplicates("aggs", "output column", [each.name for each in self.aggs])
         expressions_of(self.named)
+
+    def __str__(self) -> str:
+        """Return keys, time and aggregates on a line.
+
+        Examples
+        --------
+        >>> from windowkit import rolling, sum
+        >>> print(rolling(by="k", time="ts", aggs=[sum("v").over("10 minutes")]))
+        by k over ts: sum(v) over (10 minutes)
+        """
+        keys = ", ".join(map(quoted, self.by)) or "nothing"
+        return f"by {keys} over {quoted(self.time)}: {'; '.join(map(str, self.aggs))}"
+
+    def __repr__(self) -> str:
+        return f"<windowkit.Rolling {self}>"
+
+    def _repr_html_(self) -> str:
+        return facts(
+            "windowkit rolling", [("by", self.by), ("time", [self.time]), ("aggregates", self.aggs)]
+        )
 
     @property
     def inputs(self) -> list[str]:

@@ -1,5 +1,7 @@
 """`spark.sql`: windows of tables, views and queries within SQL, against the queries themselves."""
 
+import datetime as dt
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -107,6 +109,19 @@ def test_a_definition_holds_in_its_statement_alone(spark):
 
 def test_other_statements_are_sparks(spark):
     assert wk.spark.sql(spark, "select '{' as windowkit").collect() == [("{",)]
+
+
+def test_parameters_of_statements(spark):
+    call = CALL.replace("table(readings)", "table(select * from readings where v >= :least)")
+    text = f"select * from {call} where window.start >= :since order by all"
+    plainly = text.replace(":least", "2").replace(":since", "timestamp '1970-01-01 00:00:00Z'")
+    given = {"least": 2, "since": dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)}
+    found = wk.spark.sql(spark, text, args=given).collect()
+    assert found == wk.spark.sql(spark, plainly).collect()
+    assert found
+    assert wk.spark.sql(spark, "select :n as n", args={"n": 3}).collect() == [(3,)]
+    with pytest.raises(wk.InvalidType, match=r"args: a list is given; args is a dict"):
+        wk.spark.sql(spark, text, args=[2])
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def numbered(at: Row, known: dict[Row, list[Any]], window: wk.Window) -> Row:
 
 def taken(each: wk.Aggregate, rows: Sequence[int], columns: dict[str, list[Any]]) -> Sequence[int]:
     """Return the rows that the filter of an aggregate takes."""
-    return rows if each.filter is None else [row for row in rows if columns[each.filter][row]]
+    return rows if each.condition is None else [row for row in rows if columns[each.condition][row]]
 
 
 def extents(

@@ -8,7 +8,7 @@ evaluated here, by the same plans as `windowkit.Query.run`, and Spark gets the r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windowkit.checks import a_type, suggested
@@ -56,7 +56,7 @@ class Definition(NamedTuple):
     is_recursive: bool
 
 
-def sql(session: SparkSession, text: str) -> DataFrame:
+def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None) -> DataFrame:
     """Run a statement of SQL in which windows are a function of a table.
 
     Parameters
@@ -70,6 +70,9 @@ def sql(session: SparkSession, text: str) -> DataFrame:
         commas, and may be omitted; `windows` and `aggs` are in the text forms of the command line, separated
         by semicolons; and ``windowColumns => 'flat'`` makes two columns of a window. ``weight => '...'`` and
         ``fill => '...'`` are those of `windowkit.query`, the latter for all aggregates.
+    args : Mapping, optional
+        Values for the parameters of the statement, such as ``:least``, by name, as ``session.sql`` takes
+        them; also for those in queries within ``table(...)``.
 
     Returns
     -------
@@ -106,6 +109,12 @@ def sql(session: SparkSession, text: str) -> DataFrame:
     """
     if not isinstance(text, str):
         raise InvalidType(f"text: {a_type(text)} is given; text is SQL, a str")
+    if args is not None and not isinstance(args, Mapping):
+        raise InvalidType(
+            f"args: {a_type(args)} is given; args is a dict of values by the names of parameters, such as "
+            "{'least': 3} for :least"
+        )
+    values = None if args is None else dict(args)
     tokens = list(tokens_of(text))
     defined = list(definitions(text, tokens))
     pieces: list[str] = []
@@ -118,18 +127,18 @@ def sql(session: SparkSession, text: str) -> DataFrame:
             continue
         name = f"windowkit_{len(frames)}"
         visible = [each for each in defined if each.last < at < each.until]
-        frames[name] = windows_of(session, text, tokens[at + 2 : end], visible)
+        frames[name] = windows_of(session, text, tokens[at + 2 : end], visible, args)
         pieces += [braced(text[done : tokens[at].start]), f"{{{name}}}"]
         done, at = tokens[end].end, end + 1
     if not frames:
-        return session.sql(text)
+        return session.sql(text, args=values)
     words = [token.text.lower() for token in tokens[:6]]
     if words[0] == "create" and "view" in words:
         raise InvalidValue(
             "text: it creates a view of windowkit(...), which Spark would look up when the view is read; "
             "give the select alone, and call createOrReplaceTempView of its result"
         )
-    return session.sql("".join([*pieces, braced(text[done:])]), **frames)
+    return session.sql("".join([*pieces, braced(text[done:])]), args=values, **frames)
 
 
 def tokens_of(text: str) -> Iterator[Token]:
@@ -222,7 +231,11 @@ def arguments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def windows_of(
-    session: SparkSession, text: str, tokens: Sequence[Token], visible: Sequence[Definition]
+    session: SparkSession,
+    text: str,
+    tokens: Sequence[Token],
+    visible: Sequence[Definition],
+    args: Mapping[str, Any] | None,
 ) -> DataFrame:
     """Return the windows that a call stands for, where a statement has defined these names."""
     first, *others = arguments(tokens)
@@ -233,9 +246,9 @@ def windows_of(
         raise InvalidValue(f"text: nothing is in table(...); {FORM}")
     inner = under(visible, text, within)
     if within[0].text.lower() in QUERIES:
-        frame = sql(session, inner)
+        frame = sql(session, inner, args)
     elif len(within) == 1 and plain(within[0]) in {each.name for each in visible}:
-        frame = sql(session, inner.removesuffix(within[0].text) + f"select * from {within[0].text}")
+        frame = sql(session, inner.removesuffix(within[0].text) + f"select * from {within[0].text}", args)
     else:
         frame = session.table(text[within[0].start : within[-1].end])
     given: dict[str, str] = {}

@@ -160,7 +160,7 @@ def own(checked: Job, aggregate: Aggregate) -> str:
     if values:
         kind = checked.type_of(aggregate.columns[0])
         values[0] = sql.summed(aggregate.function, kind, values[0])
-    where = None if aggregate.filter is None else checked.internal(aggregate.filter)
+    where = None if aggregate.condition is None else checked.internal(aggregate.condition)
     given = aggregate.parameters, aggregate.columns
     return sql.aggregate(aggregate.function, values, checked.time, where, *given)
 

@@ -184,7 +184,7 @@ def checked(job: Job, aggregate: Aggregate) -> str:
     if aggregate.column is None:
         return text
     column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
-    where = None if aggregate.filter is None else job.internal(aggregate.filter)
+    where = None if aggregate.condition is None else job.internal(aggregate.condition)
     message = (
         f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
         f"its type; in the {in_one_line(job.query)}"
@@ -224,7 +224,7 @@ def explain(job: Job) -> list[str]:
             sql.summed(aggregate.function, job.type_of(column), identifier(column))
             for column in aggregate.columns
         ]
-        where = None if aggregate.filter is None else identifier(aggregate.filter)
+        where = None if aggregate.condition is None else identifier(aggregate.condition)
         given = aggregate.parameters, aggregate.columns
         text = sql.aggregate(aggregate.function, values, time, where, *given)
         lines.append(f"  {aggregate.name}: {text}")

@@ -57,7 +57,14 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
     Users' own functions and windows are distinguished by their names only.
     """
     aggregates = [
-        (each.function, each.columns, each.name, each.filter, each.parameters, each.user and each.user.name)
+        (
+            each.function,
+            each.columns,
+            each.name,
+            each.condition,
+            each.parameters,
+            each.user and each.user.name,
+        )
         for each in query.aggs
     ]
     windows = [(each.name, str(each)) for each in query.windows]

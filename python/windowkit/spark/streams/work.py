@@ -228,7 +228,7 @@ def rows_instead(
 
 def counting(query: Query) -> Query:
     """Return the query with a count of rows, so that operators know how many rows late slices are of."""
-    if any(each.function == "count_all" and each.filter is None for each in query.aggs):
+    if any(each.function == "count_all" and each.condition is None for each in query.aggs):
         return query
     name = "rows"
     while name in query.columns or name in (each.name for each in query.aggs):
