@@ -102,9 +102,7 @@ def missing(records: Sequence[Record]) -> str:
     """Return which figures were not measured."""
     there = {record["figure"].rstrip("abc") for record in records}
     lacking = [name for name in MEASURED if name not in there]
-    untimed = (
-        "Bytes hardly depend on the machine; those of Figs. 6-19 and 8-8 are of an earlier run, on another. "
-    )
+    untimed = "Bytes hardly depend on the machine; those of Fig. 6-19 are of an earlier run, on another. "
     return untimed + (f"Not measured yet: Figs. {', '.join(lacking)}. " if lacking else "")
 
 
