@@ -45,6 +45,8 @@ pub(super) struct Outgoing {
     pub(super) windows: Vec<Outgoer>,
     /// Ranks and numbers of the windows determined by rows.
     pub(super) of_rows: Vec<Ranks>,
+    /// How many of the windows are updates.
+    pub(super) updates: u64,
     /// How many more windows of the query other engines emit in the same call.
     elsewhere: u64,
 }
@@ -82,6 +84,7 @@ impl Outgoing {
         let found = Listed { lo: lo as u32, hi: hi as u32, start, end };
         self.windows.push(Outgoer { window, key, found, update, of_rows: self.of_rows.len() as u32 });
         self.of_rows.push((ranks, number));
+        self.updates += u64::from(update);
     }
 
     /// Adds windows by time, whose slices are counted from `offset` on.
@@ -97,6 +100,7 @@ impl Outgoing {
         update: bool,
     ) -> Result<()> {
         make_room(&mut self.windows, found.len().max(ROOM))?;
+        let known = self.windows.len();
         let (window, offset) = (window as u32, offset as u32);
         // Each has slices, unless a snapshot was forged so that one of them lies across an edge.
         let found = found.iter().filter(|found| found.lo < found.hi);
@@ -107,6 +111,7 @@ impl Outgoing {
             update,
             of_rows: NONE,
         }));
+        self.updates += if update { self.windows.len() - known } else { 0 } as u64;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 
 use super::Engine;
 use crate::aggregate::Partials;
-use crate::interrupt::{check, within};
+use crate::interrupt::{Pace, check, within};
 use crate::kernels::Ranges;
 use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
 use crate::operator::plan::Plan;
@@ -41,7 +41,7 @@ impl Engine {
                     self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
                 }
             } else {
-                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
+                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each))?;
                 for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
                     let of_slices: Vec<&dyn Partials> =
                         own.iter().filter_map(|&at| gathered.partial(at)).collect();
@@ -87,7 +87,9 @@ impl Engine {
         which.dedup();
         // The slices of each key that some window needs, one key after the other.
         let mut needed = vec![(u32::MAX, 0); self.slices.keys()];
+        let mut pace = Pace::new();
         for each in outgoing.iter().flat_map(|outgoing| &outgoing.windows) {
+            pace.check(1)?;
             let (lo, hi) = &mut needed[each.key as usize];
             (*lo, *hi) = (each.found.lo.min(*lo), each.found.hi.max(*hi));
         }
@@ -261,16 +263,23 @@ fn batches(
     windows: &[Outgoer],
     slices: usize,
     range: impl Fn(&Outgoer) -> (u32, u32),
-) -> (Vec<&[Outgoer]>, usize) {
-    let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
+) -> Result<(Vec<&[Outgoer]>, usize)> {
+    let mut pace = Pace::new();
+    let types: Vec<&[Outgoer]> = within(|| {
+        let follows = |a: &Outgoer, b: &Outgoer| {
+            pace.tick(1);
+            follows(range(a), range(b))
+        };
+        Ok(windows.chunk_by(follows).collect())
+    })?;
     let height = (usize::BITS - slices.leading_zeros()) as usize;
     // Type by type, each pass reads its slices; together, there is one tree over the slices, and a window visits twice
     // its height in nodes.
-    match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
+    Ok(match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
         // The tree is built for each batch.
         true => (vec![windows], BATCH_ROWS.max(slices)),
         false => (types, BATCH_ROWS),
-    }
+    })
 }
 
 /// The partials of windows, each a range of slices.

@@ -528,8 +528,7 @@ impl Engine {
         if let Some((key, now)) = only {
             self.list_final_of(key, now, &mut outgoing, &mut reopened)?;
         }
-        let all = outgoing.iter().flat_map(|outgoing| &outgoing.windows);
-        let updates = all.filter(|each| each.update).count() as u64;
+        let updates = outgoing.iter().map(|outgoing| outgoing.updates).sum();
         let queries = self.queries.registered().iter().map(|query| query.entry);
         let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64));
         let windows = windows.filter(|&(_, windows)| windows > 0).collect();
