@@ -76,6 +76,7 @@ class Cells:
             "join, snapshot": lambda: self.of_join(lambda op: op.snapshot),
             "join, restore": lambda: self.of_join(self.restored),
             "distinct.run": self.distinct,
+            "rolling.run": self.rolling,
             "distinct, push": lambda: self.of_distinct(0, lambda op, rows: lambda: op.push(rows)),
             "distinct, advance": lambda: self.of_distinct(1, lambda op, _: lambda: op.advance(self.rows)),
             "kernel, deviation": lambda: self.kernel(agg="std", size=10_000),
@@ -148,6 +149,13 @@ class Cells:
         """Return a table without its duplicates."""
         table = self.table(self.rows // 200, self.rows // 20)
         return lambda: self.DISTINCT.run(table)
+
+    def rolling(self) -> Call:
+        """Return a table with aggregates of the rows around each one."""
+        aggs = [wk.sum("v").over(600), wk.median("v").over(60)]
+        asked = wk.rolling(by="k", time="t", aggs=aggs)
+        table = self.table(self.rows // 200, self.rows // 20)
+        return lambda: asked.run(table)
 
     def of_distinct(self, pushes: int, call: Callable[[wk.DistinctOperator, pa.Table], Call]) -> Call:
         """Return a call of a stream without duplicates, after so many pushes."""

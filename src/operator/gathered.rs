@@ -18,7 +18,7 @@ use super::parts::{CHUNK_ROWS, Timed, share_out};
 use super::plan::Plan;
 use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::widened;
-use crate::interrupt::{check, copied, sort_unstable};
+use crate::interrupt::{STEPS, check, copied, extend, sort_unstable, within};
 use crate::keys::KeyIndex;
 use crate::select::{concat, interleave, take};
 use crate::slice::KeyOrder;
@@ -124,10 +124,19 @@ impl Gathered {
 /// Gives the keys of rows the numbers that theirs have elsewhere.
 fn renumber(parts: &mut [Part], translate: &[u32]) -> Result<()> {
     for part in parts {
-        check()?;
-        part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
+        for some in part.ids.chunks_mut(STEPS) {
+            check()?;
+            some.iter_mut().for_each(|id| *id = translate[*id as usize]);
+        }
     }
     Ok(())
+}
+
+/// Values of all these, one after the other; looks by [`tick`](crate::interrupt::tick).
+fn one_after_another<'a, T: Copy + 'a>(several: impl Iterator<Item = &'a [T]>) -> Vec<T> {
+    let mut all = Vec::new();
+    several.for_each(|values| extend(&mut all, values));
+    all
 }
 
 impl Part {
@@ -201,8 +210,8 @@ fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
         });
         Ok(Part {
             columns: columns.collect::<Result<_>>()?,
-            ids: group.iter().flat_map(|part| part.ids.iter().copied()).collect(),
-            times: group.iter().flat_map(|part| part.times.iter().copied()).collect::<Vec<i64>>().into(),
+            ids: one_after_another(group.iter().map(|part| &part.ids[..])),
+            times: one_after_another(group.iter().map(|part| &part.times[..])).into(),
         })
     };
     groups.into_iter().map(join).collect()
@@ -217,9 +226,12 @@ impl Ordered {
         key_count: usize,
     ) -> Result<(Self, KeyOrder)> {
         parts.retain(|part| !part.ids.is_empty());
-        let parts = joined(parts)?;
-        let columns = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
-        let order = KeyOrder::of(columns, key_count);
+        let (parts, order) = within(|| {
+            let parts = joined(parts)?;
+            let columns = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
+            let order = KeyOrder::of(columns, key_count);
+            Ok((parts, order))
+        })?;
         let mut firsts = vec![0];
         for part in &parts {
             firsts.push(firsts[firsts.len() - 1] + part.ids.len());

@@ -17,6 +17,9 @@ use crate::interrupt::check;
 use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
 use crate::select::filter_record_batch;
 
+/// Rows that are filtered without a look.
+const AT_ONCE: usize = 1 << 19;
+
 /// Which rows are duplicates, bound to a schema.
 #[pyclass(name = "Distinct", module = "windowkit._native", frozen)]
 pub(super) struct PyDistinct(Arc<DistinctPlan>);
@@ -51,7 +54,6 @@ impl PyDistinct {
             };
             let (mut filtered, mut from) = (Vec::new(), 0);
             for batch in given::batches("data", None, reader) {
-                check()?;
                 let batch = batch?;
                 let count = batch.num_rows();
                 if count > rows.len() - from {
@@ -60,7 +62,11 @@ impl PyDistinct {
                         rows.len()
                     )));
                 }
-                filtered.push(filter_record_batch(&batch, &rows.slice(from, count))?);
+                for at in (0..count).step_by(AT_ONCE) {
+                    check()?;
+                    let some = AT_ONCE.min(count - at);
+                    filtered.push(filter_record_batch(&batch.slice(at, some), &rows.slice(from + at, some))?);
+                }
                 from += count;
             }
             Ok(filtered)
