@@ -50,6 +50,12 @@ class TestStdout:
             assert (done.returncode, done.stderr) == (0, b"")
             table = read(done.stdout)
             assert rows(table.cast(QUERY.schema(TABLE))) == wanted
+            if form == "arrow":
+                stream = source.with_name("stream.arrow")
+                stream.write_bytes(done.stdout)
+                again = spawned(["--input", stream, *ARGUMENTS])
+                assert again.returncode == 2
+                assert b"files of Arrow's file format are read, as --output writes them" in again.stderr
         done = spawned(["--input", source, *ARGUMENTS])
         assert (done.returncode, done.stderr) == (0, b"")
         nulls = pa.csv.ConvertOptions(strings_can_be_null=True)

@@ -472,8 +472,17 @@ def dataset(paths: Sequence[Path], kind: str) -> pyarrow.dataset.Dataset:
         )
         for file in source.files
     ]
+    try:
+        own_columns = fragments[0].physical_schema
+    except pa.ArrowInvalid as error:
+        if kind != "arrow":
+            raise
+        raise ArgumentsError(
+            f"--input: {error}; files of Arrow's file format are read, as --output writes them, and no "
+            "streams, as they are written to stdout"
+        ) from None
     # What directories say goes before a column of that name in files.
-    columns = {field.name: field for field in [*fragments[0].physical_schema, *source.partitioned]}
+    columns = {field.name: field for field in [*own_columns, *source.partitioned]}
     schema = pa.schema(list(columns.values()))
     return pyarrow.dataset.FileSystemDataset(fragments, schema, own, source.filesystem)
 

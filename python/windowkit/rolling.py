@@ -66,9 +66,7 @@ class Rolling:
         return f"<windowkit.Rolling {self}>"
 
     def _repr_html_(self) -> str:
-        return facts(
-            "windowkit rolling", [("by", self.by), ("time", [self.time]), ("aggregates", self.aggs)]
-        )
+        return facts("windowkit rolling", [("by", self.by), ("time", [self.time]), ("aggregates", self.aggs)])
 
     @property
     def inputs(self) -> list[str]:
