@@ -82,6 +82,8 @@ pub(super) struct Engine {
     /// accepts; both follow from the watermark. Empty while every row is accepted.
     accepted_from: Vec<i64>,
     cutoff: Option<i64>,
+    /// Up to which such time all slices were dropped.
+    swept: Option<i64>,
     /// Keys that are complete further than the watermark.
     ahead: Ahead,
     reopened: Vec<Reopened>,
@@ -211,6 +213,7 @@ impl Engine {
             tuples,
             watermark,
             accepted_from: Vec::with_capacity(queries.registered().len()),
+            swept: None,
             cutoff: None,
             ahead: Ahead::default(),
             reopened: Vec::new(),

@@ -101,6 +101,7 @@ impl Engine {
         self.agenda = Agenda::new(&self.queries);
         self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
         self.accepted_from.reserve(self.queries.registered().len());
+        self.swept = None;
         self.find_cutoffs();
     }
 
@@ -188,8 +189,14 @@ impl Engine {
 
     /// Drops slices that no later row and no window needs. `rows` came with the call.
     pub(super) fn forget(&mut self, rows: u64) {
-        let is_worth_it = self.tuples.as_mut().is_none_or(|tuples| tuples.is_worth_sweeping(rows));
+        // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
+        // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
+        let is_worth_it = match &mut self.tuples {
+            Some(tuples) => tuples.is_worth_sweeping(rows),
+            None => self.cutoff != self.swept,
+        };
         if let Some(needed) = self.cutoff().filter(|_| is_worth_it) {
+            self.swept = Some(needed);
             let call = self.call(self.watermark, false);
             for key in 0..self.slices.keys() as u32 {
                 match self.ahead.of(key) {
