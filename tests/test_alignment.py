@@ -79,6 +79,30 @@ def test_columns_are_found_by_name_and_keep_their_values(batch: pa.Table) -> Non
     assert emitted(rows(), batch, rows())[0]["sum(v)"] == 21
 
 
+@pytest.mark.parametrize("own", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_dictionaries_of_views(own: pa.DataType) -> None:
+    """As Polars hands over categories."""
+    codes, texts = pa.array([1, None, 0, 1], pa.uint32()), pa.array(["b", "a"], pa.string_view())
+    batch = pa.table({"k": pa.DictionaryArray.from_arrays(codes, texts), "t": pa.array([1, 2, 3, 4])})
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    op = query.operator(schema=pa.schema({"k": own, "t": pa.int64()}))
+    op.push(batch)
+    found = op.close()
+    assert found.schema.field("k").type == own
+    assert sorted(zip(found["k"].to_pylist(), found["n"].to_pylist(), strict=True), key=str) == [
+        ("a", 2),
+        ("b", 1),
+        (None, 1),
+    ]
+
+
+def test_a_first_batch_of_nulls_leads_to_a_schema() -> None:
+    op = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count("v")).operator()
+    op.push(pa.table({"t": [1], "v": pa.nulls(1)}))
+    with pytest.raises(wk.InvalidType, match=r"has null \(that of the first batch; give schema=\.\.\."):
+        op.push(pa.table({"t": [2], "v": [1.5]}))
+
+
 @pytest.mark.parametrize("column", ["k", "v", "note"])
 def test_a_column_of_nulls_has_any_type(column: str) -> None:
     nulls = emitted(rows(**{column: pa.nulls(1)}))

@@ -408,7 +408,7 @@ class Aggregate(Hinting):
         return f"{spelling}({', '.join(arguments)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Framed(Hinting):
     """An aggregate over a frame of each row; made by `Aggregate.over`, for `windowkit.rolling`.
 
@@ -423,6 +423,9 @@ class Framed(Hinting):
     aggregate: Aggregate
     frame: Frame
     label: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<windowkit.Framed {self}>"
 
     @property
     def name(self) -> str:

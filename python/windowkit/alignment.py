@@ -14,6 +14,7 @@ __all__ = ["aligned", "are_alike"]
 
 STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
 BYTES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
+LARGE: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 Align = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -65,9 +66,14 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
             )
         kind = given.field(found[0]).type
         if not casts(kind, field.type):
+            given_first = (
+                " (that of the first batch; give schema=... to query.operator())"
+                if pa.types.is_null(field.type)
+                else ""
+            )
             raise InvalidType(
                 f"{argument}: column {field.name!r} has type {kind}, but that of the stream has "
-                f"{field.type}; allowed are types that hold the same values"
+                f"{field.type}{given_first}; allowed are types that hold the same values"
             )
         positions.append(found[0])
 
@@ -139,6 +145,11 @@ def cast(what: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
     if column.type == kind:
         return column
     try:
+        if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(kind):
+            # pyarrow does not decode dictionaries of views.
+            values = column.dictionary
+            large = LARGE.get(values.type, values.type)
+            column = pa.DictionaryArray.from_arrays(column.indices, values.cast(large)).cast(large)
         if not pa.types.is_dictionary(kind) or pa.types.is_null(column.type):
             return column.cast(kind)
         if not pa.types.is_dictionary(column.type):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from windowkit.checks import NAMES, Computed, a_type, article, checked_name, items, suggested
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
 
 if TYPE_CHECKING:
     import polars
+    import pyarrow
     import pyspark.sql
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "columns",
     "expr",
     "expressions_of",
+    "hinting",
     "meant",
     "refuse_expressions",
 ]
@@ -56,6 +59,9 @@ IDENTITY: Final = re.compile("@[0-9a-f]{5,}")
 
 COMPUTING: Final = re.compile(r"[-+*/%<>=(|&]")
 WORD: Final = re.compile(r"\w+")
+UNKNOWN: Final = re.compile(r"(?P<argument>[^:]*): no column '(?P<name>.*)'; there are", re.DOTALL)
+COMPUTED: Final = ("by", "time", "aggs", "where", "weight")
+"""The arguments that take expressions."""
 
 
 class Expression(Computed):
@@ -313,6 +319,19 @@ def meant(text: str, names: Iterable[str]) -> str:
             f"wk.expr({text!r})"
         )
     return suggested(text, known)
+
+
+@contextmanager
+def hinting(*schemas: pyarrow.Schema) -> Iterator[None]:
+    """Add to the core's error of a column that is not there which one is probably meant."""
+    try:
+        yield
+    except UnknownColumn as error:
+        found = UNKNOWN.match(str(error))
+        names = [name for schema in schemas for name in schema.names]
+        # Windows, joins and what else is not computed take names only.
+        of = meant if found is not None and found["argument"] in COMPUTED else suggested
+        raise UnknownColumn(f"{error}{'' if found is None else of(found['name'], names)}") from None
 
 
 def refuse_expressions(names: Iterable[str], argument: str, why: str) -> None:

@@ -39,8 +39,10 @@ CALLED: Final = {
     ),
     **dict.fromkeys(("percentile", "quantile_cont", "quantile_disc", "percentile_cont"), "wk.quantile"),
     **dict.fromkeys(("percentile_approx", "approx_percentile", "kll", "tdigest"), "wk.approx_quantile"),
-    **dict.fromkeys(("min_by", "argmin", "idxmin"), "wk.arg_min"),
-    **dict.fromkeys(("max_by", "argmax", "idxmax"), "wk.arg_max"),
+    **dict.fromkeys(("min_by", "minBy", "argmin", "idxmin"), "wk.arg_min"),
+    **dict.fromkeys(("max_by", "maxBy", "argmax", "idxmax"), "wk.arg_max"),
+    **dict.fromkeys(("asof", "merge_asof", "join_asof", "asof_join", "point_in_time"), "wk.rolling(...).at"),
+    **dict.fromkeys(("lag", "shift", "previous"), 'wk.last("v").over("1 row", closed="left")'),
     **dict.fromkeys(("len", "size", "n", "count_all", "row_count"), "wk.count()"),
     "first_value": "wk.first",
     "last_value": "wk.last",
@@ -76,7 +78,9 @@ def hint(name: str, public: Iterable[str]) -> str:
     """
     meant = CALLED.get(name)
     if meant is None and not name.startswith("_"):
-        meant = next((f"wk.{close}" for close in difflib.get_close_matches(name, public, n=1)), None)
+        # Short names that only share letters, as days and delay do, are no slips of the pen.
+        close = difflib.get_close_matches(name, public, n=1, cutoff=0.7)
+        meant = next((f"wk.{each}" for each in close), None)
     return "" if meant is None else f"; did you mean {meant}?"
 
 

@@ -18,8 +18,8 @@ from windowkit.alignment import aligned
 from windowkit.checks import a_type, integer
 from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
-from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.expressions import meant
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.expressions import hinting
 from windowkit.fills import of_each
 from windowkit.query import Query
 from windowkit.reading import as_read, read_types
@@ -179,7 +179,7 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
     """
     policy = query.emit.given() if of_stream and query.emit is not None else None
     query = query.resolved(schema.names)
-    try:
+    with hinting(schema):
         return _native.Plan(
             schema,
             list(query.by),
@@ -191,10 +191,6 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
             query.weight,
             of_each(query.fill, [each.name for each in query.aggs]),
         )
-    except UnknownColumn as error:
-        # The core says which column there is not; which one is probably meant is a matter of language.
-        found = re.search("no column '(.*)'; there are", str(error), re.DOTALL)
-        raise UnknownColumn(f"{error}{meant(found[1], schema.names) if found else ''}") from None
 
 
 def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:

@@ -13,6 +13,7 @@ from windowkit.aggregates import max as latest
 from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, Overflow
+from windowkit.expressions import hinting
 from windowkit.local import OTHERWISE, Source, checked_threads, reader_of, schema_of
 from windowkit.reading import as_read
 from windowkit.results import form_of, plainly
@@ -126,7 +127,8 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
     UnknownColumn, InvalidType, InvalidValue
         It does not fit.
     """
-    return _native.Distinct(schema, list(distinct.by), distinct.time, counted(distinct.within))
+    with hinting(schema):
+        return _native.Distinct(schema, list(distinct.by), distinct.time, counted(distinct.within))
 
 
 def refuse_spark(argument: str, data: Any, instead: str) -> None:

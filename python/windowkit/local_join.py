@@ -10,6 +10,7 @@ from windowkit import _native
 from windowkit._columns import is_spark
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
+from windowkit.expressions import hinting
 from windowkit.join import Join
 from windowkit.local import (
     OTHERWISE,
@@ -106,14 +107,15 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     if join.within is not None:
         before, after = map(counted, join.within)
         within = (before, after, join.closed)
-    return _native.Join(
-        (left, list(join.left_by), join.left_time, join.left_columns),
-        (right, list(join.right_by), join.right_time, join.right_columns),
-        within,
-        None if join.windows is None else join.windows.bound(),
-        join.how,
-        join.suffix,
-    )
+    with hinting(left, right):
+        return _native.Join(
+            (left, list(join.left_by), join.left_time, join.left_columns),
+            (right, list(join.right_by), join.right_time, join.right_columns),
+            within,
+            None if join.windows is None else join.windows.bound(),
+            join.how,
+            join.suffix,
+        )
 
 
 def refuse_spark(left: Any, right: Any, instead: str = BOTH) -> None:

@@ -13,6 +13,7 @@ from windowkit.computing import Computing, computing
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.explain import partial, properties_of, sizes
+from windowkit.expressions import hinting
 from windowkit.local import (
     OTHERWISE,
     Source,
@@ -134,7 +135,8 @@ def bound(
         schema = read_types(compute.schema(schema))
     own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
     frames = [each.frame.bound() for each in rolling.aggs]
-    return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
+    with hinting(schema, *([] if labels is None else [labels[0]])):
+        return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
 
 
 def explain(rolling: Rolling, data: Any = None) -> str:

@@ -120,8 +120,9 @@ def test_parameters_of_statements(spark):
     assert found == wk.spark.sql(spark, plainly).collect()
     assert found
     assert wk.spark.sql(spark, "select :n as n", args={"n": 3}).collect() == [(3,)]
-    with pytest.raises(wk.InvalidType, match=r"args: a list is given; args is a dict"):
-        wk.spark.sql(spark, text, args=[2])
+    for wrong in ([2], {1: 2}):
+        with pytest.raises(wk.InvalidType, match=r"args: .* is given; args is a dict"):
+            wk.spark.sql(spark, text, args=wrong)
 
 
 @pytest.mark.parametrize(

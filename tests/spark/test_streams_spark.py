@@ -258,9 +258,13 @@ class TestRefusals:
         moved = source().withColumn("at", sf.col("ts")).withColumn("ts", sf.expr("ts + interval 1 hour"))
         self.refused("its column 'ts' has no watermark, as 'at' has", moved)
 
-    def test_another_state_store(self, source, settings):
+    @pytest.mark.parametrize("is_set", [True, False], ids=["set", "the default"])
+    def test_another_state_store(self, spark, source, settings, is_set):
+        name = "spark.sql.streaming.stateStore.providerClass"
         store = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-        with settings({"spark.sql.streaming.stateStore.providerClass": store}):
+        with settings({name: store}):
+            if not is_set:
+                spark.conf.unset(name)
             self.refused(
                 "set spark.conf.set('spark.sql.streaming.stateStore.providerClass', "
                 "'org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider')",

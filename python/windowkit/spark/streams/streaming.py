@@ -300,7 +300,8 @@ def check_policy(policy: Emission | None) -> None:
 
 def check_session(frame: DataFrame) -> None:
     """Refuse a state store that Spark does not combine with state of this kind."""
-    store = frame.sparkSession.conf.get(STORE, None) or ""
+    # Without a default given here, this is Spark's own where the session sets none.
+    store = frame.sparkSession.conf.get(STORE) or ""
     if "HDFSBacked" in store:
         raise InvalidValue(
             f"df: its session keeps state in {store.rpartition('.')[2]}, which Spark does not support here; "
