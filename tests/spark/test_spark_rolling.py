@@ -232,6 +232,21 @@ def test_pieces_follow_each_other_and_are_dealt_out_evenly(spark: SparkSession) 
         assert piece.after == 5
 
 
+@pytest.mark.parametrize("by", ["k", []], ids=["a key", "no key"])
+def test_one_key_of_all_rows_is_answered_by_all_tasks_alike(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, by: Any
+) -> None:
+    """Also where the least number of rows of a piece allows of no multiple of the tasks."""
+    monkeypatch.setattr(pieces, "FEWEST", 1000)
+    frame = spark.sql("select id, 0 k, timestamp_seconds(id) ts from range(0, 9000, 1, 3)")
+    asked = wk.rolling(by=by, time="ts", aggs=wk.count().over("1 minute").alias("n"))
+    tasks = asked.run(frame, split=True).groupBy(sf.spark_partition_id()).count().collect()
+    rows = [task["count"] for task in tasks]
+    assert len(rows) == 4
+    assert sum(rows) == 9000
+    assert max(rows) <= 1.3 * min(rows)
+
+
 @pytest.mark.usefixtures("small")
 def test_adaptive_execution_does_not_join_pieces(spark: SparkSession, settings: Any) -> None:
     frame = spark.createDataFrame(skewed(ties=False)).cache()

@@ -109,7 +109,10 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
     """
     if not isinstance(text, str):
         raise InvalidType(f"text: {a_type(text)} is given; text is SQL, a str")
-    if args is not None and not (isinstance(args, Mapping) and all(isinstance(name, str) for name in args)):
+    given: Any = args
+    if given is not None and not (
+        isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+    ):
         raise InvalidType(
             f"args: {args!r:.60} is given; args is a dict of values by the names of parameters, such as "
             "{'least': 3} for :least"

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -158,8 +157,9 @@ def cut(rows: DataFrame, checked: Job, rolling: Rolling, partitions: int, each: 
     known = distribution(times)
     found = {}
     for key, (number_of_rows, quantiles) in known.items():
-        most = ceil(number_of_rows / ((mean or number_of_rows / partitions) / PIECES))
-        starts = cuts_of(quantiles, number_of_rows, min(most, number_of_rows // FEWEST), farthest)
+        wanted = round(number_of_rows / ((mean or number_of_rows / partitions) / PIECES))
+        most = dealt(min(wanted, number_of_rows // FEWEST, QUANTILES), partitions)
+        starts = cuts_of(quantiles, number_of_rows, most, farthest)
         if starts:
             found[key] = starts
     if not found:
@@ -174,6 +174,17 @@ def cut(rows: DataFrame, checked: Job, rolling: Rolling, partitions: int, each: 
         own = halos(starts, sorted(set(quantiles)), cells.get(key, []), farthest)
         keys.append([(piece, number_of_rows / len(own)) for piece in own])
     return Cut(marked, placed(keys, partitions, each))
+
+
+def dealt(most: int, partitions: int) -> int:
+    """Return how many pieces to cut, at most: as many for each partition, if there are enough for all.
+
+    Examples
+    --------
+    >>> dealt(17, 4), dealt(9, 8), dealt(3, 4)
+    (16, 8, 3)
+    """
+    return most - most % partitions if most > partitions else most
 
 
 def distribution(times: DataFrame) -> dict[int, tuple[int, list[int]]]:
