@@ -74,6 +74,24 @@ def test_a_long_stream_in_small_pushes_is_the_batch_join_and_holds_little(how: s
     assert held < 400_000
 
 
+@pytest.mark.parametrize("how", ["semi", "anti"])
+@pytest.mark.parametrize("condition", [{"within": "1 hour"}, {"windows": wk.tumbling("1 hour")}], ids=str)
+@pytest.mark.parametrize("pushes", [1, 1000])
+def test_rows_of_semi_and_anti_joins_are_passed_once(how: Any, condition: Any, pushes: int) -> None:
+    """Each row has all others as partners: pairs would take minutes, and gigabytes."""
+    n = 100_000
+    table = pa.table({"k": pa.array(np.zeros(n, int)), "t": pa.array(np.arange(n), pa.timestamp("us"))})
+    join: wk.Join = wk.join(by="k", left_time="t", right_time="t", how=how, **condition)
+    op = join.operator(table, table)
+    op.push_left(table)
+    found = sum(op.push_right(table[at : at + 1]).num_rows for at in range(pushes - 1))
+    found += op.push_right(table).num_rows
+    assert found == (n if how == "semi" else 0)
+    assert op.stats().left_kept == 0
+    restored = wk.JoinOperator.restore(op.snapshot(), join)
+    assert [restored.close().num_rows, op.close().num_rows] == [0, 0]
+
+
 def test_one_key_out_of_order_is_kept_in_order() -> None:
     rng = np.random.default_rng(7)
     times = [rng.permutation(4000).tolist() for _ in range(2)]

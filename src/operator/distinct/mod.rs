@@ -386,7 +386,8 @@ impl DistinctStream {
             let is_near = |before: i64| i128::from(item.place) - i128::from(before) <= apart;
             if !self.store.before(item).is_some_and(is_near) {
                 make_room(&mut kept, 1)?;
-                kept.push(self.store.entry(item)?.at);
+                let entry = self.store.entry(item);
+                kept.push(entry.ok_or_else(|| Error::Internal("an open row is not stored".into()))?.at);
             }
         }
         let is_over = |place| reached.is_none_or(|reached| i128::from(place) + apart < i128::from(reached));

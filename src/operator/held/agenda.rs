@@ -139,11 +139,11 @@ impl Agenda {
             // What is gone may be of keys that are, too.
             run.items.drain(..run.gone);
             (run.gone, run.at) = (0, 0);
-            run.items.iter_mut().for_each(|item| item.key = numbers[item.key as usize]);
+            run.items.retain_mut(|item| renumbered(item, numbers));
         }
         // Keys come last in the order of items, of which no two have one number: the heap remains one.
         let mut rest = std::mem::take(&mut self.rest).into_vec();
-        rest.iter_mut().for_each(|item| item.0.key = numbers[item.0.key as usize]);
+        rest.retain_mut(|item| renumbered(&mut item.0, numbers));
         self.rest = rest.into();
     }
 
@@ -152,6 +152,12 @@ impl Agenda {
         let items: usize = runs.map(|run| run.items.capacity()).sum();
         (items + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
     }
+}
+
+/// Gives an item the new number of its key; false if that is gone, as rows with a partner may be before their time.
+fn renumbered(item: &mut Item, numbers: &[u32]) -> bool {
+    item.key = numbers[item.key as usize];
+    item.key != u32::MAX
 }
 
 #[cfg(test)]

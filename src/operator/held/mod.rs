@@ -8,7 +8,7 @@ mod store;
 pub(super) use agenda::{Agenda, Item};
 pub(super) use snapshot::{read_keys, write_keys};
 pub(crate) use steps::Stepwise;
-pub(super) use store::{Address, Entry, New, Store};
+pub(super) use store::{Address, Entry, New, Passed, Store};
 
 use crate::Result;
 use crate::keys::KeyIndex;

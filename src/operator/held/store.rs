@@ -57,10 +57,32 @@ pub(in crate::operator) struct New {
     items: Vec<Item>,
 }
 
+/// Stretches of timelines that a step has passed.
+#[derive(Default)]
+pub(in crate::operator) struct Passed(HashMap<(u32, usize), usize>);
+
+impl Passed {
+    /// The first number from `at` on that was not passed.
+    fn end(&mut self, key: u32, at: usize) -> usize {
+        let mut end = at;
+        while let Some(&next) = self.0.get(&(key, end)) {
+            end = next;
+        }
+        // All of the way leads there now, so that it is gone once.
+        let mut from = at;
+        while from < end {
+            from = self.0.insert((key, from), end).unwrap_or(end);
+        }
+        end
+    }
+}
+
 /// Stored rows.
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Store {
     timelines: Vec<VecDeque<Entry>>,
+    /// How many rows of each timeline have had a partner.
+    met: Vec<u32>,
     chunks: Vec<Option<Chunk>>,
     pub(in crate::operator) agenda: Agenda,
     entries: usize,
@@ -103,14 +125,47 @@ impl Store {
         })
     }
 
-    /// The stored row of an item of the agenda.
-    pub(in crate::operator) fn entry(&self, item: Item) -> Result<&Entry> {
-        let timeline = self.timelines.get(item.key as usize);
-        let found = timeline.and_then(|timeline| {
-            let at = timeline.binary_search_by_key(&(item.place, item.order), Entry::rank).ok()?;
-            timeline.get(at)
-        });
-        found.ok_or_else(|| Error::Internal("an agenda names a row that is not stored".into()))
+    /// Visits the rows of a key at some places that have had no partner and were not visited with the same `passed`.
+    /// Rows are passed once, however often this is called.
+    ///
+    /// # Errors
+    /// Those of `visit`, which is called for those that are passed, too, with none.
+    pub(in crate::operator) fn unmet(
+        &self,
+        key: u32,
+        (first, last): (i64, i64),
+        passed: &mut Passed,
+        mut visit: impl FnMut(Option<(usize, &Entry)>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(timeline) = self.timelines.get(key as usize) else { return Ok(()) };
+        let mut at = timeline.partition_point(|entry| entry.place < first);
+        while timeline.get(at).is_some_and(|entry| entry.place <= last) {
+            let next = passed.end(key, at);
+            if next > at {
+                visit(None)?;
+                at = next;
+                continue;
+            }
+            let from = at;
+            while let Some(entry) = timeline.get(at).filter(|entry| entry.is_met && entry.place <= last) {
+                debug_assert!(entry.place >= first, "timelines are in order");
+                visit(None)?;
+                at += 1;
+            }
+            if at == from {
+                visit(timeline.get(at).map(|entry| (at, entry)))?;
+                at += 1;
+            }
+            passed.0.insert((key, from), at);
+        }
+        Ok(())
+    }
+
+    /// The stored row of an item of the agenda, unless it was dropped because it has a partner.
+    pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
+        let timeline = self.timelines.get(item.key as usize)?;
+        let at = timeline.binary_search_by_key(&(item.place, item.order), Entry::rank).ok()?;
+        timeline.get(at)
     }
 
     /// The place of the row of the same key right before that of an item, if there is one.
@@ -153,6 +208,7 @@ impl Store {
     pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) -> Result<()> {
         self.timelines.reserve(keys.saturating_sub(self.timelines.len()));
         self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);
+        self.met.resize(self.timelines.len(), 0);
         self.chunks.reserve(new.len());
         self.agenda.reserve(new.iter().flat_map(|new| &new.items))?;
         let mut entries: Vec<u32> =
@@ -173,6 +229,7 @@ impl Store {
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
             let (key, first) = own[0];
+            self.met[key as usize] += own.iter().filter(|(_, entry)| entry.is_met).count() as u32;
             let timeline = &mut self.timelines[key as usize];
             let from = match timeline.back() {
                 Some(last) if last.rank() > first.rank() => {
@@ -194,26 +251,44 @@ impl Store {
 
     /// Notes that a stored row has a partner.
     pub(in crate::operator) fn meet(&mut self, key: u32, at: usize) {
-        self.timelines[key as usize][at].is_met = true;
+        let entry = &mut self.timelines[key as usize][at];
+        self.met[key as usize] += u32::from(!entry.is_met);
+        entry.is_met = true;
+    }
+
+    /// Removes the rows of a key that have a partner, once they are half of its rows: O(1) amortised for each of them.
+    pub(in crate::operator) fn drop_met(&mut self, key: u32) {
+        let (timeline, met) = (&mut self.timelines[key as usize], &mut self.met[key as usize]);
+        if 2 * (*met as usize) < timeline.len() {
+            return;
+        }
+        let (chunks, held, entries) = (&mut self.chunks, &mut self.held, &mut self.entries);
+        timeline.retain(|entry| {
+            if entry.is_met {
+                *entries -= 1;
+                release(chunks, held, entry.at);
+            }
+            !entry.is_met
+        });
+        if timeline.is_empty() {
+            *timeline = VecDeque::new();
+        }
+        *met = 0;
     }
 
     /// Removes the rows that the agenda has no longer.
     pub(in crate::operator) fn purge(&mut self) {
         for item in self.agenda.popped() {
             let timeline = &mut self.timelines[item.key as usize];
-            // Rows leave a timeline in its own order.
-            let Some(entry) = timeline.pop_front() else { continue };
+            // Rows leave a timeline in its own order; those with a partner may have been dropped before.
+            let is_gone = |entry: &mut Entry| entry.rank() <= (item.place, item.order);
+            while let Some(entry) = timeline.pop_front_if(is_gone) {
+                self.met[item.key as usize] -= u32::from(entry.is_met);
+                self.entries -= 1;
+                release(&mut self.chunks, &mut self.held, entry.at);
+            }
             if timeline.is_empty() {
                 *timeline = VecDeque::new();
-            }
-            self.entries -= 1;
-            let place = &mut self.chunks[entry.at.chunk as usize];
-            if let Some(chunk) = place {
-                chunk.live -= 1;
-                if chunk.live == 0 {
-                    self.held -= chunk.rows;
-                    *place = None;
-                }
             }
         }
         self.agenda.keep();
@@ -288,6 +363,11 @@ impl Store {
                 .map(|&key| self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default()),
         );
         self.timelines = room;
+        self.met.resize(numbers.len(), 0);
+        for (new, &old) in kept.iter().enumerate() {
+            self.met[new] = self.met[old as usize];
+        }
+        self.met.truncate(kept.len());
         self.agenda.renumber(numbers);
     }
 
@@ -316,6 +396,7 @@ impl Store {
         sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()));
         let (mut items, mut pace) = (Vec::with_capacity(entries.len()), Pace::new());
         self.timelines.resize_with(keys, VecDeque::new);
+        self.met.resize(keys, 0);
         for (key, entry) in entries {
             pace.check(1)?;
             let chunk = self.chunks.get_mut(entry.at.chunk as usize).and_then(Option::as_mut);
@@ -326,6 +407,7 @@ impl Store {
                 return broken();
             }
             chunk.live += 1;
+            self.met[key as usize] += u32::from(entry.is_met);
             timeline.push_back(entry);
             items.push(Item { place: entry.place, order: entry.order, key });
         }
@@ -346,8 +428,21 @@ impl Store {
 
     pub(in crate::operator) fn bytes(&self) -> usize {
         let entries: usize = self.timelines.iter().map(VecDeque::capacity).sum();
-        let timelines = self.timelines.capacity() * size_of::<VecDeque<Entry>>();
+        let timelines =
+            self.timelines.capacity() * size_of::<VecDeque<Entry>>() + self.met.capacity() * size_of::<u32>();
         let columns = held_bytes(self.chunks.iter().flatten().flat_map(|chunk| &chunk.columns));
         entries * size_of::<Entry>() + timelines + columns + self.agenda.bytes()
+    }
+}
+
+/// Notes that one entry less points to a chunk, and drops it if that was the last one.
+fn release(chunks: &mut [Option<Chunk>], held: &mut usize, at: Address) {
+    let place = &mut chunks[at.chunk as usize];
+    if let Some(chunk) = place {
+        chunk.live -= 1;
+        if chunk.live == 0 {
+            *held -= chunk.rows;
+            *place = None;
+        }
     }
 }

@@ -16,7 +16,6 @@ mod found;
 mod reached;
 mod snapshot;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
@@ -28,7 +27,7 @@ use super::plan::JoinPlan;
 use super::side::{NONE, Part};
 use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
-use crate::operator::held::{Address, Entry, KEYS, New, Stepwise, Store, forget};
+use crate::operator::held::{Address, Entry, KEYS, New, Passed, Stepwise, Store, forget};
 use crate::operator::stream::{Late, Reason, Refused};
 use crate::select::{take, take_record_batch};
 use crate::{Error, Result};
@@ -209,8 +208,13 @@ impl Stepwise for JoinStream {
 
     fn commit(&mut self, attempted: Attempted) {
         let Attempted { pushed, met, reached, takes_late, is_end, results, next } = attempted;
-        for (which, key, place) in met {
+        let has_pairs = self.plan.kind.has_pairs();
+        for &(which, key, place) in &met {
             self.stores[at(which)].meet(key, place);
+        }
+        // Once it has had a partner, a row of such a kind is not needed any longer.
+        for &(which, key, _) in met.iter().filter(|_| !has_pairs) {
+            self.stores[at(which)].drop_met(key);
         }
         if let Some((which, new, refused, rows)) = pushed {
             new.into_iter().for_each(|new| self.stores[at(which)].add(new));
@@ -261,12 +265,12 @@ impl JoinStream {
         results: &mut Vec<RecordBatch>,
     ) -> Result<()> {
         self.tidy()?;
-        let (mut late, mut new, mut known) = (Vec::new(), Vec::new(), HashSet::new());
+        let (mut late, mut new, mut passed) = (Vec::new(), Vec::new(), Passed::default());
         attempted.next = self.next;
         for batch in batches {
             let part = Part::of(&self.plan, which, batch, &mut self.keys)?;
             let (refused, stored, found) =
-                self.meet(which, &part, new.len() as u32, attempted, &mut known)?;
+                self.meet(which, &part, new.len() as u32, attempted, &mut passed)?;
             if !refused.is_empty() {
                 let rows = take_record_batch(batch, &UInt32Array::from(refused))?;
                 late.push(self.late[at(which)].batch(&rows, "", Reason::TooLate)?);
@@ -294,7 +298,7 @@ impl JoinStream {
         part: &Part,
         chunk: u32,
         attempted: &mut Attempted,
-        known: &mut HashSet<(u32, usize)>,
+        passed: &mut Passed,
     ) -> Result<(Vec<u32>, New, Found)> {
         let (condition, kind) = (&self.plan.condition, self.plan.kind);
         let other = which.other();
@@ -328,22 +332,31 @@ impl JoinStream {
                 let window = by_windows.then_some(Some(place));
                 // By windows, rows meet those in one of them.
                 let span = if by_windows { Some((place, place)) } else { condition.met(which, place)? };
+                let span = span.filter(|_| key != NONE);
                 let mut is_met = false;
-                for (number, partner) in
-                    span.filter(|_| key != NONE).into_iter().flat_map(|span| others.within(key, span))
-                {
-                    pace.check(1)?;
-                    is_met = true;
-                    if kind.has_pairs() {
-                        found.push(which, own, Pick::Stored(partner.at), window);
-                    } else if which == Which::Left {
-                        break;
-                    } else if kind == JoinKind::Semi && !partner.is_met && known.insert((key, number)) {
-                        found.push(other, Pick::Stored(partner.at), Pick::None, window);
-                    }
-                    if !partner.is_met && (kind.keeps(other) || kind == JoinKind::Semi) {
+                if let Some(span) = span.filter(|_| !kind.has_pairs() && which == Which::Right) {
+                    // A row of the left side is in the result once, or not at all, however many partners come.
+                    others.unmet(key, span, passed, |partner| {
+                        pace.check(1)?;
+                        is_met = true;
+                        let Some((number, partner)) = partner else { return Ok(()) };
+                        if kind == JoinKind::Semi {
+                            found.push(other, Pick::Stored(partner.at), Pick::None, window);
+                        }
                         attempted.met.push((other, key, number));
+                        Ok(())
+                    })?;
+                } else if kind.has_pairs() {
+                    for (number, partner) in span.into_iter().flat_map(|span| others.within(key, span)) {
+                        pace.check(1)?;
+                        is_met = true;
+                        found.push(which, own, Pick::Stored(partner.at), window);
+                        if !partner.is_met && kind.keeps(other) {
+                            attempted.met.push((other, key, number));
+                        }
                     }
+                } else {
+                    is_met = span.is_some_and(|span| others.within(key, span).next().is_some());
                 }
                 if kind == JoinKind::Semi && which == Which::Left && is_met {
                     found.push(which, own, Pick::None, window);
@@ -404,12 +417,9 @@ impl JoinStream {
         let is_due = |place| reached.map_or(Ok(true), |reached| condition.is_over(which, place, reached));
         while let Some(item) = store.agenda.pop(is_due)? {
             pace.check(1)?;
-            if kind.keeps(which) {
-                let entry = store.entry(item)?;
-                if !entry.is_met {
-                    let window = by_windows.then_some(Some(entry.place));
-                    found.push(which, Pick::Stored(entry.at), Pick::None, window);
-                }
+            if let Some(entry) = store.entry(item).filter(|entry| kind.keeps(which) && !entry.is_met) {
+                let window = by_windows.then_some(Some(entry.place));
+                found.push(which, Pick::Stored(entry.at), Pick::None, window);
             }
         }
         let [left, right] = &self.stores;
