@@ -317,7 +317,7 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         RIGHT,
         wk.InvalidType,
-        "has no window ids, as its windows are not known before the rows; allowed are bands, and tumbling",
+        "has no window ids, as its windows are not known before the rows, or not numbered; allowed are bands",
     ),
     ({"within": None, "windows": wk.tumbling(rows=3)}, LEFT, RIGHT, wk.InvalidType, "has no window ids"),
     ({"within": None, "windows": wk.tumbling(60)}, LEFT, RIGHT, wk.InvalidType, "counts microseconds"),

@@ -60,8 +60,8 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
 pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Window, i64)> {
     let refused = || {
         Error::InvalidType(format!(
-            "window: {} has no window ids, as its windows are not known before the rows; allowed are bands, and \
-             tumbling, sliding and landmark windows over time or integers",
+            "window: {} has no window ids, as its windows are not known before the rows, or not numbered; allowed are \
+             bands, and tumbling, sliding and landmark windows over time or integers",
             spec.name
         ))
     };
