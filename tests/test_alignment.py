@@ -99,7 +99,7 @@ def test_dictionaries_of_views(own: pa.DataType) -> None:
 def test_a_first_batch_of_nulls_leads_to_a_schema() -> None:
     op = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count("v")).operator()
     op.push(pa.table({"t": [1], "v": pa.nulls(1)}))
-    with pytest.raises(wk.InvalidType, match=r"has null \(that of the first batch; give schema=\.\.\."):
+    with pytest.raises(wk.InvalidType, match=r"has null; .*; give the operator a schema where a first"):
         op.push(pa.table({"t": [2], "v": [1.5]}))
 
 

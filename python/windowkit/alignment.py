@@ -66,14 +66,11 @@ def aligned(argument: str, given: pa.Schema, own: pa.Schema) -> Align | None:
             )
         kind = given.field(found[0]).type
         if not casts(kind, field.type):
-            given_first = (
-                " (that of the first batch; give schema=... to query.operator())"
-                if pa.types.is_null(field.type)
-                else ""
-            )
+            also = "; give the operator a schema where a first batch has only nulls"
             raise InvalidType(
                 f"{argument}: column {field.name!r} has type {kind}, but that of the stream has "
-                f"{field.type}{given_first}; allowed are types that hold the same values"
+                f"{field.type}; allowed are types that hold the same values"
+                f"{also if pa.types.is_null(field.type) else ''}"
             )
         positions.append(found[0])
 

@@ -313,10 +313,10 @@ class Operator:
 
         Notes
         -----
-        O(rows + slices combined for the emitted windows), and O(keys with slices) where the watermark
-        moves. A row is too late for a query, and goes to `take_late`, if every window of the query that it
-        would open by itself has expired: ended at or before the watermark less the allowed lateness. Other
-        queries of the operator do not matter.
+        O(rows + slices combined for the emitted windows), and O(keys with slices) where the watermark passes
+        an end of windows, or they expire. A row is too late for a query, and goes to `take_late`, if every
+        window of the query that it would open by itself has expired: ended at or before the watermark less
+        the allowed lateness. Other queries of the operator do not matter.
 
         A stream of many batches is one call, too: if it raises, no row of any batch is taken in. But a reader
         does not yield again what was read: begin again with a new reader of all rows, or push batch by batch.

@@ -147,8 +147,7 @@ impl Store {
                 continue;
             }
             let from = at;
-            while let Some(entry) = timeline.get(at).filter(|entry| entry.is_met && entry.place <= last) {
-                debug_assert!(entry.place >= first, "timelines are in order");
+            while timeline.get(at).is_some_and(|entry| entry.is_met && entry.place <= last) {
                 visit(None)?;
                 at += 1;
             }
@@ -347,27 +346,22 @@ impl Store {
     }
 
     /// Room for the rows of so many keys, for [`Store::renumber`].
-    pub(in crate::operator) fn room(keys: usize) -> Vec<VecDeque<Entry>> {
-        Vec::with_capacity(keys)
+    pub(in crate::operator) fn room(keys: usize) -> Room {
+        (Vec::with_capacity(keys), Vec::with_capacity(keys))
     }
 
     /// Gives keys other numbers; those of `kept`, which ascend, remain.
     pub(in crate::operator) fn renumber(
         &mut self,
-        mut room: Vec<VecDeque<Entry>>,
+        (mut timelines, mut met): Room,
         kept: &[u32],
         numbers: &[u32],
     ) {
-        room.extend(
-            kept.iter()
-                .map(|&key| self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default()),
-        );
-        self.timelines = room;
-        self.met.resize(numbers.len(), 0);
-        for (new, &old) in kept.iter().enumerate() {
-            self.met[new] = self.met[old as usize];
+        for &key in kept {
+            timelines.push(self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default());
+            met.push(self.met.get(key as usize).copied().unwrap_or_default());
         }
-        self.met.truncate(kept.len());
+        (self.timelines, self.met) = (timelines, met);
         self.agenda.renumber(numbers);
     }
 
@@ -434,6 +428,9 @@ impl Store {
         entries * size_of::<Entry>() + timelines + columns + self.agenda.bytes()
     }
 }
+
+/// Timelines, and how many rows of each have had a partner.
+type Room = (Vec<VecDeque<Entry>>, Vec<u32>);
 
 /// Notes that one entry less points to a chunk, and drops it if that was the last one.
 fn release(chunks: &mut [Option<Chunk>], held: &mut usize, at: Address) {
