@@ -317,9 +317,15 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         LEFT,
         RIGHT,
         wk.InvalidType,
-        "has no window ids, as its windows are not known before the rows, or not numbered; allowed are bands",
+        r"windows: which rows share a window of session\(1 hour\) is not known before all rows are; allowed",
     ),
-    ({"within": None, "windows": wk.tumbling(rows=3)}, LEFT, RIGHT, wk.InvalidType, "has no window ids"),
+    (
+        {"within": None, "windows": wk.tumbling(rows=3)},
+        LEFT,
+        RIGHT,
+        wk.InvalidType,
+        "or those of a windowkit",
+    ),
     ({"within": None, "windows": wk.tumbling(60)}, LEFT, RIGHT, wk.InvalidType, "counts microseconds"),
 ]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
@@ -95,6 +98,84 @@ def test_windows_of_other_types(windows: wk.Window) -> None:
     assert Counter(numbers(result)) == expected
     for row in result.to_pylist():
         assert row["window"]["start"] <= row["t"] < row["window"]["end"]
+
+
+class Nights(wk.ContextFree):
+    """From ten in the evening to six, in the zone of the column."""
+
+    longest = "9 hours"
+
+    def next_edge(self, t: datetime) -> datetime:
+        """Return the next evening or morning."""
+        return min(edge for night in self.around(t, t) for edge in night if edge > t)
+
+    def windows(self, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+        """Return the nights that end in a stretch."""
+        return [night for night in self.around(since, until) if since < night[1] <= until]
+
+    def around(self, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+        """Return the nights from a day before a stretch to a day after it."""
+        days = range(since.toordinal() - 2, until.toordinal() + 3)
+        first = [datetime.fromordinal(day).replace(hour=22, tzinfo=since.tzinfo) for day in days]
+        return [(evening, (evening + timedelta(days=1)).replace(hour=6)) for evening in first]
+
+
+def test_windows_of_a_definition_are_those_of_the_zone() -> None:
+    kind = pa.timestamp("s", "Europe/Berlin")
+    hours = [
+        datetime(2026, 3, 28, 12, tzinfo=timezone.utc) + timedelta(minutes=30 * step) for step in range(96)
+    ]
+    side = pa.table({"t": pa.array(hours, kind), "row": range(96)})
+    join = wk.join(by=[], left_time="t", right_time="t", windows=wk.custom(Nights()), right_columns="row")
+    result = join.run(side, side, result="pyarrow")
+
+    def night(time: datetime) -> date | None:
+        local = time.astimezone(ZoneInfo("Europe/Berlin"))
+        return None if 6 <= local.hour < 22 else (local - timedelta(hours=7)).date()
+
+    nights = [night(time) for time in hours]
+    pairs = {(a, b) for a in range(96) for b in range(96) if nights[a] is not None and nights[a] == nights[b]}
+    assert sorted(zip(result["row"].to_pylist(), result["row_right"].to_pylist(), strict=True)) == sorted(
+        pairs
+    )
+    lengths = {row["end"].timestamp() - row["start"].timestamp() for row in result["window"].to_pylist()}
+    assert lengths == {7 * 3600, 8 * 3600}, "on the second night clocks go forward"
+
+
+@dataclass(frozen=True)
+class Given(wk.ContextFree):
+    """Some windows."""
+
+    all: tuple[tuple[int, int], ...]
+    longest = 100
+
+    def next_edge(self, t: int) -> int:
+        """Return the next of their edges."""
+        return min((edge for window in self.all for edge in window if edge > t), default=t + 10**6)
+
+    def windows(self, since: int, until: int) -> list[tuple[int, int]]:
+        """Return those that end in a stretch."""
+        return [window for window in self.all if since < window[1] <= until]
+
+
+def test_windows_of_a_definition_that_cannot_be_joined_are_refused() -> None:
+    side = pa.table({"t": [0, 5, 12, 30]})
+
+    def joined(*windows: tuple[int, int], how: str = "inner") -> pa.Table:
+        of = wk.custom(Given(windows))
+        return wk.join(by=[], left_time="t", right_time="t", windows=of, how=how).run(side, side)
+
+    for pair in (((0, 20), (10, 15)), ((0, 20), (10, 20))):
+        with pytest.raises(
+            wk.InvalidValue, match=r"windows: custom\(Given\) has \[.* one contains the other"
+        ):
+            joined(*pair)
+    # Those that grow from one start are in order.
+    counts = Counter(row["t"] for row in joined((0, 6), (0, 13)).to_pylist())
+    assert counts == {0: 2 + 3, 5: 2 + 3, 12: 3}
+    assert [row["t"] for row in joined(how="anti").to_pylist()] == [0, 5, 12, 30]
+    with pytest.raises(wk.InvalidValue, match=r"custom\(Given\): windows\(.* has \[0, 200\)"):
+        joined((0, 200))
 
 
 def tables(seed: int, rows: int) -> tuple[pa.Table, pa.Table]:

@@ -245,6 +245,7 @@ class Join:
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame; both sides are
             one reader; or the join does not fit them: see `schema`.
+            Or a definition of windows raises, or has one window within another.
         Overflow
             A time is so far away that its windows do not fit 64 bits.
 
@@ -483,9 +484,10 @@ def join(
         integers if times are; they are 0 or more, and below 2^61 units of the times.
     windows : Window, optional
         Instead of `within`: rows are partners if they are in one window, once for each window that they
-        share. The windows are tumbling, sliding, landmark or bands over time: those that are known before
-        any row. The result is that of a join of the keys and windows of a table with a row for each window
-        of each row; it has the windows in a column ``window``.
+        share. The windows are tumbling, sliding, landmark or bands over time, or those of a
+        `windowkit.ContextFree`: those that are known before any row. The result is that of a join of the keys
+        and windows of a table with a row for each window of each row; it has the windows in a column
+        ``window``.
     how : {"inner", "left", "right", "full", "semi", "anti"}
         Pairs of partners; those and the rows without a partner of the left side, the right side or both, with
         nulls in place of the other side; the left rows that have a partner, once; or those that have none.
@@ -584,7 +586,7 @@ def reach(value: Any) -> Reach:
     if isinstance(found, Rows):
         raise InvalidType(f"within: {found} is a number of rows; it is a time such as '2 minutes'")
     if units(found) < 0:
-        raise InvalidValue(f"within: {found} is negative; a band reaches back and ahead by 0 or more")
+        raise InvalidValue(f"within: {found} is negative; partners are within 0 or more before and after")
     return found
 
 

@@ -346,8 +346,8 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 def identity(join: Join) -> str:
     """Return a text that tells a join from others, however its lengths are written."""
     within = None if join.within is None else tuple(map(counted, join.within))
-    kind, _, lengths, options, columns, _ = (None,) * 6 if join.windows is None else join.windows.bound()
-    windows = (kind, lengths, options, columns)
+    kind, _, lengths, options, columns, own = (None,) * 6 if join.windows is None else join.windows.bound()
+    windows = (kind if own is None else str(join.windows), lengths, options, columns)
     parts = {
         "by": (join.left_by, join.right_by),
         "times": (join.left_time, join.right_time),

@@ -17,7 +17,7 @@ use super::properties::{Kind, Properties};
 use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
-use crate::interrupt::{self, Pace, within};
+use crate::interrupt::{self, Pace, extend, lengthen, make_room_by_ticks, stretches, within};
 use crate::kernels::Ranges;
 use crate::{Error, Result};
 
@@ -100,8 +100,12 @@ impl List {
     /// All rows, slot by slot.
     fn rows(&mut self) -> (&mut Vec<u32>, &mut Vec<Row>) {
         if !matches!(self.held, Held::Rows { .. }) {
-            let slots = (0..self.len).flat_map(|slot| vec![slot as u32; self.slot(slot).len()]).collect();
-            let rows = (0..self.len).flat_map(|slot| self.slot(slot).to_vec()).collect();
+            let (mut slots, mut rows) = (Vec::new(), Vec::new());
+            for slot in 0..self.len {
+                let own = self.slot(slot);
+                extend(&mut rows, own);
+                lengthen(&mut slots, rows.len(), slot as u32);
+            }
             self.held = Held::Rows { slots, rows, index: OnceLock::new() };
         }
         match &mut self.held {
@@ -145,9 +149,16 @@ impl Held {
             Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
             Held::Rows { slots, rows, index } => index.get_or_init(|| {
                 let by_slot = BySlot::new(slots, len);
-                let in_order = by_slot.entries(0..len).map(|entry| rows[entry as usize]).collect();
+                let (mut in_order, mut pace) = (Vec::with_capacity(rows.len()), Pace::new());
+                for entry in by_slot.entries(0..len) {
+                    pace.tick(1);
+                    in_order.push(rows[entry as usize]);
+                }
                 let mut sorted = Sorted { offsets: by_slot.offsets, rows: in_order };
-                (0..len).for_each(|slot| sorted.sort(slot));
+                for slot in 0..len {
+                    pace.tick(1);
+                    sorted.sort(slot);
+                }
                 sorted
             }),
         }
@@ -225,8 +236,12 @@ impl Partials for List {
         let arrived = self.store.append(other.store.clone());
         let (slots, rows) = self.rows();
         let (others, theirs) = other.rows();
-        slots.extend(others.iter().map(|slot| base + slot));
-        rows.extend(theirs.iter().map(|&(time, at)| (time, arrived + at)));
+        make_room_by_ticks(slots, others.len());
+        make_room_by_ticks(rows, theirs.len());
+        for some in stretches(theirs.len()) {
+            slots.extend(others[some.clone()].iter().map(|slot| base + slot));
+            rows.extend(theirs[some].iter().map(|&(time, at)| (time, arrived + at)));
+        }
         self.len += other.len;
     }
 
@@ -255,14 +270,17 @@ impl Partials for List {
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
         let sorted = match &self.held {
             Held::Sorted(sorted) => sorted.clone(),
-            _ => {
+            _ => within(|| {
                 let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+                let mut pace = Pace::new();
                 for slot in 0..self.len {
-                    sorted.rows.extend_from_slice(self.slot(slot));
+                    let rows = self.slot(slot);
+                    pace.tick(rows.len());
+                    extend(&mut sorted.rows, rows);
                     sorted.offsets.push(sorted.rows.len());
                 }
-                Arc::new(sorted)
-            }
+                Ok(Arc::new(sorted))
+            })?,
         };
         let ranges: Vec<(u32, u32)> = ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect();
         Ok(Box::new(self.with(ranges.len(), Held::View(sorted, ranges))))

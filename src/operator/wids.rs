@@ -35,13 +35,22 @@ impl Wids {
                 times = named(times)
             ))
         })?;
-        Self::of(spec, measure)
+        Self::of(spec, measure)?.ok_or_else(|| {
+            Error::InvalidType(format!(
+                "window: {} has no window ids, as its windows are not known before the rows, or not numbered; allowed are \
+                 bands, and tumbling, sliding and landmark windows over time or integers",
+                spec.name
+            ))
+        })
     }
 
-    /// The same over the times of a column.
-    pub(super) fn of(spec: &WindowSpec, measure: Measure) -> Result<Self> {
-        let (window, zero) = bind_numbered(spec, &measure)?;
-        Ok(Self { name: spec.name.clone(), window, measure, zero })
+    /// The same over the times of a column; `None` for windows without ids.
+    ///
+    /// # Errors
+    /// As [`Wids::new`].
+    pub(super) fn of(spec: &WindowSpec, measure: Measure) -> Result<Option<Self>> {
+        let bound = bind_numbered(spec, &measure)?;
+        Ok(bound.map(|(window, zero)| Self { name: spec.name.clone(), window, measure, zero }))
     }
 
     fn ids(&self) -> Result<&dyn Ids> {

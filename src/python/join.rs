@@ -15,6 +15,10 @@ use super::window::{WindowTuple, window};
 use crate::Error;
 use crate::kernels::Closed;
 use crate::operator::{ConditionSpec, JoinKind, JoinPlan, JoinRows, JoinSpec, SideSpec, Which};
+use crate::window::Measure;
+
+/// Windows that a definition may return at a time: as many as a query has that does not say how many.
+const WINDOWS: u64 = 1_000_000_000;
 
 /// A side: its schema, keys, time, and which of its columns the result has.
 type SideTuple = (Given<PySchema>, Vec<String>, String, Option<Vec<String>>);
@@ -37,7 +41,10 @@ impl PyJoin {
         how: String,
         suffix: String,
     ) -> PyResult<Self> {
-        let windows = windows.map(|given| window(py, given, None, None)).transpose()?;
+        // The plan itself reports a missing time column.
+        let time = left.0.0.as_ref().field_with_name(&left.2).ok();
+        let measure = time.and_then(|field| Measure::new(&left.2, field.data_type()).ok());
+        let windows = windows.map(|given| window(py, given, measure.as_ref(), Some(WINDOWS))).transpose()?;
         detached(py, move || {
             let condition = match (within, windows) {
                 (Some((before, after, closed)), None) => ConditionSpec::Band {

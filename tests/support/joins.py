@@ -87,6 +87,31 @@ def sliding(size: int, slide: int) -> Callable[[int], list[tuple[int, int]]]:
     return extents
 
 
+@dataclass(frozen=True)
+class Squares(wk.ContextFree):
+    """Windows that begin at some squares and their negatives; neighbours overlap, or leave a gap."""
+
+    every: int
+    longest = 40
+
+    @property
+    def all(self) -> list[tuple[int, int]]:
+        """Start and end of each."""
+        return [(n * abs(n), (n + 2) * abs(n + 2) - 1) for n in range(-7, 7, self.every)]
+
+    def next_edge(self, t: int) -> int:
+        """Return the first edge after a time, or a time without windows."""
+        return min((edge for window in self.all for edge in window if edge > t), default=t + 10**6)
+
+    def windows(self, since: int, until: int) -> list[tuple[int, int]]:
+        """Return the windows that end in a stretch, in no order."""
+        return [window for window in reversed(self.all) if since < window[1] <= until]
+
+    def of(self, time: int) -> list[tuple[int, int]]:
+        """Return the windows of a time."""
+        return [(start, end) for start, end in self.all if start <= time < end]
+
+
 @dataclass
 class Case:
     """Two sides, and a join of them, drawn."""
@@ -193,7 +218,8 @@ def windowed(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, wk.Window, Extents, s
     """Draw two sides with integer times, windows with their definition, and a kind of join."""
     size = draw(st.integers(1, 8))
     slide, start = draw(st.integers(1, size)), draw(st.integers(-9, 5))
-    # Most times are in several windows; with a band, some are in none.
+    defined = Squares(draw(st.sampled_from([1, 2])))
+    # Most times are in several windows; with a band, or those with gaps, some are in none.
     window, extents = draw(
         st.sampled_from(
             [
@@ -203,6 +229,7 @@ def windowed(draw: st.DrawFn) -> tuple[pa.Table, pa.Table, wk.Window, Extents, s
                     wk.band(start, start + size),
                     lambda time: [(start, start + size)] if start <= time < start + size else [],
                 ),
+                (wk.custom(defined), defined.of),
             ]
         )
     )

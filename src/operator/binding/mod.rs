@@ -8,11 +8,11 @@ use arrow_schema::Schema;
 use self::binder::Binder;
 use super::schema::find;
 use super::window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};
+use crate::Result;
 use crate::window::{
     Arrivals, Band, Between, Counted, Gap, Global, Landmark, LastRows, LastTime, Measure, Punctuation,
     RowSession, Session, Sliding, User, Window,
 };
-use crate::{Error, Result};
 
 /// A window in units of the measure, its columns found in the schema.
 pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) -> Result<Window> {
@@ -53,35 +53,28 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
     })
 }
 
-/// A window whose windows have ids, in units of the measure, and where window 0 begins.
+/// A window whose windows have ids, in units of the measure, and where window 0 begins; `None` if its windows have none.
 ///
 /// # Errors
-/// As [`bind_window`]; `InvalidType` if its windows have none.
-pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<(Window, i64)> {
-    let refused = || {
-        Error::InvalidType(format!(
-            "window: {} has no window ids, as its windows are not known before the rows, or not numbered; allowed are \
-             bands, and tumbling, sliding and landmark windows over time or integers",
-            spec.name
-        ))
-    };
+/// As [`bind_window`].
+pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<Option<(Window, i64)>> {
     let start_time = match &spec.kind {
         WindowKind::Tumbling { start_time, .. } | WindowKind::Sliding { start_time, .. } => *start_time,
         WindowKind::Landmark { start_time, .. } => *start_time,
         // Those of a calendar number their windows themselves.
         WindowKind::Band { .. } | WindowKind::Local { .. } | WindowKind::LocalLandmark { .. } => None,
         WindowKind::Session { .. } | WindowKind::RowSession { .. } | WindowKind::Arrivals { .. } => {
-            return Err(refused());
+            return Ok(None);
         }
-        WindowKind::Punctuation { .. } | WindowKind::Between { .. } => return Err(refused()),
-        WindowKind::Global | WindowKind::User(..) => return Err(refused()),
+        WindowKind::Punctuation { .. } | WindowKind::Between { .. } => return Ok(None),
+        WindowKind::Global | WindowKind::User(..) => return Ok(None),
     };
     // None of these reads a column besides the time.
     let window = bind_window(spec, measure, &Schema::empty())?;
     if window.ids().is_none() {
-        return Err(refused());
+        return Ok(None);
     }
-    Ok((window, Binder { name: &spec.name, measure }.offset(start_time)?))
+    Ok(Some((window, Binder { name: &spec.name, measure }.offset(start_time)?)))
 }
 
 impl Binder<'_> {

@@ -1,15 +1,11 @@
 //! Which rows of one key are partners: those at most so far from each other, or those that share a window.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, StructArray};
 use arrow_buffer::NullBuffer;
 
 use super::kind::Which;
+use super::windows::Windows;
 use crate::kernels::Closed;
 use crate::operator::length::length;
-use crate::operator::schema::extent_fields;
-use crate::operator::wids::Wids;
 use crate::operator::window_spec::{Length, WindowSpec};
 use crate::window::Measure;
 use crate::{Error, Result};
@@ -41,17 +37,17 @@ pub(super) enum Condition {
         low: i64,
         high: i64,
     },
-    Windows(Box<Wids>),
+    Windows(Windows),
 }
 
-/// What a row meets, a range of places: times of the other side, or ids of windows.
+/// What a row meets, a range of places: times of the other side, or windows.
 pub(super) type Span = (i64, i64);
 
 impl Condition {
     pub(super) fn bind(spec: &ConditionSpec, measure: &Measure) -> Result<Self> {
         let (before, after, closed) = match spec {
             ConditionSpec::Windows(window) => {
-                return Ok(Condition::Windows(Box::new(Wids::of(window, measure.clone())?)));
+                return Ok(Condition::Windows(Windows::bind(window, measure.clone())?));
             }
             ConditionSpec::Band { before, after, closed } => (before, after, closed),
         };
@@ -74,14 +70,14 @@ impl Condition {
     /// What a row of a side at `time` meets among the places of the other side; `None` if that is nothing.
     ///
     /// # Errors
-    /// `Overflow` if an id or an edge of its windows does not fit 64 bits.
+    /// As [`Windows::range`].
     pub(super) fn met(&self, side: Which, time: i64) -> Result<Option<Span>> {
         match self {
             Condition::Band { low, high } => Ok(match side {
                 Which::Left => from(time, *low).zip(up_to(time, *high)),
                 Which::Right => from(time, -high).zip(up_to(time, -low)),
             }),
-            Condition::Windows(wids) => wids.range(time),
+            Condition::Windows(windows) => windows.range(time),
         }
     }
 
@@ -92,7 +88,7 @@ impl Condition {
     pub(super) fn places(&self, time: i64) -> Result<Option<Span>> {
         match self {
             Condition::Band { .. } => Ok(Some((time, time))),
-            Condition::Windows(wids) => wids.range(time),
+            Condition::Windows(windows) => windows.range(time),
         }
     }
 
@@ -101,31 +97,38 @@ impl Condition {
     /// # Errors
     /// As [`Condition::met`]; `InvalidValue` if the rows have more than [`MOST`] places.
     pub(super) fn placed(&self, times: &[i64], nulls: Option<&NullBuffer>) -> Result<Option<NullBuffer>> {
-        let wids = match self {
+        let windows = match self {
             Condition::Band { .. } => return Ok(nulls.cloned()),
-            Condition::Windows(wids) => wids,
+            Condition::Windows(windows) => windows,
         };
-        let ranges = wids.ranges(times, nulls)?;
-        // Without a range, a row has no place or one, which does not matter here.
-        let lengths =
-            ranges.from.iter().zip(&ranges.to).map(|(from, to)| i128::from(*to) - i128::from(*from) + 1);
-        let total: i128 = lengths.sum();
+        let (placed, total) = windows.count(times, nulls)?;
         if total > MOST {
             return Err(Error::InvalidValue(format!(
                 "windows: {} rows are in {total} windows of {}, and a row is joined in each of its windows; allowed are \
                  {MOST}. Let windows begin less often, or join by within=...",
                 times.len(),
-                wids.name()
+                windows.name()
             )));
         }
-        Ok(ranges.nulls)
+        Ok(placed)
     }
 
     /// The windows, if rows are partners by these.
-    pub(super) fn wids(&self) -> Option<&Wids> {
+    pub(super) fn windows(&self) -> Option<&Windows> {
         match self {
             Condition::Band { .. } => None,
-            Condition::Windows(wids) => Some(wids),
+            Condition::Windows(windows) => Some(windows),
+        }
+    }
+
+    /// The place after one, where a row has both.
+    ///
+    /// # Errors
+    /// As [`Windows::range`].
+    pub(super) fn next(&self, place: i64) -> Result<i64> {
+        match self {
+            Condition::Band { .. } => Ok(place + 1),
+            Condition::Windows(windows) => windows.next(place),
         }
     }
 }
@@ -138,18 +141,6 @@ fn from(time: i64, distance: i64) -> Option<i64> {
 /// The last time that is not after the one so far away, if there is one.
 fn up_to(time: i64, distance: i64) -> Option<i64> {
     time.checked_add(distance).or((distance > 0).then_some(i64::MAX))
-}
-
-/// The column of windows with these ids.
-///
-/// # Errors
-/// `Overflow` if a type of times cannot hold an edge.
-pub(super) fn windows(wids: &Wids, ids: &[Option<i64>]) -> Result<ArrayRef> {
-    let valid = ids.contains(&None).then(|| ids.iter().map(Option::is_some).collect::<NullBuffer>());
-    let ids: Vec<i64> = ids.iter().map(|id| id.unwrap_or_default()).collect();
-    let (measure, found) = (wids.measure(), wids.edges(&ids, valid.as_ref())?);
-    let (starts, ends) = (measure.array(found.from)?, measure.array(found.to)?);
-    Ok(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], valid)?))
 }
 
 #[cfg(test)]
@@ -201,11 +192,11 @@ mod tests {
             let (size, slide) = (Length::Units(size), Length::Units(slide));
             let kind = WindowKind::Sliding { size, slide, start_time: None, partial: false };
             let condition = bound(&ConditionSpec::Windows(WindowSpec { name: "w".into(), kind }));
-            let wids = condition.wids().expect("it is by windows");
-            let ids: Vec<i64> = (-100..100).collect();
-            let edges = wids.edges(&ids, None).unwrap();
-            let shares = edges.from.iter().zip(&edges.to);
-            let shares = |times: [i64; 2]| shares.clone().any(|(&start, &end)| times.iter().all(|&t| start <= t && t < end));
+            let windows = condition.windows().expect("it is by windows");
+            let extents = (-100..100).map(|id| windows.extent(id).unwrap().expect("they are numbered"));
+            let shares = |times: [i64; 2]| {
+                extents.clone().any(|(start, end)| times.iter().all(|&t| start <= t && t < end))
+            };
             prop_assert_eq!(meet(&condition, Which::Left, left, right), shares([left, right]));
             prop_assert_eq!(meet(&condition, Which::Right, right, left), shares([left, right]));
         }

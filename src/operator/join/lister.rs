@@ -7,7 +7,7 @@ use super::side::{NONE, Side};
 use crate::Result;
 use crate::interrupt::Pace;
 
-/// Some rows of the result: rows of both sides, [`NONE`] where there is none, and the ids of their windows.
+/// Some rows of the result: rows of both sides, [`NONE`] where there is none, and the places of their windows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) left: Vec<u32>,
@@ -52,7 +52,7 @@ enum Place {
 /// The place within a window.
 #[derive(Debug, Clone, Copy)]
 struct InWindow {
-    /// The window.
+    /// The place of the window.
     id: i64,
     /// The last window of the row.
     last: i64,
@@ -122,7 +122,7 @@ impl Lister {
         let (mut rows, mut pace) = (Rows::default(), Pace::new());
         while rows.len() < count && self.row < self.partners.len() {
             pace.check(1)?;
-            match condition.wids() {
+            match condition.windows() {
                 None => self.list(other, count, &mut rows),
                 Some(_) => self.list_windows(condition, own, other, count, &mut rows)?,
             }
@@ -202,11 +202,11 @@ impl Lister {
             if window.at < window.end && self.what.has_pairs() {
                 break;
             }
-            if window.id == window.last {
+            if window.id >= window.last {
                 (self.row, self.place) = (self.row + 1, Place::Before);
                 return Ok(());
             }
-            window.id += 1;
+            window.id = condition.next(window.id)?;
             window.find(condition, other, most, &mut pace)?;
         }
         self.place = Place::In(window);

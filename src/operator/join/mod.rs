@@ -18,6 +18,7 @@ mod partners;
 mod plan;
 mod side;
 mod stream;
+mod windows;
 
 pub use condition::ConditionSpec;
 pub use kind::{JoinKind, Which};

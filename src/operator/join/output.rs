@@ -7,7 +7,6 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
-use super::condition::windows;
 use super::kind::Which;
 use super::lister::{Lister, Rows, What};
 use super::partners::Partners;
@@ -148,8 +147,8 @@ impl JoinOutput {
             (Source::Of(Which::Right, at), _) | (Source::Key(_, at), Which::Right) => {
                 right.values(at, &rows.right[some])
             }
-            (Source::Window, _) => match self.plan.condition.wids() {
-                Some(wids) => windows(wids, &rows.windows[some]),
+            (Source::Window, _) => match self.plan.condition.windows() {
+                Some(windows) => windows.column(&rows.windows[some]),
                 None => Err(Error::Internal("a join without windows has a column of them".into())),
             },
         }

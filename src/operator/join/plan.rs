@@ -164,7 +164,7 @@ impl JoinPlan {
                 fields.push(of_result(field, name, kind.keeps(Which::Left)));
             }
         }
-        if self.condition.wids().is_some() {
+        if self.condition.windows().is_some() {
             let is_nullable = kind.keeps(Which::Left) || kind.keeps(Which::Right);
             fields.push(Field::new("window", DataType::Struct(extent_fields(&own.measure)), is_nullable));
             self.sources.push(Source::Window);

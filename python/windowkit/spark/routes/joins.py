@@ -29,6 +29,7 @@ from windowkit.spark.routes.blocks import PackBlocks, blocks, described
 from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 from windowkit.windows import global_window
+from windowkit.windows.user import Custom
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -164,11 +165,15 @@ def reaches(join: Join) -> tuple[Measure, Measure]:
     if join.within is not None:
         return join.within
     window = join.windows
-    size = None if window is None or window.is_local else window.lengths().get("size")
+    size: object = None
+    if isinstance(window, Custom):
+        size = window.longest
+    elif window is not None and not window.is_local:
+        size = window.lengths().get("size")
     if not isinstance(size, Duration | int):
         raise InvalidValue(
             f"split: it is given, and windows are {window}; it is for joins within a time, and for tumbling "
-            "and sliding windows whose length is no calendar's"
+            "and sliding windows whose length is no calendar's, and those of a windowkit.ContextFree"
         )
     return size, size
 

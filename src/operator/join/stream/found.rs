@@ -7,7 +7,6 @@ use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 
 use crate::interrupt::check;
 use crate::operator::held::{Address, Store};
-use crate::operator::join::condition::windows;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::{JoinPlan, Source};
 use crate::operator::output::{BATCH_ROWS, in_parts};
@@ -97,8 +96,8 @@ impl Found {
                 let places: Vec<(usize, usize)> = left.iter().enumerate().map(place).collect();
                 Ok(interleave(&[own.as_ref(), others.as_ref()], &places)?)
             }
-            Source::Window => match plan.condition.wids() {
-                Some(wids) => windows(wids, &self.windows[some.clone()]),
+            Source::Window => match plan.condition.windows() {
+                Some(windows) => windows.column(&self.windows[some.clone()]),
                 None => Err(Error::Internal("a join without windows has a column of them".into())),
             },
         };

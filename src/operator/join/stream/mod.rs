@@ -307,7 +307,7 @@ impl JoinStream {
         let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Found::default();
         let mut pace = Pace::new();
-        let by_windows = condition.wids().is_some();
+        let by_windows = condition.windows().is_some();
         for (row, (&key, &time)) in part.keys.iter().zip(part.times.iter()).enumerate() {
             pace.check(1)?;
             let row = row as u32;
@@ -327,8 +327,10 @@ impl JoinStream {
                 continue;
             };
             let mut is_stored = false;
-            for place in first..=last {
+            let mut next = Some(first);
+            while let Some(place) = next {
                 pace.check(1)?;
+                next = if place < last { Some(condition.next(place)?) } else { None };
                 let window = by_windows.then_some(Some(place));
                 // By windows, rows meet those in one of them.
                 let span = if by_windows { Some((place, place)) } else { condition.met(which, place)? };
@@ -410,7 +412,7 @@ impl JoinStream {
     /// ended; those that had none are results of some kinds.
     fn expire(&mut self, which: Which, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
         let (condition, kind) = (&self.plan.condition, self.plan.kind);
-        let by_windows = condition.wids().is_some();
+        let by_windows = condition.windows().is_some();
         let store = &mut self.stores[at(which)];
         let mut found = Found::default();
         let mut pace = Pace::new();

@@ -2,6 +2,8 @@
 
 use super::super::condition::Condition;
 use super::super::kind::Which;
+#[cfg(doc)]
+use super::super::windows::Windows;
 
 /// Up to when each side is complete, `None` if that is not known.
 pub(super) type Reached = [Option<i64>; 2];
@@ -19,8 +21,8 @@ impl Condition {
                 Which::Left => other.saturating_sub(*high),
                 Which::Right => other.saturating_add(*low),
             },
-            Condition::Windows(wids) => match wids.range(other).ok()? {
-                Some((first, _)) => wids.extent(first).ok()??.0,
+            Condition::Windows(windows) => match windows.range(other).ok()? {
+                Some((first, _)) => windows.extent(first).ok()??.0,
                 // The other side is between windows.
                 None => other,
             },
@@ -39,14 +41,14 @@ impl Condition {
     /// Whether a row of a side at a place can have no partner any more, as the other side is complete up to `other`.
     ///
     /// # Errors
-    /// `Overflow` for a window that does not fit 64 bits.
+    /// As [`Windows::is_over`].
     pub(super) fn is_over(&self, side: Which, place: i64, other: i64) -> crate::Result<bool> {
         Ok(match self {
             Condition::Band { low, high } => match side {
                 Which::Left => place_before(place, *high, other),
                 Which::Right => place_before(place, -*low, other),
             },
-            Condition::Windows(wids) => wids.extent(place)?.is_none_or(|(_, end)| end <= other),
+            Condition::Windows(windows) => windows.is_over(place, other)?,
         })
     }
 }
