@@ -60,6 +60,25 @@ def check_rolling(df: DataFrame) -> None:
     assert rows(rolling.run(df)) == expected
 
 
+def check_stream(df: DataFrame, path: str) -> None:
+    """A stream, beside Spark's own."""
+    spark = df.sparkSession
+    store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", store)
+    stream = spark.readStream.schema(df.schema).parquet(path).withWatermark("ts", "1 minute")
+    query = wk.query(by="device", time="ts", windows=wk.sliding("10 minutes", "1 minute"), aggs=wk.sum("v"))
+    found = []
+    for name, result in {
+        "ours": query.run(stream),
+        "sparks": stream.groupBy("device", F.window("ts", "10 minutes", "1 minute")).agg(F.sum("v")),
+    }.items():
+        started = result.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+        started.awaitTermination()
+        found.append(rows(spark.table(name)))
+    assert found[0] == found[1]
+    assert len(found[0]) > 1_000
+
+
 def main() -> None:
     """Run all checks."""
     spark = session()
@@ -74,6 +93,7 @@ def main() -> None:
         check_windows(df, path, (wk.count(), F.count("*")), (wk.sum("v"), F.sum("v")))
         check_windows(df, path, (wk.median("v"), F.percentile("v", 0.5)), (wk.max("v"), F.max("v")))
         check_rolling(df)
+        check_stream(df, path)
     spark.stop()
     versions = f"Spark {pyspark.__version__}, pyarrow {pyarrow.__version__}"
     print(f"smoke: windowkit {wk.__version__} works in {versions}")

@@ -376,7 +376,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         kind = arguments.format or "csv"
     else:
         kind = format_of("--output", output, arguments.format)
-        refuse_output(output, arguments.overwrite)
+        refuse_output(output, arguments.overwrite, sources)
         if output.is_dir():
             raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
     shaped = for_csv(made) if kind == "csv" else made

@@ -96,10 +96,16 @@ def format_of(argument: str, path: Path, given: str | None) -> str:
     return found
 
 
-def refuse_output(output: Path, overwrite: bool) -> None:
+def refuse_output(output: Path, overwrite: bool, sources: Sequence[Path]) -> None:
     """Refuse a path that cannot or may not be written."""
     if output.exists() and not overwrite:
         raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
+    there = output.resolve()
+    for source in sources:
+        if there in source.resolve().parents:
+            raise ArgumentsError(
+                f"--output: {str(output)!r} has the input {str(source)!r} in it, which would be replaced, too"
+            )
     if not output.parent.is_dir():
         raise ArgumentsError(
             f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"

@@ -81,7 +81,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         if kind == "arrow":
             raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
         if here:
-            refuse_output(output, arguments.overwrite)
+            refuse_output(output, arguments.overwrite, sources)
         if kind == "csv":
             made = for_csv(made)
 

@@ -218,25 +218,26 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         of = categories(results.schema, aggs)
         masked = of_masked(given, aggs)
         columns = {
-            name: pandas_array(values, given.get(of.get(name, "")), on_arrow, name in masked)
+            name: pandas_array(values, given.get(of.get(name, "")), on_arrow, masked.get(name))
             for name, values in zip(results.column_names, results.columns, strict=True)
         }
         return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
-def of_masked(given: Mapping[str, Any], aggs: Mapping[str, Aggregate]) -> set[str]:
-    """Return the aggregates of columns whose nulls are ``pandas.NA``, as those of their results then are."""
+def of_masked(given: Mapping[str, Any], aggs: Mapping[str, Aggregate]) -> dict[str, Any]:
+    """Return aggregates of columns whose nulls are ``pandas.NA``, as are those of their results: by types."""
     import pandas as pd
 
-    return {
-        name
-        for name, each in aggs.items()
-        if any(getattr(given.get(column), "na_value", None) is pd.NA for column in each.columns)
+    kinds = {name: [given.get(column) for column in each.columns] for name, each in aggs.items()}
+    masked = {
+        name: [kind for kind in each if getattr(kind, "na_value", None) is pd.NA]
+        for name, each in kinds.items()
     }
+    return {name: each[0] for name, each in masked.items() if each}
 
 
-def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool, is_masked: bool = False) -> Any:
-    """Return values as a column of pandas, of the type `own` if there is one."""
+def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool, masked: Any = None) -> Any:
+    """Return values as a column of pandas, of the type `own` if there is one, or alike the type `masked`."""
     import pandas as pd
 
     if isinstance(own, pd.CategoricalDtype):
@@ -245,7 +246,11 @@ def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool, is_masked: b
         return own.__from_arrow__(values)
     if own is None and on_arrow and not pa.types.is_dictionary(values.type):
         return pd.ArrowDtype(values.type).__from_arrow__(values)
-    kind = (MASKED if is_masked else NULLABLE if values.null_count else {}).get(values.type)
+    kinds = MASKED if masked is not None else NULLABLE if values.null_count else {}
+    kind = kinds.get(values.type)
+    if kind == "string" and isinstance(masked, pd.StringDtype):
+        # There are several, which differ in how they are stored.
+        kind = masked
     if own is None and kind is not None:
         return pd.api.types.pandas_dtype(kind).__from_arrow__(values)
     return series(values).array
@@ -295,7 +300,7 @@ def pandas_of(table: pa.Table, query: Query, data: Any) -> Any:
             return intervals(values, "both" if includes_end and extents[at] == "window" else "left")
         is_key = at < len(query.by)
         kind = given.get(name if is_key else of.get(name, ""))
-        return pandas_array(values, kind, on_arrow, not is_key and name in masked)
+        return pandas_array(values, kind, on_arrow, None if is_key else masked.get(name))
 
     columns = zip(table.column_names, table.columns, strict=True)
     return pd.DataFrame({name: column(at, name, values) for at, (name, values) in enumerate(columns)})

@@ -57,6 +57,9 @@ class TestSpark:
         (text / "precious").touch()
         assert refused(capsys, [*command, "--output", text]).endswith("exists; --overwrite replaces it")
         assert (text / "precious").exists()
+        replaced = [*command, "--output", source.parent, "--format", "parquet", "--overwrite"]
+        assert refused(capsys, replaced).endswith("in it, which would be replaced, too")
+        assert source.exists()
         assert run(capsys, [*command, "--output", text, "--overwrite"])[:2] == (0, "")
         assert not (text / "precious").exists()
         written = pa.dataset.dataset(text, format="csv").to_table()

@@ -22,7 +22,11 @@ from support.spark_runs import SECOND, Rows, everything, mixed, run_stream, tabl
 pytestmark = pytest.mark.usefixtures("rocksdb")
 
 
-def test_windows_are_those_of_sparks_append(source, tmp_path):
+@pytest.mark.parametrize("api", ["rows", "pandas"])
+def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
+    if api == "pandas":
+        # As pyspark 4.0 has it.
+        monkeypatch.delattr("pyspark.sql.pandas.group_ops.PandasGroupedOpsMixin.transformWithState")
     frame = source(*mixed(3))
     # No session ends exactly at a watermark: Spark's is then final, and ours may still be joined.
     gap = "4500 milliseconds"
@@ -307,10 +311,6 @@ class TestRefusals:
         )
         self.refused("at_most limits the calls", source(), with_policy(wk.emit(at_most=3)))
         self.refused("emit: no column 'nowhere'", source(), with_policy(wk.emit(wk.on("nowhere"))))
-
-    def test_a_pyspark_that_is_too_old(self, source, monkeypatch):
-        monkeypatch.delattr("pyspark.sql.pandas.group_ops.PandasGroupedOpsMixin.transformWithState")
-        self.refused("has no transformWithState; streams need pyspark 4.1 or later", source())
 
     def test_aggregate_takes_batches(self, source):
         with pytest.raises(wk.InvalidValue, match=r"query\.run\(df\) and windowkit\.spark\.stream"):

@@ -7,21 +7,22 @@ with a gap per row all rows must be sorted, here or there, and there none enters
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import types as spark
-from pyspark.sql.functions import col, expr
+from pyspark.sql.functions import expr
 
 from windowkit import _native
 from windowkit.aggregates import Aggregate
 from windowkit.durations import Duration
-from windowkit.spark.jobs import Job, identifier, literal, named, own, sql, uncounted, unranked
+from windowkit.spark.jobs import Job, identifier, literal, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
 from windowkit.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["HELD_DIGITS", "ROUTE", "stream_refusal"]
 
@@ -132,46 +133,39 @@ def run(job: Job) -> DataFrame:
         # The window of its start is that window.
         group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
     aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
-    grouped = rows.groupBy(*job.keys, expr(group)).agg(expr("count(1)"), aggregates)
+    grouped = rows.groupBy(*job.keys, expr(group)).agg(aggregates)
     fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
     return titled(job, grouped, [*job.keys, shown, *fields])
 
 
 def titled(job: Job, grouped: DataFrame, values: list[str]) -> DataFrame:
-    """Return the columns of a result with the query's names; the last but one of `grouped` has no alias."""
-    names = job.query.columns
-    # Spark would not know which column such a name means.
-    is_unclear = len({name.lower() for name in names}) < len(names)
-    own = [f"o{at}" for at in range(len(names))] if is_unclear else list(map(quoted, names))
-    frame = grouped.selectExpr(*(f"{value} as {name}" for value, name in zip(values, own, strict=True)))
-    unnamed = [each.name for each in job.query.aggs if each.name in each.default_names]
-    if not unnamed and not is_unclear:
-        return frame
-    schema = spark.StructType()
-    for name, field in zip(names, frame.schema.fields, strict=True):
-        schema.add(name, field.dataType, field.nullable, field.metadata)
-    for name in unnamed:
-        schema[name].metadata = grouped.schema.fields[-2].metadata
-    return named(frame, schema, list(map(col, own))) if is_ambiguous(schema) else frame.to(schema)
+    """Return the columns of a result with the query's names, and the metadata of those that Spark names."""
+    unnamed = {each.name for each in job.query.aggs if each.name in each.default_names}
+    named = [f"{value} as {quoted(name)}" for value, name in zip(values, job.query.columns, strict=True)]
+    if not unnamed:
+        return grouped.selectExpr(*named)
+    metadata = metadata_of_unnamed(job.frame.sparkSession)
+    return grouped.select(
+        *(
+            expr(value).alias(name, metadata=metadata) if name in unnamed else expr(text)
+            for value, name, text in zip(values, job.query.columns, named, strict=True)
+        )
+    )
+
+
+UNNAMED: Final = WeakKeyDictionary["SparkSession", dict[str, Any]]()
+
+
+def metadata_of_unnamed(session: SparkSession) -> dict[str, Any]:
+    """Return the metadata that Spark gives to a column without an alias."""
+    if session not in UNNAMED:
+        UNNAMED[session] = session.range(0).agg(expr("count(1)")).schema.fields[0].metadata
+    return UNNAMED[session]
 
 
 def quoted(name: str) -> str:
     """Return a name in backticks, as SQL takes any."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def is_ambiguous(kind: spark.DataType) -> bool:
-    """Whether two fields of a type, or of a type within it, have names that differ in case alone."""
-    match kind:
-        case spark.StructType():
-            names = [name.lower() for name in kind.names]
-            return len(set(names)) < len(names) or any(is_ambiguous(field.dataType) for field in kind)
-        case spark.ArrayType():
-            return is_ambiguous(kind.elementType)
-        case spark.MapType():
-            return is_ambiguous(kind.keyType) or is_ambiguous(kind.valueType)
-        case _:
-            return False
 
 
 def checked(job: Job, aggregate: Aggregate) -> str:

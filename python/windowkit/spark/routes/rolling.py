@@ -59,8 +59,8 @@ def roll(
     split : bool, optional
         Whether keys with more rows than one task should have are cut by time, into pieces for several tasks.
         To find them, Spark jobs read keys and times as soon as this is called. By default they do if `df` is
-        cached itself and may have 16 million rows or more. Keys are not cut where a frame has no bound, or
-        where frames are so long that tasks would read many rows twice.
+        cached itself and may have 16 million rows or more. Keys are not cut where frames are so long that
+        tasks would read many rows twice; where a frame has no bound they are not, and True is refused.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -97,6 +97,11 @@ def roll(
     rows, checked = checked_rows(df, rolling, metrics)
     if not isinstance(split, bool | None):
         raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
+    if split and pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
+        raise InvalidValue(
+            "split: it is given, and a frame has no bound; keys are cut where each frame begins and ends "
+            "within some time, or some rows, of its row"
+        )
     partitions, each = packed.spread(df.sparkSession)
     cut = None
     if is_worthwhile(checked) if split is None else split:

@@ -5,12 +5,23 @@ This is the lowest room of `windowkit.spark`; it knows queries, but neither jobs
 
 from windowkit.spark.shipping import packing
 from windowkit.spark.shipping.metrics import Metrics, observed_chunks, observed_count
-from windowkit.spark.shipping.tasks import importing, in_one_line, named, packed_task, running, shipped
+from windowkit.spark.shipping.tasks import (
+    importing,
+    in_one_line,
+    keep_loaded,
+    loaded,
+    named,
+    packed_task,
+    running,
+    shipped,
+)
 
 __all__ = [
     "Metrics",
     "in_one_line",
     "importing",
+    "keep_loaded",
+    "loaded",
     "named",
     "observed_chunks",
     "observed_count",

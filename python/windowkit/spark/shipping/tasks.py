@@ -8,9 +8,11 @@ pickles by value and imports windowkit as its first step. So are the classes of 
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,10 @@ from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.query import Query
 from windowkit.validation import checked
 
-__all__ = ["in_one_line", "importing", "named", "packed_task", "running", "shipped", "sound"]
+__all__ = [
+    *("in_one_line", "importing", "keep_loaded", "loaded"),
+    *("named", "packed_task", "running", "shipped", "sound"),
+]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -110,8 +115,8 @@ def importing() -> Callable[[], None]:
     return there
 
 
-def packed_task(task: Callable[..., Batches], what: str) -> bytes:
-    """Return a task, and what errors call the job that it is part of, for `running`."""
+def packed_task(task: Any, what: str) -> bytes:
+    """Return a task, and what errors call the job that it is part of, for `loaded`."""
     payload: bytes = cloudpickle.dumps((task, what))  # type: ignore[no-untyped-call]  # of pyspark's copy
     return payload
 
@@ -126,6 +131,30 @@ def running(payload: bytes, given: Any) -> Batches:
     MemoryError
         There was not enough; with the same.
     """
+    task, what = loaded(payload)
+    with named(what):
+        yield from task(given)
+    keep_loaded()
+
+
+@cache
+def keep_loaded() -> None:
+    """Take what a worker has loaded out of the reach of garbage collection, once.
+
+    Workers collect garbage after each task. Through some hundred thousand objects of pyspark, pandas and
+    pyarrow that takes a tenth of a second, much of a stream's small batch, and they are needed to the end.
+    """
+    gc.freeze()
+
+
+def loaded(payload: bytes) -> tuple[Any, str]:
+    """Return what `packed_task` packed.
+
+    Raises
+    ------
+    InvalidValue
+        Modules that it needs are missing here.
+    """
     try:
         task, what = pickle.loads(payload)
     except (ImportError, AttributeError) as error:
@@ -133,8 +162,7 @@ def running(payload: bytes, given: Any) -> Batches:
             f"query: a worker cannot load it ({error}); modules that user-defined functions import must be "
             "installed on the workers, or pickled by value"
         ) from error
-    with named(what):
-        yield from task(given)
+    return task, what
 
 
 @contextmanager

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 from pyspark.sql.functions import coalesce, length, lit
 from pyspark.sql.functions import sum as total
 
 from windowkit.durations import Length
-from windowkit.errors import InvalidValue
 from windowkit.query import Query
 from windowkit.spark.jobs import identifier, shaped
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
-from windowkit.spark.streams.stages import RESULTS, Buckets, Guarded, Results
+from windowkit.spark.streams.stages import RESULTS, Guarded, Results, processor
 from windowkit.spark.streams.streaming import Streaming, by_catalyst, streaming
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ def stream(
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit `df`; `df` is not streaming or has no watermark on the time column; the state
-        store is not RocksDB; pyspark is too old; or an option is not as described. The running query fails
+        store is not RocksDB; or an option is not as described. The running query fails
         with ``InvalidValue`` if the checkpoint is that of another query, of other shuffle partitions or
         buckets, or damaged; and with ``Overflow`` as a batch does.
 
@@ -117,12 +115,10 @@ def run(made: Streaming) -> DataFrame:
         counts = {"rows in": total("rows"), "slices": total("slices"), "bytes packed": total(length("chunk"))}
         chunks = observed(chunks, made.metrics_name + ", in", counts)
     grouped: Any = chunks.select("bucket", "chunk").groupBy("bucket")
-    if not hasattr(grouped, "transformWithState"):
-        raise InvalidValue(
-            f"df: pyspark {pyspark.__version__} has no transformWithState; streams need pyspark 4.1 or "
-            "later, and with an earlier one query.run takes the batches of foreachBatch"
-        )
-    packed_results = grouped.transformWithState(Buckets(work), RESULTS, made.mode, "EventTime")
+    # pyspark 4.0 has it for pandas alone.
+    in_pandas = not hasattr(grouped, "transformWithState")
+    evaluated = grouped.transformWithStateInPandas if in_pandas else grouped.transformWithState
+    packed_results = evaluated(processor(work, in_pandas=in_pandas), RESULTS, made.mode, "EventTime")
     if made.metrics_name is not None:
         counts = {"windows out": total("windows"), "late": total("late")}
         packed_results = observed(packed_results, made.metrics_name + ", out", counts)

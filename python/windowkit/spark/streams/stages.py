@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,12 +15,22 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowkit.query import Query
 from windowkit.spark.routes import stages
-from windowkit.spark.shipping import named, packing
-from windowkit.spark.streams.bucket import ENTRY, GUARD, HEAD, SEQUENCE, Bucket, guard
+from windowkit.spark.shipping import importing, keep_loaded, loaded, named, packed_task, packing
+from windowkit.spark.streams.bucket import (
+    ENTRY,
+    GUARD,
+    HEAD,
+    SEQUENCE,
+    Bucket,
+    Log,
+    Timers,
+    Value,
+    guard,
+)
 from windowkit.spark.streams.work import Work
 from windowkit.validation import checked
 
-__all__ = ["RESULTS", "Buckets", "Guarded", "Results"]
+__all__ = ["RESULTS", "Buckets", "Guarded", "Results", "processor", "unpacked"]
 
 RESULTS: Final = "results binary, windows bigint, late bigint"
 """What `Buckets` yields: results as Arrow IPC, how many they are, and how many rows were late."""
@@ -53,47 +65,93 @@ class Guarded:
         return context is not None and context.getLocalProperty(BATCH) == "0"
 
 
-class Buckets(StatefulProcessor):
+def processor(work: Work, *, in_pandas: bool = False) -> StatefulProcessor:
+    """Return `Buckets` as Spark takes it, in a wrapping that needs nothing where it is unpickled.
+
+    At a stream's start Spark asks a process of its own which states there are, and it unpickles the processor
+    for each task. Only where there is something to do is windowkit imported, and `work` unpickled, once.
+
+    It is for ``transformWithState``, or for ``transformWithStateInPandas``.
+    """
+    payload, there = packed_task(work, work.what), importing()
+    head, sequence, entry = HEAD, SEQUENCE, ENTRY
+
+    # As in `shipped`: nothing in this class may refer to a name of this module.
+    class OfBuckets(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.states = handle.getValueState("head", head), handle.getMapState("log", sequence, entry)
+            self.timers = handle
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            yield from self.buckets().rows(key[0], rows, timerValues)
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            yield from self.buckets().timer(key[0], timerValues)
+
+        def buckets(self) -> Any:
+            there()
+            from windowkit.spark.streams.stages import Buckets, unpacked
+
+            return Buckets(unpacked(payload), *self.states, self.timers, in_pandas=in_pandas)
+
+    return OfBuckets()
+
+
+@lru_cache(maxsize=4)
+def unpacked(payload: bytes) -> Work:
+    """Return the work of a stream, one for all tasks of a worker."""
+    work, _ = loaded(payload)
+    assert isinstance(work, Work)
+    return work
+
+
+class Buckets:
     """Evaluates the buckets of a partition, one after the other.
 
     Parameters
     ----------
     work : Work
+    head, log, timers
+        Spark's, for the bucket of the current call.
+    in_pandas : bool
+        Rows come and go in DataFrames of pandas.
     """
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, work: Work, head: Value, log: Log, timers: Timers, *, in_pandas: bool = False) -> None:
+        self._work, self._head, self._log, self._timers = work, head, log, timers
+        self._in_pandas = in_pandas
 
-    def init(self, handle: Any) -> None:
-        """Declare the state of a bucket; Spark calls this on the driver, too."""
-        self._timers = handle
-        self._head = handle.getValueState("head", HEAD)
-        self._log = handle.getMapState("log", SEQUENCE, ENTRY)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def rows(self, number: int, rows: Iterator[Any], times: Any) -> Iterator[Any]:
         """Yield the results of a batch's rows."""
         with named(self._work.what):
-            if key[0] == GUARD:
+            if number == GUARD:
                 guard(self._work, self._head, self._log)
             else:
-                chunks = [bytes(row["chunk"]) for row in rows if row["chunk"]]
-                yield from self._step(key[0], chunks, timerValues, by_timer=False)
+                given = (each["chunk"] for each in rows)
+                own = chain.from_iterable(given) if self._in_pandas else given
+                chunks = [bytes(chunk) for chunk in own if chunk]
+                yield from self._step(number, chunks, times, by_timer=False)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def timer(self, number: int, times: Any) -> Iterator[Any]:
         """Yield the results of a bucket without rows, of which the watermark has made some ready."""
         with named(self._work.what):
-            yield from self._step(key[0], [], timerValues, by_timer=True)
+            yield from self._step(number, [], times, by_timer=True)
 
-    def close(self) -> None:
-        """End the task: all that is stored is in Spark's state."""
-
-    def _step(self, number: int, chunks: list[bytes], times: Any, *, by_timer: bool) -> Iterator[Row]:
+    def _step(self, number: int, chunks: list[bytes], times: Any, *, by_timer: bool) -> Iterator[Any]:
         bucket = Bucket(self._work, number, self._head, self._log, self._timers)
         for results in bucket.step(chunks, times.getCurrentWatermarkInMs(), by_timer=by_timer):
             for piece in packing.pieces(results):
-                yield Row(results=packing.body_of(piece).to_pybytes(), windows=piece.num_rows, late=0)
+                yield self._row(results=packing.body_of(piece).to_pybytes(), windows=piece.num_rows, late=0)
         if bucket.late:
-            yield Row(results=b"", windows=0, late=bucket.late)
+            yield self._row(results=b"", windows=0, late=bucket.late)
+        keep_loaded()
+
+    def _row(self, **values: Any) -> Any:
+        if not self._in_pandas:
+            return Row(**values)
+        import pandas as pd
+
+        return pd.DataFrame({name: [value] for name, value in values.items()})
 
 
 @dataclass(frozen=True)
