@@ -3,11 +3,10 @@
 Rows are Parquet files, one a batch, read once to the end (``availableNow``); results are counted and dropped.
 A measure is the time from start to end of the stream, the median of ``--repeats`` in which the sides take
 turns, and the bytes of its checkpoint when it has ended. Each side runs once before, for Spark to compile;
-if that takes longer than ``--once`` seconds, that run alone counts. RocksDB writes changelogs, which is
-faster for all. The windows and the sum of their values
-must be the same on all sides. In update mode a window counts each time that it is returned.
-The rows of state are Spark's, the most and those at the end, which are the same for any number of keys that
-have fallen silent.
+if that takes longer than ``--once`` seconds, that run alone counts. There are as many shuffle partitions as
+cores, and RocksDB writes changelogs: both are faster for all. The windows and the sum of their values must be
+the same on all sides. In update mode a window counts each time that it is returned. The rows of state are
+Spark's, the most and those at the end, which are the same for any number of keys that have fallen silent.
 
     python benchmarks/spark_streams.py --scale 0.1 --repeats 1 --output target/bench/spark-streams.md
 """
@@ -194,9 +193,10 @@ def measure(spark: SparkSession, cell: Cell, side: str, folder: Path) -> dict[st
 
 def measured(options: argparse.Namespace) -> None:
     """Run the cells asked for, and keep the records."""
-    spark = session(sql_streaming_stateStore_rocksdb_changelogCheckpointing_enabled=True)
+    changelogs = {"sql_streaming_stateStore_rocksdb_changelogCheckpointing_enabled": True}
+    spark = session(sql_shuffle_partitions=2, **changelogs)
     settings = (
-        f"local[2], 4 shuffle partitions, RocksDB with changelog checkpointing, {options.repeats} runs, "
+        f"local[2], 2 shuffle partitions, RocksDB with changelog checkpointing, {options.repeats} runs, "
         f"scale {options.scale:g}"
     )
     facts = pages.machine(("pyarrow",), pyspark=pyspark.__version__) | {"settings": settings}

@@ -135,10 +135,7 @@ impl Windows {
     pub(super) fn extent(&self, place: i64) -> Result<Option<(i64, i64)>> {
         match self {
             Windows::Numbered(wids) => wids.extent(place),
-            Windows::Defined(defined) => {
-                let windows = defined.windows(place.saturating_sub(1))?;
-                Ok(windows.first().filter(|first| first.end == place).map(|first| (first.start, first.end)))
-            }
+            Windows::Defined(defined) => defined.extent(place),
         }
     }
 
@@ -167,26 +164,12 @@ impl Windows {
                 (wids.measure(), found.from, found.to)
             }
             Windows::Defined(defined) => {
-                let (starts, ends) = self.edges(places)?;
+                let (starts, ends) = defined.edges(places)?;
                 (&defined.measure, starts, ends)
             }
         };
         let columns = vec![measure.array(starts)?, measure.array(ends)?];
         Ok(Arc::new(StructArray::try_new(extent_fields(measure), columns, valid)?))
-    }
-
-    /// Starts and ends; 0 where there is no window.
-    fn edges(&self, places: &[Option<i64>]) -> Result<(Vec<i64>, Vec<i64>)> {
-        let (mut pace, mut last) = (Pace::new(), (None, (0, 0)));
-        let edges = places.iter().map(|&place| {
-            pace.check(1)?;
-            if place != last.0 {
-                let extent = place.map(|place| self.extent(place)).transpose()?;
-                last = (place, extent.flatten().unwrap_or_default());
-            }
-            Ok(last.1)
-        });
-        edges.collect()
     }
 }
 
@@ -213,6 +196,26 @@ impl Defined {
                 )))
             }
         }
+    }
+
+    /// Start and end of the window with this end, if there is one.
+    fn extent(&self, end: i64) -> Result<Option<(i64, i64)>> {
+        let windows = self.windows(end.saturating_sub(1))?;
+        Ok(windows.first().filter(|first| first.end == end).map(|first| (first.start, first.end)))
+    }
+
+    /// Starts and ends; 0 where there is no window.
+    fn edges(&self, ends: &[Option<i64>]) -> Result<(Vec<i64>, Vec<i64>)> {
+        let (mut pace, mut last) = (Pace::new(), (None, (0, 0)));
+        let edges = ends.iter().map(|&end| {
+            pace.check(1)?;
+            if end != last.0 {
+                let extent = |end| self.extent(end)?.ok_or_else(|| self.changed(end));
+                last = (end, end.map(extent).transpose()?.unwrap_or_default());
+            }
+            Ok(last.1)
+        });
+        edges.collect()
     }
 
     fn changed(&self, time: i64) -> Error {
