@@ -116,6 +116,19 @@ CELLS = {
 }
 
 
+GOALS = {
+    "600 s by 10 s, 16 rows a slice": 5,
+    "60 s by 1 s, one row a slice": 3.5,
+    "60 s by 1 s, medians": 20,
+    "60 s by 1 s, M4": 20,
+    "sessions": 1,
+    "batches of 1,000 rows, tumbling": 1 / 1.2,
+}
+"""How many times as many rows a second as the better of Spark's stores."""
+BYTES = 8
+"""How many times as many bytes the smaller of Spark's checkpoints is to have, where windows overlap."""
+
+
 def write(cell: Cell, folder: Path) -> None:
     """Write the rows of a cell: disorder of up to two steps, pauses of a tenth of all steps, and an end.
 
@@ -234,6 +247,8 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
         "",
         *pages.listed(facts),
         "",
+        *reached(records),
+        "",
         "| | | rows | seconds | rows/s | ms a batch | checkpoint, MB | rows of state | at the end |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -259,6 +274,36 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
                 )
             )
     return "\n".join(lines) + "\n"
+
+
+def reached(records: list[pages.Record]) -> list[str]:
+    """Return the lines that compare windowkit with the better of Spark's stores, and goals."""
+    lines = [
+        f"| | times as fast as Spark | goal | times as many bytes in Spark's checkpoint (goal: {BYTES}) |",
+        "|---|--:|--:|--:|",
+    ]
+    for record in records:
+        runs = record["runs"]
+
+        def best(name: str, runs: dict[str, list[pages.Record]] = runs) -> float:
+            stores = [each for side, each in runs.items() if side.startswith("Spark") and each]
+            own = statistics.median(run[name] for run in runs["windowkit"])
+            return min(statistics.median(run[name] for run in each) for each in stores) / own
+
+        if not any(runs[side] for side in runs if side.startswith("Spark")):
+            lines.append(pages.row(record["cell"], "Spark refuses", "", ""))
+            continue
+        goal = GOALS.get(record["cell"])
+        overlaps = " by " in record["cell"]
+        lines.append(
+            pages.row(
+                record["cell"],
+                f"{best('seconds'):.2f}",
+                "" if goal is None else f"{goal:.3g}",
+                f"{best('bytes'):.1f}" if overlaps else "",
+            )
+        )
+    return lines
 
 
 def main() -> None:
