@@ -57,6 +57,7 @@ class Cells:
             "run, sessions": lambda: self.run(many, session, *sums),
             "run, median": lambda: self.run(few, sliding, wk.median("v")),
             "run, user-defined function": lambda: self.run(few, sliding, mine("v")),
+            "run, lists of rows": lambda: self.run(1, wk.sliding(100, 10), wk.collect_rows("v")),
             "run, one key, windows of one unit": lambda: self.run(1, wk.tumbling(1), *sums),
             "run, one key, by rows": lambda: self.run(1, by_rows, *sums),
             "push, in order": lambda: self.push(few, sliding, *sums, order="in-order"),

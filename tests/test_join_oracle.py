@@ -176,6 +176,25 @@ def test_windows_of_a_definition_that_cannot_be_joined_are_refused() -> None:
     assert [row["t"] for row in joined(how="anti").to_pylist()] == [0, 5, 12, 30]
     with pytest.raises(wk.InvalidValue, match=r"custom\(Given\): windows\(.* has \[0, 200\)"):
         joined((0, 200))
+    with pytest.raises(wk.InvalidType, match=r"it is one window such as windowkit\.custom\(\.\.\.\) of that"):
+        wk.join(by=[], left_time="t", right_time="t", windows=Given(()))  # type: ignore[arg-type]
+    days = pa.table({"t": pa.array([datetime(2026, 5, 1)], pa.timestamp("us"))})
+    with pytest.raises(wk.InvalidValue, match=r"is 2000-01-01T00:00:00; the next edge must be after"):
+        wk.join(by=[], left_time="t", right_time="t", windows=wk.custom(Standing())).run(days, days)
+
+
+class Standing(wk.ContextFree):
+    """No edge follows another."""
+
+    longest = "1 day"
+
+    def next_edge(self, t: datetime) -> datetime:
+        """Return a time that is not after another."""
+        return datetime(2000, 1, 1)
+
+    def windows(self, since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+        """Return none."""
+        return []
 
 
 def tables(seed: int, rows: int) -> tuple[pa.Table, pa.Table]:

@@ -14,6 +14,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
 from windowkit.windows import Window, quoted
 from windowkit.windows.base import units
+from windowkit.windows.user import ContextAware, ContextFree
 
 if TYPE_CHECKING:
     import pandas
@@ -593,7 +594,9 @@ def reach(value: Any) -> Reach:
 def check_windows(windows: Any) -> None:
     """Refuse what is not a window, or one of which two rows share infinitely many."""
     if not isinstance(windows, Window):
-        raise wrong_type("windows", windows, "it is one window such as windowkit.tumbling('1 hour')")
+        own = isinstance(windows, ContextFree | ContextAware)
+        such = "windowkit.custom(...) of that" if own else "windowkit.tumbling('1 hour')"
+        raise wrong_type("windows", windows, f"it is one window such as {such}")
     if windows.is_endless:
         raise InvalidValue(
             f"windows: {windows} has no last window, so that two rows share infinitely many; give it a "

@@ -285,7 +285,8 @@ class JoinOperator(Stepped[_native.JoinOperator]):
     def snapshot(self) -> bytes:
         """Return all that the operator holds, for `JoinOperator.restore`.
 
-        The bytes are versioned and checksummed, and bound to the join and the schemas.
+        The bytes are versioned and checksummed, and bound to the join and the schemas. Windows of a
+        `windowkit.ContextFree` are identified by the name of its class.
 
         Examples
         --------

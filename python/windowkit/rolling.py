@@ -460,13 +460,15 @@ class Rolling:
         schema: pyarrow.Schema = engines.find("roll_schema", data)(self, data)
         return schema
 
-    def explain(self, data: Any = None) -> str:
+    def explain(self, data: Any = None, *, split: bool | None = None) -> str:
         """Describe how the aggregates are evaluated.
 
         Parameters
         ----------
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame: with it the text says what runs where.
+        split : bool, optional
+            As for `run`. Only for Spark.
 
         Examples
         --------
@@ -474,7 +476,7 @@ class Rolling:
         >>> print(wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour")).explain().splitlines()[0])
         rolling by k over ts
         """
-        text: str = engines.evaluate("explain_rolling", self, data)
+        text: str = engines.evaluate("explain_rolling", self, data, split=split)
         return text
 
     def to_dict(self) -> dict[str, Any]:

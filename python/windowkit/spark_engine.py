@@ -50,11 +50,11 @@ def at(rolling: Rolling, data: Any, *, events: Any = None, **options: Any) -> An
     return spark.as_of(data, events, rolling, **options)
 
 
-def explain_roll(rolling: Rolling, data: Any) -> str:
+def explain_roll(rolling: Rolling, data: Any, **options: Any) -> str:
     """Describe how Spark evaluates `rolling`; see `windowkit.spark.explain_roll`."""
     from windowkit import spark
 
-    return spark.explain_roll(data, rolling)
+    return spark.explain_roll(data, rolling, **options)
 
 
 def join(join: Join, data: Any, *, right: Any = None, **options: Any) -> Any:

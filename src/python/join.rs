@@ -17,8 +17,8 @@ use crate::kernels::Closed;
 use crate::operator::{ConditionSpec, JoinKind, JoinPlan, JoinRows, JoinSpec, SideSpec, Which};
 use crate::window::Measure;
 
-/// Windows that a definition may return at a time: as many as a query has that does not say how many.
-const WINDOWS: u64 = 1_000_000_000;
+/// Windows that a definition may return at a time: those of a stretch some times as long as a window.
+const WINDOWS: u64 = 1_000_000;
 
 /// A side: its schema, keys, time, and which of its columns the result has.
 type SideTuple = (Given<PySchema>, Vec<String>, String, Option<Vec<String>>);

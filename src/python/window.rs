@@ -37,7 +37,7 @@ pub(super) fn window(
         let longest: Option<i64> = adapter.bind(py).getattr("longest")?.extract()?;
         let caller = Caller { adapter, name: name.clone() };
         let window: Arc<dyn UserWindow> = match longest {
-            Some(longest) => Arc::new(Calendar::new(Edges { caller, longest })),
+            Some(longest) => Arc::new(Calendar::new(Edges { caller, longest, measure: measure.clone() })),
             None => Arc::new(Aware { caller: Arc::new(caller), measure: measure.clone() }),
         };
         return Ok(Ok(WindowSpec { name, kind: WindowKind::User(window, columns) }));
@@ -198,6 +198,7 @@ impl Caller {
 struct Edges {
     caller: Caller,
     longest: i64,
+    measure: Measure,
 }
 
 impl ContextFree for Edges {
@@ -207,6 +208,10 @@ impl ContextFree for Edges {
 
     fn longest(&self) -> i64 {
         self.longest
+    }
+
+    fn shown(&self, t: i64) -> String {
+        self.measure.shown(t)
     }
 
     fn next_edge(&self, t: i64) -> Result<i64> {

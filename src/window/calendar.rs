@@ -29,6 +29,11 @@ pub trait ContextFree: Send + Sync {
     /// The maximum length of a window.
     fn longest(&self) -> i64;
 
+    /// A time in errors.
+    fn shown(&self, t: i64) -> String {
+        t.to_string()
+    }
+
     /// The first edge after `t`, start or end of a window.
     ///
     /// # Errors
@@ -74,6 +79,7 @@ impl<W: ContextFree> Calendar<W> {
     pub fn next_edge(&self, t: i64) -> Result<i64> {
         let edge = self.source.next_edge(t)?;
         if edge <= t {
+            let [t, edge] = [t, edge].map(|time| self.source.shown(time));
             return self.refused(format!("next_edge({t}) is {edge}; the next edge must be after t"));
         }
         Ok(edge)
@@ -88,16 +94,22 @@ impl<W: ContextFree> Calendar<W> {
         let next = self.next_edge(since)?;
         let mut windows = self.source.windows(since, until)?;
         for &(start, end) in &windows {
-            let found = format!("windows({since}, {until}) has [{start}, {end})");
+            let shown = |time| self.source.shown(time);
+            let found = || {
+                let [since, until, start, end] = [since, until, start, end].map(shown);
+                format!("windows({since}, {until}) has [{start}, {end})")
+            };
             if !(since < end && end <= until) {
+                let (found, [since, until]) = (found(), [since, until].map(shown));
                 return self.refused(format!("{found}; windows end after {since} and not after {until}"));
             }
             if start >= end || end.saturating_sub(start) > self.source.longest() {
-                let longest = self.source.longest();
+                let (found, longest) = (found(), self.source.longest());
                 return self
                     .refused(format!("{found}; windows are longer than 0 and at most {longest} long"));
             }
             if let Some(edge) = [start, end].into_iter().find(|&edge| since < edge && edge < next) {
+                let (found, [since, next, edge]) = (found(), [since, next, edge].map(shown));
                 return self.refused(format!("{found}, but next_edge({since}) is {next} and not {edge}"));
             }
         }

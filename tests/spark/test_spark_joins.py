@@ -91,6 +91,8 @@ def compared(mine: dict[str, DataFrame], theirs: dict[str, DataFrame]) -> dict[s
         assert result.schema == theirs[how].schema, how
     wanted = counted(theirs)
     assert counted(mine) == wanted
+    # Rows in no window have none, in Arrow, too.
+    assert mine["left"].toArrow()["window"].null_count > 0
     assert min(sum(rows.values()) for rows in wanted.values()) > 20
     return wanted
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import re
+import sys
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 import windowkit as wk
 import windowkit.spark
@@ -62,6 +66,69 @@ def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 
 
+class Arriving(DataSource):
+    """A source that begins with what comes: its first batch has no partitions."""
+
+    BATCHES = ((), (("a", 5),), (("a", 1000),), (("a", 1001),), tuple((f"b{n}", 3) for n in range(8)))
+    ENDS = ((("a", 5000),), (("a", 5001),))
+
+    @classmethod
+    def name(cls):
+        return "arriving"
+
+    def schema(self):
+        return "k string, ts timestamp, v double"
+
+    def streamReader(self, schema):  # noqa: N802
+        return ArrivingReader((*self.BATCHES, *self.ENDS))
+
+
+class ArrivingReader(DataSourceStreamReader):
+    def __init__(self, batches):
+        self.batches, self.reached = batches, -1
+
+    def initialOffset(self):  # noqa: N802
+        return {"batch": 0}
+
+    def latestOffset(self):  # noqa: N802
+        self.reached = min(self.reached + 1, len(self.batches) - 1)
+        return {"batch": self.reached}
+
+    def partitions(self, start, end):
+        return [InputPartition(batch) for batch in range(start["batch"] + 1, end["batch"] + 1)]
+
+    def read(self, partition):
+        for key, at in self.batches[partition.value]:
+            yield key, datetime.datetime.fromtimestamp(at, datetime.timezone.utc), 1.0
+
+
+def test_rows_are_late_although_the_first_batch_has_no_partitions(spark, tmp_path):
+    module = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        spark.dataSource.register(Arriving)
+        rows = spark.readStream.format("arriving").load().withWatermark("ts", "10 seconds")
+        query = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.count().alias("n"))
+        found = []
+        for name, result in {
+            "ours": query.run(rows, metrics_name="counted"),
+            "own": rows.groupBy("k", sf.window("ts", "1 minute")).agg(sf.count("*").alias("n")),
+        }.items():
+            written = result.writeStream.format("memory").queryName(name)
+            started = written.option("checkpointLocation", str(tmp_path / name)).start()
+            started.processAllAvailable()
+            started.stop()
+            assert started.recentProgress[0].numInputRows == 0
+            found.append(sorted(tuple(row) for row in spark.table(name).collect()))
+            if name == "ours":
+                counts = [each.observedMetrics.get("counted, out") for each in started.recentProgress]
+                assert sum(each["late"] or 0 for each in counts if each is not None) == 8
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+    assert found[0] == found[1]
+    assert {row[0] for row in found[0]} == {"a"}
+
+
 def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
     """A row is late if its window ended at or before the watermark of the batch before."""
     batches = mixed(4)
@@ -92,6 +159,8 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
     assert len(wanted) > 5
     counts = [each.observedMetrics["counted, out"]["late"] for each in progress.recentProgress]
     assert sum(counts) == len(wanted)
+    windows = [each.observedMetrics["counted, out"]["windows out"] for each in progress.recentProgress]
+    assert sum(windows) == len(everything(plainly))
     text = query.explain(frame, late_rows=True)
     assert "columns: k, window, s, late_row" in text
     # Columns that are never null elsewhere are so for late rows; those of expressions are none of the rows'.

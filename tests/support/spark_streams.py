@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import windowkit as wk
-from windowkit.spark.routes.stages import Pack, names
+from windowkit.spark.routes.stages import Pack
 from windowkit.spark.streams.bucket import GUARD, Bucket, guard
 from windowkit.spark.streams.stages import Guarded
 from windowkit.spark.streams.streaming import own_work
@@ -104,9 +104,7 @@ class Run:
     def batch(self, *tasks: pa.Table) -> list[dict[str, Any]]:
         """Take in a batch, whose rows are in several tasks; return the results."""
         there = self.checkpoint
-        # In the first batch tasks call all buckets.
-        called = [] if there.kept else names(self.pack.pack.partitions, self.pack.pack.each)
-        chunks: dict[int, list[bytes]] = {number: [] for number in called}
+        chunks: dict[int, list[bytes]] = {}
         for rows in tasks:
             timed = rows.filter(pc.is_valid(rows[self.query.time]))
             for packed in self.pack(iter(timed.to_batches())):

@@ -384,7 +384,7 @@ def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[An
         if number == most:
             raise InvalidValue(
                 f"max_windows: {what} returned {most:,} windows or changes and goes on, perhaps without end; "
-                f"allowed are {most:,} in a call, and any number by query(..., max_windows=None)"
+                f"allowed are {most:,} in a call, and of a query any number with max_windows=None"
             )
         yield each
 

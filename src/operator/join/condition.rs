@@ -3,7 +3,7 @@
 use arrow_buffer::NullBuffer;
 
 use super::kind::Which;
-use super::windows::Windows;
+use super::windows::{Span, Windows};
 use crate::kernels::Closed;
 use crate::operator::length::length;
 use crate::operator::window_spec::{Length, WindowSpec};
@@ -39,9 +39,6 @@ pub(super) enum Condition {
     },
     Windows(Windows),
 }
-
-/// What a row meets, a range of places: times of the other side, or windows.
-pub(super) type Span = (i64, i64);
 
 impl Condition {
     pub(super) fn bind(spec: &ConditionSpec, measure: &Measure) -> Result<Self> {

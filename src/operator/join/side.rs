@@ -7,9 +7,9 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::condition::Span;
 use super::kind::Which;
 use super::plan::{JoinPlan, SidePlan};
+use super::windows::Span;
 use crate::interrupt::{Pace, check, sort_unstable};
 use crate::keys::KeyIndex;
 use crate::operator::output::{BATCH_ROWS, cut};

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, StructArray};
 use arrow_buffer::NullBuffer;
 
-use super::condition::Span;
 use crate::interrupt::Pace;
 use crate::operator::schema::extent_fields;
 use crate::operator::wids::Wids;
 use crate::operator::window_spec::{WindowKind, WindowSpec};
 use crate::window::{KeyRows, Listed, Measure, UserWindow};
 use crate::{Error, Result};
+
+/// What a row meets, a range of places: times of the other side, or windows.
+pub(super) type Span = (i64, i64);
 
 /// Windows of one type over the times of both sides.
 #[derive(Debug)]

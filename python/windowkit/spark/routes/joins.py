@@ -316,7 +316,7 @@ def fields(join: Join, jobs: Sequence[Job]) -> list[spark.StructField]:
 
 
 def extents(kind: pa.DataType, checked: Job) -> spark.StructType:
-    """Return the type of a column of windows."""
+    """Return the type of a column of windows, whose edges may be null, as those of Spark's own may."""
     time = checked.type_of(checked.query.time)
     zone = checked.frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     return spark.StructType(
@@ -324,7 +324,6 @@ def extents(kind: pa.DataType, checked: Job) -> spark.StructType:
             spark.StructField(
                 each.name,
                 time if arrow_type("window", time, zone=zone) == each.type else spark.LongType(),
-                each.nullable,
             )
             for each in kind
         ]

@@ -95,13 +95,7 @@ def roll(
         wide, of_names = computed(df, expressions, replaces=False), rolling.resolved(df.columns).plain
         return roll(wide, of_names, split=split, metrics=metrics).drop(*map(str, expressions))
     rows, checked = checked_rows(df, rolling, metrics)
-    if not isinstance(split, bool | None):
-        raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
-    if split and pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
-        raise InvalidValue(
-            "split: it is given, and a frame has no bound; keys are cut where each frame begins and ends "
-            "within some time, or some rows, of its row"
-        )
+    check_split(split, rolling, checked)
     partitions, each = packed.spread(df.sparkSession)
     cut = None
     if is_worthwhile(checked) if split is None else split:
@@ -262,17 +256,30 @@ class Roll:
         yield from result.to_batches()
 
 
-def whole_keys(rolling: Rolling, checked: Job) -> list[str]:
+def check_split(split: bool | None, rolling: Rolling, checked: Job) -> None:
+    """Refuse to cut keys where a frame has no bound."""
+    if not isinstance(split, bool | None):
+        raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
+    if split and pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
+        raise InvalidValue(
+            "split: it is given, and a frame has no bound; keys are cut where each frame begins and ends "
+            "within some time, or some rows, of its row"
+        )
+
+
+def whole_keys(rolling: Rolling, checked: Job, split: bool | None) -> list[str]:
     """Say in how many tasks a key can be."""
     if pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
         return ["  all rows of a key are in one task, as a frame has no bound"]
-    return [
-        "  all rows of a key are in one task; with split=True, Spark jobs look for keys with too many rows "
-        "first, which are cut by time"
-    ]
+    if split is False:
+        return ["  all rows of a key are in one task"]
+    looks = "Spark jobs look for keys with too many rows first, which are cut by time"
+    if split or is_worthwhile(checked):
+        return [f"  all rows of a key are in one task, or some tasks: {looks}"]
+    return [f"  all rows of a key are in one task; with split=True, {looks}"]
 
 
-def explain_roll(df: DataFrame, rolling: Rolling) -> str:
+def explain_roll(df: DataFrame, rolling: Rolling, *, split: bool | None = None) -> str:
     """Describe how `roll` evaluates rolling aggregates: what is stored, and what runs where.
 
     Raises
@@ -284,8 +291,9 @@ def explain_roll(df: DataFrame, rolling: Rolling) -> str:
     expressions = checked_expressions(rolling)
     if expressions:
         wide = computed(df, expressions, replaces=False)
-        return explain_roll(wide, rolling.resolved(df.columns).plain)
+        return explain_roll(wide, rolling.resolved(df.columns).plain, split=split)
     _, checked = checked_rows(df, rolling)
+    check_split(split, rolling, checked)
     bound = local_rolling.bound(rolling, checked.schema)
     columns = ", ".join(map(identifier, df.columns))
     return "\n".join(
@@ -293,7 +301,7 @@ def explain_roll(df: DataFrame, rolling: Rolling) -> str:
             *local_rolling.described(rolling, bound.plan),
             f"stage 1, inside one mapInArrow: rows of {columns} are packed",
             *moved(checked),
-            *whole_keys(rolling, checked),
+            *whole_keys(rolling, checked, split),
         ]
     )
 

@@ -4,9 +4,10 @@ A call of Spark's state is a round trip, and its values are written whole, so th
 batch appends what it brings to the log, and every ten batches the log is replaced by a snapshot. A bucket is
 restored by replaying its log, so that it continues exactly where it stood.
 
-A row is late by the watermark of the batch before, which a bucket only knows if it was called then. So all
-buckets are called in the first batch, and each has a timer that expires whenever the watermark moves; if
-no result is ready at it, only the head of the bucket is written, and its log is not read.
+A row is late by the watermark of the batch before, which a bucket only knows if it was called then. So each
+task of rows calls all buckets, and in batches without rows they are called by timers, which expire whenever
+the watermark moves. If no result is ready then, only the head of the bucket is written, and its log is not
+read.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ Other numbers depend on how many buckets there are, so that none of the old ones
 
 SNAPSHOT, BROUGHT, IDENTITY = 0, 1, 2
 """Kinds of entries; what batches brought are packed slices or rows."""
+NOTE: Final = -1
+"""Where the log says what the bucket belongs to."""
 MORE: Final = -1
 """The watermark of an entry that is not the last one of its batch."""
 
@@ -129,16 +132,15 @@ class Bucket:
             A result does not fit its type.
         """
         work, before = self._work, head_of(self._head.get())
-        if before is not None and before.plan != work.plan:
-            raise InvalidValue(
-                f"state: bucket {self._number} is of plan {before.plan.hex()}, and the query's is "
-                f"{work.plan.hex()}: it was changed, or its buckets or shuffle partitions were; start the "
-                "query that the checkpoint belongs to, or give this one a checkpointLocation of its own"
-            )
+        if before is None:
+            note(work, self._log)
+        elif before.plan != work.plan:
+            raise changed(work, self._log)
         self._watch(None if before is None else before.watermark, watermark, by_timer=by_timer)
         head = Head(work.plan, 0, 0, 0, 0) if before is None else before
         if not chunks and not 0 < head.ready_at <= watermark:
-            self._head.update(tuple(head._replace(watermark=watermark)))
+            if before is None or before.watermark != watermark:
+                self._head.update(tuple(head._replace(watermark=watermark)))
             return
         operator = self._restored(head)
         missed = operator.late
@@ -169,6 +171,7 @@ class Bucket:
         if batches > EVERY or not operator.stats().slices:
             # Without slices a snapshot is smaller than the rows that led to it.
             self._log.clear()
+            note(self._work, self._log)
             snapshot = operator.snapshot()
             parts = [snapshot[at : at + ENTRY_BYTES] for at in range(0, len(snapshot), ENTRY_BYTES)]
             kind, batches, entries = SNAPSHOT, 0, 0
@@ -189,6 +192,7 @@ class Bucket:
 
     def _replayed(self, head: Head) -> Operator:
         log = {key[0]: value for key, value in self._log.iterator()} if head.entries else {}
+        log.pop(NOTE, None)
         if sorted(log) != list(range(head.entries)):
             raise InvalidValue(f"log: it has the entries {sorted(log)}; it should have {head.entries}")
         entries = [log[entry] for entry in range(head.entries)]
@@ -240,15 +244,25 @@ def guard(work: Work, head: Value, log: Log) -> None:
     """
     before = head_of(head.get())
     if before is None:
-        log.updateValue((0,), (IDENTITY, work.identity.encode(), 0, 0))
-        head.update(tuple(Head(work.plan, 0, 0, 1, 0)))
+        note(work, log)
+        head.update(tuple(Head(work.plan, 0, 0, 0, 0)))
     elif before.plan != work.plan:
-        kept = b"".join(bytes(value[1]) for _, value in log.iterator())
-        changed = differences(kept.decode(errors="replace"), work.identity)
-        raise InvalidValue(
-            f"checkpointLocation: its state has {changed}; start the query that the checkpoint belongs to, "
-            "with its settings, or give this one a checkpointLocation of its own"
-        )
+        raise changed(work, log)
+
+
+def note(work: Work, log: Log) -> None:
+    """Note what a bucket belongs to."""
+    log.updateValue((NOTE,), (IDENTITY, work.identity.encode(), 0, 0))
+
+
+def changed(work: Work, log: Log) -> InvalidValue:
+    """Return what is raised for a bucket that belongs to something else."""
+    kept = b"".join(bytes(value[1]) for _, value in log.iterator() if value[0] == IDENTITY)
+    how = differences(kept.decode(errors="replace"), work.identity)
+    return InvalidValue(
+        f"checkpointLocation: its state has {how}; start the query that the checkpoint belongs to, with its "
+        "settings, or give this one a checkpointLocation of its own"
+    )
 
 
 def head_of(found: Any) -> Head | None:

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -27,7 +26,7 @@ from windowkit.spark.streams.bucket import (
     Value,
     guard,
 )
-from windowkit.spark.streams.work import Work
+from windowkit.spark.streams.work import LATE, Work
 from windowkit.validation import checked
 
 __all__ = ["RESULTS", "Buckets", "Guarded", "Results", "processor", "unpacked"]
@@ -35,13 +34,13 @@ __all__ = ["RESULTS", "Buckets", "Guarded", "Results", "processor", "unpacked"]
 RESULTS: Final = "results binary, windows bigint, late bigint"
 """What `Buckets` yields: results as Arrow IPC, how many they are, and how many rows were late."""
 
-BATCH: Final = "streaming.sql.batchId"
-"""Spark's local property of tasks."""
-
-
 @dataclass(frozen=True)
 class Guarded:
-    """Packs rows by bucket, and calls the guard of the checkpoint; in the first batch all buckets."""
+    """Packs rows by bucket, and calls the guard of the checkpoint and all buckets.
+
+    A bucket that is called for the first time when it has rows would not know by which watermark they are
+    late. The first batch may have no tasks that would call it, as of a source that begins with what comes.
+    """
 
     pack: stages.Pack
 
@@ -52,17 +51,10 @@ class Guarded:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed rows of a partition of rows."""
-        called = [GUARD]
-        if self.is_first():
-            called += stages.names(self.pack.partitions, self.pack.each)
+        called = [GUARD, *stages.names(self.pack.partitions, self.pack.each)]
         columns = {"bucket": called, "chunk": [b""] * len(called), "rows": [0] * len(called)}
         yield pa.RecordBatch.from_pydict({**columns, "slices": columns["rows"]}, schema=stages.CHUNKS)
         yield from self.pack(batches)
-
-    def is_first(self) -> bool:
-        """Whether this is a task of a stream's first batch."""
-        context = TaskContext.get()
-        return context is not None and context.getLocalProperty(BATCH) == "0"
 
 
 def processor(work: Work, *, in_pandas: bool = False) -> StatefulProcessor:
@@ -141,7 +133,10 @@ class Buckets:
         bucket = Bucket(self._work, number, self._head, self._log, self._timers)
         for results in bucket.step(chunks, times.getCurrentWatermarkInMs(), by_timer=by_timer):
             for piece in packing.pieces(results):
-                yield self._row(results=packing.body_of(piece).to_pybytes(), windows=piece.num_rows, late=0)
+                # Late rows are no windows.
+                is_late = LATE in piece.schema.names
+                windows = piece.column(LATE).null_count if is_late else piece.num_rows
+                yield self._row(results=packing.body_of(piece).to_pybytes(), windows=windows, late=0)
         if bucket.late:
             yield self._row(results=b"", windows=0, late=bucket.late)
         keep_loaded()
