@@ -18,12 +18,15 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from statistics import median
 from typing import NamedTuple
 
+import goals
 import numpy as np
 import pages
 import pyarrow as pa
 import turns
+from goals import Cells, Goal
 from pages import Record
 
 import windowkit as wk
@@ -168,6 +171,17 @@ def check(cell: Cell, options: argparse.Namespace) -> None:
             sys.exit(f"{name} is not {options.sides[0]} in {cell}")
 
 
+def against_best(records: list[Record]) -> Cells:
+    """Yield how many times as long as windowkit the best of its peers takes."""
+    for record in records:
+        times = {side: median(seconds) for side, seconds in record["seconds"].items()}
+        best = min(seconds for side, seconds in times.items() if side != "windowkit")
+        yield f"{record['keys']:,} keys, order: {record['order']}", best / times["windowkit"]
+
+
+GOALS = [Goal("times as fast as the better of DuckDB and Polars", "≥", 3.0, against_best)]
+
+
 def page(output: object, facts: Record, records: list[Record]) -> str:
     """Return the page."""
     columns = turns.Columns(records)
@@ -183,6 +197,8 @@ def page(output: object, facts: Record, records: list[Record]) -> str:
         "",
         "DuckDB is asked by a join in SQL, Polars by `join_where`. Every side gives the columns of both "
         f"tables as Arrow. A time is the median of {facts['repeats']} turns.",
+        "",
+        *goals.table(GOALS, records),
         "",
         pages.header("keys", "order of rows", "results", *columns.heads, left=2),
     ]
