@@ -338,6 +338,14 @@ def test_keys_are_cut_unasked_where_rows_are_cached(
         asked.run(failing, split=True)
     with pytest.raises(wk.InvalidType, match="split: 'all' is a str; it is True, False or None"):
         asked.run(frame, split="all")
+    unbounded = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("unbounded"))
+    for refused in (unbounded.run, unbounded.explain):
+        with pytest.raises(wk.InvalidValue, match="split: it is given, and a frame has no bound"):
+            refused(frame, split=True)
+    fresh = spark.range(778).selectExpr("1 user", "timestamp_seconds(id) ts", "id v")
+    assert "in one task; with split=True, Spark jobs look" in asked.explain(fresh)
+    assert "in one task, or some tasks: Spark jobs look" in asked.explain(frame, split=True)
+    assert asked.explain(cached, split=False).endswith("all rows of a key are in one task")
     with pytest.raises(wk.InvalidValue, match="split: True is given without a Spark DataFrame"):
         asked.run(skewed(ties=False), split=True)
 
