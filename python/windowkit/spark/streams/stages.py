@@ -34,6 +34,7 @@ __all__ = ["RESULTS", "Buckets", "Guarded", "Results", "processor", "unpacked"]
 RESULTS: Final = "results binary, windows bigint, late bigint"
 """What `Buckets` yields: results as Arrow IPC, how many they are, and how many rows were late."""
 
+
 @dataclass(frozen=True)
 class Guarded:
     """Packs rows by bucket, and calls the guard of the checkpoint and all buckets.
