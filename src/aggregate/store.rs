@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::partials::Upkeep;
 use crate::Result;
 use crate::interrupt::check;
-use crate::select::{concat, interleave};
+use crate::select::{concat_looking, interleave};
 
 /// Where a value is stored: chunk in the upper half, row in the lower.
 pub(super) type Position = u64;
@@ -88,7 +88,7 @@ impl Store {
         }
         match &pieces[..] {
             [only] => Ok(only.clone()),
-            _ => Ok(concat(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+            _ => Ok(concat_looking(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
         }
     }
 
