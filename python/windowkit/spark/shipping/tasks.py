@@ -141,8 +141,8 @@ def running(payload: bytes, given: Any) -> Batches:
 def keep_loaded() -> None:
     """Take what a worker has loaded out of the reach of garbage collection, once.
 
-    Workers collect garbage after each task. Through some hundred thousand objects of pyspark, pandas and
-    pyarrow that takes a tenth of a second, much of a stream's small batch, and they are needed to the end.
+    Workers collect garbage after each task, through some hundred thousand objects of pyspark, pandas and
+    pyarrow that are needed to the end.
     """
     gc.freeze()
 
