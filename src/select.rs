@@ -53,7 +53,7 @@ pub fn concat(arrays: &[&dyn Array]) -> Result<ArrayRef> {
     selected(arrays, arrow_select::concat::concat)
 }
 
-/// As [`concat`]; where values are of fixed width, looks for interrupts between the arrays.
+/// As [`concat()`]; where values are of fixed width, looks for interrupts between the arrays.
 pub fn concat_looking(arrays: &[&dyn Array]) -> Result<ArrayRef> {
     if !arrays.first().is_some_and(|array| is_fixed(array.data_type())) {
         return concat(arrays);
