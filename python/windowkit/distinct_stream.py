@@ -11,7 +11,7 @@ from windowkit.checks import a_type, limit
 from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
-from windowkit.local import Source, schema_of
+from windowkit.local import Source, next_rows, schema_of
 from windowkit.local_distinct import bound, refuse_spark
 from windowkit.query import LATE_LIMIT
 from windowkit.stats import DistinctStats
@@ -109,6 +109,9 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         """
 
         def push(core: _native.DistinctOperator) -> Any:
+            rows = next_rows(batch, self._input, validate)
+            if rows is not None:
+                return core.push(rows)
             refuse_spark("batch", batch, NO_SPARK)
             source = Source("batch", batch, validate=validate, schema=self._input)
             with source:

@@ -12,7 +12,7 @@ from windowkit.checks import a_type, limit
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.join import Join
-from windowkit.local import Source, schema_of
+from windowkit.local import Source, next_rows, schema_of
 from windowkit.local_join import bound, refuse_spark
 from windowkit.query import LATE_LIMIT
 from windowkit.stats import JoinStats
@@ -330,8 +330,12 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
+            schema = self._left if is_left else self._right
+            rows = next_rows(batch, schema, validate)
+            if rows is not None:
+                return core.push(is_left, rows)
             refuse_spark(batch, None, NO_SPARK)
-            source = Source("batch", batch, validate=validate, schema=self._left if is_left else self._right)
+            source = Source("batch", batch, validate=validate, schema=schema)
             with source:
                 return core.push(is_left, source.shortest)
 

@@ -417,10 +417,9 @@ class Source:
             data if is_arrow else reader_of(data if names is None else narrowed(data, names), argument)
         )
         given: pa.Schema = self._data.schema
-        # Small batches come often, and nearly all are as the stream has them: then nothing is looked at.
         is_as_known = schema is not None and given.equals(schema, check_metadata=True)
         if is_arrow:
-            checked(argument, data, self._full, is_next=is_as_known)
+            checked(argument, data, self._full)
         if not is_as_known:
             read = legible(argument, given)
             if read is not given:
@@ -527,6 +526,29 @@ class Source:
         if error is not None and self._failure is not None:
             raise self._failure from self._failure.__cause__
         refusing(self._argument).__exit__(kind, error, traceback)
+
+
+def next_rows(data: Any, schema: pa.Schema, validate: bool | None) -> pa.Table | pa.RecordBatch | None:
+    """Return what a stream brings as the core reads it, if that needs no `Source`; else None.
+
+    Small batches come often, and nearly all are tables or batches with the schema of the stream. Of these
+    only the lengths of buffers are looked at: offsets of arrays, as `checked` has it, would take as long as
+    all else that a push of few rows does in Python.
+    """
+    if validate is not None and validate is not False:
+        return None
+    if not isinstance(data, TABLES) or not data.schema.equals(schema, check_metadata=True):
+        return None
+    try:
+        data.validate()
+    except pa.ArrowException:
+        # A source says what is wrong.
+        return None
+    if isinstance(data, pa.RecordBatch):
+        return data
+    batches = data.to_batches()
+    # The core imports a batch in less time than a stream of one.
+    return batches[0] if len(batches) == 1 else data
 
 
 def described(schema: pa.Schema) -> str:

@@ -23,7 +23,16 @@ from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Expression, expressions_of
 from windowkit.fills import refuse_stream
-from windowkit.local import Source, check_mark, plan, schema_of, shaped, shaped_schema, slices_schema
+from windowkit.local import (
+    Source,
+    check_mark,
+    next_rows,
+    plan,
+    schema_of,
+    shaped,
+    shaped_schema,
+    slices_schema,
+)
 from windowkit.processing import Clock, ProcessingTime, Stamps
 from windowkit.progress import Delay, of_measure
 from windowkit.query import LATE_LIMIT, Query
@@ -333,8 +342,13 @@ class Operator:
         """
 
         def push(state: State) -> tuple[State, pa.Table]:
-            refuse_spark("batch", batch)
             stamps, known = self._stamps, state.schema
+            if known is not None and state.core is not None and stamps is None and not state.expressions:
+                rows = next_rows(batch, known, validate)
+                if rows is not None:
+                    self._look_at_clock(state.core)
+                    return state, self._emitted(state.core, state.core.push, rows)
+            refuse_spark("batch", batch)
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)
             compute = computing("batch", state.expressions)

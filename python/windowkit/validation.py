@@ -103,7 +103,7 @@ class refusing:  # noqa: N801 (it is used as a function is)
             raise InvalidValue(f"{self.argument}: {self.what}: {error}") from error
 
 
-def checked(argument: str, data: Data, full: bool, *, is_next: bool = False) -> Data:
+def checked(argument: str, data: Data, full: bool) -> Data:
     r"""Return Arrow data whose buffers are as long as they need to be; if `full`, all values are valid.
 
     Parameters
@@ -113,9 +113,6 @@ def checked(argument: str, data: Data, full: bool, *, is_next: bool = False) -> 
     data : pyarrow.Table, RecordBatch, Array or ChunkedArray
     full : bool
         Look at every value.
-    is_next : bool
-        Whether it is one of many like it, made in this process: offsets of its arrays are not looked at
-        then, unless `full`, as that takes as long as all else that a push of few rows does in Python.
 
     Raises
     ------
@@ -133,8 +130,7 @@ def checked(argument: str, data: Data, full: bool, *, is_next: bool = False) -> 
     windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
     """
     with refusing(argument):
-        if full or not is_next:
-            check_offsets(argument, data)
+        check_offsets(argument, data)
         try:
             data.validate(full=full)
         except (pa.ArrowInvalid, pa.ArrowIndexError):

@@ -92,7 +92,7 @@ fn read<T>(
 }
 
 /// Runs an import, which panics where lengths contradict each other.
-fn imported<T>(argument: &str, import: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn imported<T>(argument: &str, import: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(import)).unwrap_or_else(|panic| {
         if panic.is::<OutOfMemory>() {
             unwind(panic);

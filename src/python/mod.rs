@@ -7,6 +7,7 @@ mod given;
 mod join;
 mod join_operator;
 mod kernels;
+mod known;
 mod operator;
 mod partition;
 mod plan;

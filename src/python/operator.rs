@@ -10,6 +10,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
+use super::known::Known;
 use super::plan::PyPlan;
 use super::stepped::{Stepped, table};
 use crate::memory::caught;
@@ -21,7 +22,7 @@ use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Stepped<Operator>);
+pub(super) struct PyOperator(Stepped<Operator>, Known);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -81,7 +82,7 @@ impl PyOperator {
                 let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
             });
-            Ok(Self(Stepped::new(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?)))
+            Self::of(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?)
         })
     }
 
@@ -90,7 +91,7 @@ impl PyOperator {
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Ok(Self(Stepped::new(Operator::restore(snapshot, queries)?))))
+        detached(py, || Self::of(Operator::restore(snapshot, queries)?))
     }
 
     /// The schema of a snapshot's rows, the names of its queries, and its order.
@@ -131,8 +132,8 @@ impl PyOperator {
 
     /// Adds rows. This and the steps below leave their step attempted: the next call commits it, unless that is
     /// `roll_back`. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
-    fn push(&self, py: Python<'_>, stream: Given<AnyRecordBatch>) -> PyResult<Option<PyRecordBatchReader>> {
-        let reader = stream.0.into_reader()?;
+    fn push(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<Option<PyRecordBatchReader>> {
+        let reader = self.1.extract(stream)?.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.attempt(Step::Push(&batches))
@@ -369,6 +370,11 @@ impl PyOperator {
 }
 
 impl PyOperator {
+    fn of(operator: Operator) -> Result<Self> {
+        let known = Known::new(operator.input().clone())?;
+        Ok(Self(Stepped::new(operator), known))
+    }
+
     /// Attempts a step, and returns the windows that it emits, if there are any.
     fn attempt(&self, step: Step<'_>) -> Result<Option<PyRecordBatchReader>> {
         self.0.tried(|stream| {
