@@ -59,6 +59,11 @@ impl Known {
             }
             // SAFETY: a capsule of this name points to such an array; who takes it leaves a released one there.
             let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+            if array.is_released() {
+                return Err(Error::InvalidValue(
+                    "data: malformed Arrow data: its array was taken before".into(),
+                ));
+            }
             self.batch(array).map(Some)
         };
         caught(|| imported("data", read)).map_err(|error| exception(data.py(), &error))

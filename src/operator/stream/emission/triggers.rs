@@ -90,11 +90,13 @@ impl Triggers {
         let comes = |row: usize| late.is_none_or(|late| !late.value(row));
         let mut pace = Pace::new();
         pace.tick(keys.len());
-        for (row, &key) in keys.iter().enumerate() {
-            if comes(row) {
-                self.touch(key);
-                self.rows[key as usize] += 1;
-            }
+        let mut count = |key: u32| {
+            self.touch(key);
+            self.rows[key as usize] += 1;
+        };
+        match late {
+            None => keys.iter().for_each(|&key| count(key)),
+            Some(_) => (0..).zip(keys).filter(|&(row, _)| comes(row)).for_each(|(_, &key)| count(key)),
         }
         let (policy, width) = (self.policy.clone(), self.policy.words());
         for (latch, event) in policy.events().iter().enumerate() {

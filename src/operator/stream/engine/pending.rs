@@ -90,7 +90,8 @@ impl Pending {
             for (key, times) in (0..).zip(keys).filter(|(_, times)| !times.is_empty()) {
                 let first = slices.of(key).firsts.first().copied();
                 let is_there = |time: i64| first.is_some_and(|first| first <= time);
-                let last = times.iter().copied().filter(|&time| keeps_rows && !is_there(time)).max();
+                let gone = times.iter().copied().filter(|&time| !is_there(time));
+                let last = if keeps_rows { gone.max() } else { None };
                 times.retain(|&time| is_there(time));
                 times.extend(last.filter(|_| first.is_some()));
                 if times.is_empty() {
