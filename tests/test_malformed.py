@@ -38,6 +38,7 @@ TABLE = pa.table({"k": ["a", "é"], "t": [1, 2]})
 QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_reads_malformed_data(door):
     path = os.pathsep.join([ROOT, str(Path(__file__).parent)])

@@ -55,6 +55,7 @@ def answers(table: pa.Table, threads: int) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("codes", [pa.int8(), pa.int32()], ids=str)
 @pytest.mark.parametrize("nest", NESTS.values(), ids=NESTS)
