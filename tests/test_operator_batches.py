@@ -143,3 +143,15 @@ def test_what_is_no_pair_of_capsules_is_refused(given: Any) -> None:
         COUNTS.operator(schema=SCHEMA).push(Wrong())
     with pytest.raises((TypeError, ValueError)):
         core_of(COUNTS.operator(schema=SCHEMA)).push(Wrong())
+
+
+def test_nulls_of_columns_that_have_none_are_refused() -> None:
+    schema = pa.schema([field.with_nullable(field.name != "v") for field in SCHEMA])
+    columns = [pa.array([1, 1]), pa.array([1, 2]), pa.array([None, 3], pa.int64())]
+    spoilt = pa.RecordBatch.from_arrays(columns, schema=schema)
+    op = COUNTS.operator(schema=schema)
+    for given in (spoilt, pa.Table.from_batches([spoilt])):
+        with pytest.raises(wk.InvalidValue, match="malformed Arrow data: .*non-nullable"):
+            op.push(given)
+    op.push(rows_of(schema))
+    assert op.close()["n"].to_pylist() == [1]

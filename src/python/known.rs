@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "the C data interface hands over pointers")]
 
+use std::fmt::Display;
+
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, SchemaRef};
@@ -72,14 +74,19 @@ impl Known {
     /// The batch of an array that has the fields of the schema.
     fn batch(&self, array: FFI_ArrowArray) -> Result<RecordBatch> {
         // SAFETY: the array's own schema describes this type, with the same formats for all fields within it.
-        let data = unsafe { from_ffi_and_data_type(array, self.kind.clone()) }?;
+        let data = unsafe { from_ffi_and_data_type(array, self.kind.clone()) }.map_err(malformed)?;
         let rows = RecordBatchOptions::new().with_row_count(Some(data.len()));
         let (_, columns, nulls) = StructArray::from(data).into_parts();
         if nulls.is_some_and(|nulls| nulls.null_count() > 0) {
-            return Err(Error::InvalidValue("data: malformed Arrow data: rows of a batch are null".into()));
+            return Err(malformed("rows of a batch are null"));
         }
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?)
+        // Refused are nulls of fields that have none.
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows).map_err(malformed)
     }
+}
+
+fn malformed(why: impl Display) -> Error {
+    Error::InvalidValue(format!("data: malformed Arrow data: {why}"))
 }
 
 /// What the C data interface says of a field, but for its metadata, which nothing here reads.
