@@ -137,3 +137,51 @@ def test_what_has_no_order_is_refused(kind: pa.DataType) -> None:
     table = pa.table({"t": pa.array([1], pa.int64()), "v": pa.nulls(1, kind)})
     with pytest.raises(wk.InvalidType, match="max is not defined for column 'v' of type"):
         wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=wk.max("v")).run(table)
+
+
+DEEP = {
+    "struct in struct": lambda at: {"x": {"a": at}},
+    "struct in fixed-size list": lambda at: [{"a": at}],
+    "struct of a list of structs in structs": lambda at: {"x": [{"y": {"a": at}}]},
+}
+DEEP_TYPES = {
+    "struct in struct": pa.struct({"x": pa.struct({"a": pa.int64()})}),
+    "struct in fixed-size list": pa.list_(pa.struct({"a": pa.int64()}), 1),
+    "struct of a list of structs in structs": pa.struct(
+        {"x": pa.list_(pa.struct({"y": pa.struct({"a": pa.int64()})}))}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_slices_of_structs_within_structs(case):
+    """The core's Arrow slices such structs twice, and the second slice may begin beyond the first."""
+    rows = [{"t": at, "k": at % 2, "v": None if at == 3 else DEEP[case](at)} for at in range(8)]
+    table = pa.Table.from_pylist(
+        rows, schema=pa.schema({"t": pa.int64(), "k": pa.int64(), "v": DEEP_TYPES[case]})
+    )
+    values = wk.query(by="k", time="t", windows=wk.tumbling(100), aggs=wk.collect_list("v").alias("all"))
+    wanted = {
+        key: [row["v"] for row in rows[2:7] if row["k"] == key and row["v"] is not None] for key in (0, 1)
+    }
+
+    def found(result):
+        return {row["k"]: row["all"] for row in result.to_pylist()}
+
+    part = table.slice(2, 5)
+    reader = pa.RecordBatchReader.from_batches(part.schema, part.to_batches(max_chunksize=2))
+    for data in (part, part.to_batches()[0], reader, pa.concat_tables([part.slice(0, 2), part.slice(2)])):
+        assert found(values.run(data)) == wanted
+    op = values.operator()
+    for batch in part.to_batches(max_chunksize=2):
+        op.push(batch)
+    op.push(part.slice(5))
+    assert found(op.close()) == wanted
+    distinct = wk.distinct("v", time="t", within=10).operator(table.schema)
+    come = [distinct.push(batch) for batch in part.to_batches(max_chunksize=2)] + [distinct.close()]
+    assert [row["v"] for result in come for row in result.to_pylist()] == [row["v"] for row in rows[2:7]]
+    join = wk.join(by="v", left_time="t", right_time="t", within=0)
+    assert join.run(part, table.slice(1)).num_rows == 4
+    ops = join.operator(table.schema, table.schema)
+    pairs = ops.push_left(part).num_rows + ops.push_right(table.slice(1)).num_rows + ops.close().num_rows
+    assert pairs == 4

@@ -150,8 +150,8 @@ def test_nulls_of_columns_that_have_none_are_refused() -> None:
     columns = [pa.array([1, 1]), pa.array([1, 2]), pa.array([None, 3], pa.int64())]
     spoilt = pa.RecordBatch.from_arrays(columns, schema=schema)
     op = COUNTS.operator(schema=schema)
-    for given in (spoilt, pa.Table.from_batches([spoilt])):
-        with pytest.raises(wk.InvalidValue, match="malformed Arrow data: .*non-nullable"):
-            op.push(given)
+    for data in (spoilt, pa.Table.from_batches([spoilt])):
+        with pytest.raises(wk.InvalidValue, match=r"malformed Arrow data: .*non-nullable"):
+            op.push(data)
     op.push(rows_of(schema))
     assert op.close()["n"].to_pylist() == [1]

@@ -23,6 +23,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.expressions import Expression
 from windowkit.query import Query
+from windowkit.reading import has_deep_structs
 
 __all__ = ["Calls", "Core", "Known", "State", "has_clock", "released"]
 
@@ -84,6 +85,11 @@ class State:
     def has_clock(self) -> bool:
         """Whether an emission policy depends on the clock."""
         return any(has_clock(query) for query in self.queries.values())
+
+    @cached_property
+    def has_deep_structs(self) -> bool:
+        """Whether rows have structs that must not be slices: see `windowkit.reading.unsliced`."""
+        return self.schema is not None and has_deep_structs(self.schema)
 
     def rolled_back(self) -> State:
         """Roll back what the call before attempted."""

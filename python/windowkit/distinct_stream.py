@@ -14,6 +14,7 @@ from windowkit.errors import InvalidType
 from windowkit.local import Source, next_rows, schema_of
 from windowkit.local_distinct import bound, refuse_spark
 from windowkit.query import LATE_LIMIT
+from windowkit.reading import has_deep_structs
 from windowkit.stats import DistinctStats
 from windowkit.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.watermarks import in_time, scalar
@@ -60,6 +61,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
 
     def _bind(self, distinct: Distinct, schema: pa.Schema) -> None:
         self._distinct, self._input = distinct, schema
+        self._is_plain = not has_deep_structs(schema)
         self._planned = bound(distinct, schema)
         self._time = time_type(schema, distinct.time)
 
@@ -109,7 +111,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         """
 
         def push(core: _native.DistinctOperator) -> Any:
-            rows = next_rows(batch, self._input, validate)
+            rows = next_rows(batch, self._input, validate) if self._is_plain else None
             if rows is not None:
                 return core.push(rows)
             refuse_spark("batch", batch, NO_SPARK)

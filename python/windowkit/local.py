@@ -22,7 +22,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import hinting
 from windowkit.fills import of_each
 from windowkit.query import Query
-from windowkit.reading import as_read, read_types
+from windowkit.reading import as_read, has_deep_structs, read_types, unsliced
 from windowkit.results import flat, flat_schema, form_of, formed
 from windowkit.rolling import Rolling
 from windowkit.validation import MALFORMED, TABLES, checked, from_elsewhere, imported, refusing
@@ -426,6 +426,7 @@ class Source:
                 self._data, given = self._data.cast(read), read
         self._schema = read_types(given) if aggregated and not is_as_known else given
         self._is_read = self._schema is not given
+        self._has_deep_structs = has_deep_structs(given)
         self._align = None if schema is None or is_as_known else aligned(argument, self._schema, schema)
         if schema is not None and self._align is not None:
             # Whether values may be null, and what else fields say, is up to each batch.
@@ -434,7 +435,8 @@ class Source:
         self._computed = self._schema if compute is None else compute.schema(self._schema)
         if compute is not None:
             self._schema = read_types(self._computed)
-        self._may_fail = self._align is not None or self._is_read or compute is not None or not is_arrow
+        changes = self._is_read or self._has_deep_structs
+        self._may_fail = self._align is not None or changes or compute is not None or not is_arrow
         self._failure: BaseException | None = None
 
     @property
@@ -510,6 +512,8 @@ class Source:
                     # What casts columns trusts them, and so does what computes others.
                     trusts = self._align is not None or self._is_read or self._compute is not None
                     own = checked(self._argument, batch, self._full or trusts)
+                    if self._has_deep_structs:
+                        own = unsliced(own)
                     if self._is_read:
                         own = as_read(own)
                     yield own if self._align is None else self._align(own)
@@ -533,7 +537,7 @@ def next_rows(data: Any, schema: pa.Schema, validate: bool | None) -> pa.Table |
 
     Small batches come often, and nearly all are tables or batches with the schema of the stream. Of these
     only the lengths of buffers are looked at: offsets of arrays, as `checked` has it, would take as long as
-    all else that a push of few rows does in Python.
+    all else that a push of few rows does in Python. Where `has_deep_structs`, a source is needed.
     """
     if validate is not None and validate is not False:
         return None

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from windowkit.errors import InvalidType
 from windowkit.validation import checked, refusing
 
-__all__ = ["as_read", "column_as_read", "read_types"]
+__all__ = ["as_read", "column_as_read", "has_deep_structs", "read_types", "unsliced"]
 
 DIGITS: Final = 38
 """Those of a decimal128."""
@@ -75,3 +75,33 @@ def column_as_read(name: str, column: Any) -> Any:
         return column_as_read(name, column)
     with refusing(f"data: column {name!r}"):
         return column.cast(read_type(column.type))
+
+
+def has_deep_structs(schema: pa.Schema) -> bool:
+    """Return whether a column has structs within structs or within lists of a fixed size.
+
+    Examples
+    --------
+    >>> deep = pa.struct({"x": pa.struct({"a": pa.int64()})})
+    >>> has_deep_structs(pa.schema({"v": deep})), has_deep_structs(pa.schema({"v": deep.field(0).type}))
+    (True, False)
+    """
+    return any(is_deep(kind, within=False) for kind in schema.types)
+
+
+def is_deep(kind: pa.DataType, *, within: bool) -> bool:
+    if not pa.types.is_nested(kind):
+        return False
+    slices = pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind)
+    return (within and pa.types.is_struct(kind)) or any(
+        is_deep(kind.field(at).type, within=slices) for at in range(kind.num_fields)
+    )
+
+
+def unsliced(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of which no column is a slice: the core's Arrow slices structs within those twice."""
+    columns = [
+        pa.concat_arrays([column, column.slice(0, 0)]) if column.offset else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

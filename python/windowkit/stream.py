@@ -343,7 +343,8 @@ class Operator:
 
         def push(state: State) -> tuple[State, pa.Table]:
             stamps, known = self._stamps, state.schema
-            if known is not None and state.core is not None and stamps is None and not state.expressions:
+            is_plain = stamps is None and not state.expressions and not state.has_deep_structs
+            if is_plain and known is not None and state.core is not None:
                 rows = next_rows(batch, known, validate)
                 if rows is not None:
                     self._look_at_clock(state.core)
