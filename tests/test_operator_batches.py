@@ -155,3 +155,13 @@ def test_nulls_of_columns_that_have_none_are_refused() -> None:
             op.push(data)
     op.push(rows_of(schema))
     assert op.close()["n"].to_pylist() == [1]
+
+
+def test_a_list_whose_values_have_the_only_field_is_no_batch() -> None:
+    only = pa.schema({"t": pa.int64()})
+    op = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n")).operator(schema=only)
+    values = pa.array([[1, 2], [3]], pa.list_(only.field("t")))
+    with pytest.raises(ValueError, match="Unexpected data type List"):
+        core_of(op).push(values)
+    op.push(pa.table({"t": [1]}))
+    assert op.close()["n"].to_pylist() == [1]

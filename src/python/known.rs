@@ -1,4 +1,4 @@
-//! Batches of a stream whose schema is known: imported without reading theirs, which takes longer than few rows do.
+//! Batches of a stream whose schema is known: imported without reading theirs, a tenth of what a small push costs here.
 
 #![allow(unsafe_code, reason = "the C data interface hands over pointers")]
 
@@ -17,6 +17,9 @@ use super::errors::exception;
 use super::given::{Given, imported};
 use crate::memory::caught;
 use crate::{Error, Result};
+
+/// The format of structs, as which batches are handed over.
+const STRUCT: &str = "+s";
 
 /// A schema, and how the C data interface describes its fields.
 pub(super) struct Known {
@@ -54,7 +57,8 @@ impl Known {
         let described = unsafe { schema.as_ref() };
         let read = || {
             let mut given = described.children();
-            if !self.fields.iter().all(|field| given.next().is_some_and(|given| field.is(given)))
+            if described.format() != STRUCT
+                || !self.fields.iter().all(|field| given.next().is_some_and(|given| field.is(given)))
                 || given.next().is_some()
             {
                 return Ok(None);
@@ -62,9 +66,7 @@ impl Known {
             // SAFETY: a capsule of this name points to such an array; who takes it leaves a released one there.
             let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
             if array.is_released() {
-                return Err(Error::InvalidValue(
-                    "data: malformed Arrow data: its array was taken before".into(),
-                ));
+                return Err(malformed("its array was taken before"));
             }
             self.batch(array).map(Some)
         };
@@ -73,7 +75,7 @@ impl Known {
 
     /// The batch of an array that has the fields of the schema.
     fn batch(&self, array: FFI_ArrowArray) -> Result<RecordBatch> {
-        // SAFETY: the array's own schema describes this type, with the same formats for all fields within it.
+        // SAFETY: the array's own schema describes this type: a struct, with the same formats for all fields within it.
         let data = unsafe { from_ffi_and_data_type(array, self.kind.clone()) }.map_err(malformed)?;
         let rows = RecordBatchOptions::new().with_row_count(Some(data.len()));
         let (_, columns, nulls) = StructArray::from(data).into_parts();
