@@ -4,14 +4,16 @@
 //! at their contents, and an offset that points elsewhere then reads memory of someone else. These checks take one pass
 //! over offsets, views or codes, without a branch per value, and never look at the values that these point to: whether
 //! strings are UTF-8, for instance, is not checked.
+//!
+//! Nor do values that have no nulls by their type have any: arrow-rs makes no array of them otherwise.
 
 use arrow_array::types::{ByteArrayType, ByteViewType, RunEndIndexType};
 use arrow_array::{
     Array, GenericByteArray, GenericByteViewArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
     RecordBatch, RunArray, UnionArray, cast::AsArray, downcast_dictionary_array, downcast_run_array,
 };
-use arrow_buffer::ArrowNativeType;
-use arrow_schema::{DataType, UnionMode};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_schema::{DataType, Field, UnionMode};
 
 use crate::{Error, Result};
 
@@ -60,7 +62,11 @@ fn fault(array: &dyn Array) -> Option<String> {
         DataType::LargeList(_) => list(array.as_list::<i64>()),
         DataType::ListView(_) => list_view(array.as_list_view::<i32>()),
         DataType::LargeListView(_) => list_view(array.as_list_view::<i64>()),
-        DataType::FixedSizeList(..) => fault(array.as_fixed_size_list().values()),
+        DataType::FixedSizeList(field, size) => {
+            let (values, nulls) = (array.as_fixed_size_list().values(), array.nulls());
+            let masked = nulls.map(|nulls| nulls.expand(*size as usize));
+            absent(field, values, masked.as_ref()).or_else(|| fault(values))
+        }
         DataType::Map(..) => {
             let map = array.as_map();
             offsets(map.offsets(), map.entries().len()).or_else(|| fault(map.entries()))
@@ -68,7 +74,8 @@ fn fault(array: &dyn Array) -> Option<String> {
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             columns.into_iter().find_map(|(field, column)| {
-                fault(column).map(|fault| format!("field '{}': {fault}", field.name()))
+                let fault = absent(field, column, array.nulls()).or_else(|| fault(column));
+                fault.map(|fault| format!("field '{}': {fault}", field.name()))
             })
         }
         DataType::Dictionary(..) => downcast_dictionary_array!(
@@ -79,6 +86,14 @@ fn fault(array: &dyn Array) -> Option<String> {
         DataType::Union(_, mode) => union(array.as_union(), *mode),
         _ => None,
     }
+}
+
+/// Nulls among the values of a field that has none, unless what they are part of is null itself. Arrow's functions make no
+/// array of such values.
+fn absent(field: &Field, values: &dyn Array, masked: Option<&NullBuffer>) -> Option<String> {
+    let nulls = (!field.is_nullable()).then(|| values.logical_nulls()).flatten()?;
+    let is_masked = nulls.null_count() == 0 || masked.is_some_and(|masked| masked.contains(&nulls));
+    (!is_masked).then(|| "a value is null, and its type says that none is".to_owned())
 }
 
 /// The first value that fails, if one does; values under nulls may be anything.
@@ -132,7 +147,18 @@ fn views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> Option<St
 }
 
 fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Option<String> {
-    offsets(array.offsets(), array.values().len()).or_else(|| fault(array.values()))
+    offsets(array.offsets(), array.values().len())
+        .or_else(|| absent(item(array.data_type())?, array.values(), None))
+        .or_else(|| fault(array.values()))
+}
+
+/// The field of a list's values.
+fn item(list: &DataType) -> Option<&Field> {
+    match list {
+        DataType::List(item) | DataType::LargeList(item) => Some(item),
+        DataType::ListView(item) | DataType::LargeListView(item) => Some(item),
+        _ => None,
+    }
 }
 
 fn list_view<O: OffsetSizeTrait>(array: &GenericListViewArray<O>) -> Option<String> {
@@ -148,7 +174,9 @@ fn list_view<O: OffsetSizeTrait>(array: &GenericListViewArray<O>) -> Option<Stri
             array.sizes()[row].as_usize() as i64,
             array.offsets()[row].as_usize() as i64
         )),
-        None => fault(array.values()),
+        None => item(array.data_type())
+            .and_then(|item| absent(item, array.values(), None))
+            .or_else(|| fault(array.values())),
     }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, leaves, made
-from support.plain import NAN
+from support.plain import NAN, nanoseconds_per_unit
 from support.streams import (
     Call,
     Case,
@@ -27,6 +28,7 @@ from support.streams import (
     scaled,
     time_window,
 )
+from windowkit.durations import Months
 
 ROOMY = 10**9
 
@@ -73,15 +75,32 @@ def policies(draw: st.DrawFn) -> Policy:
     return Policy(early, refinement)
 
 
-def fitting(query: wk.Query, policy: Policy | None) -> wk.Query:
+def leaves_time(window: wk.Window, share: float, kind: pa.DataType) -> bool:
+    """Whether this share of a window is over before the window is, in whole units of the time column."""
+    match window.lengths()["size"]:
+        case wk.Duration(nanoseconds=nanoseconds):
+            length = nanoseconds // nanoseconds_per_unit(kind)
+        case Months(count=months):
+            # The shortest ones.
+            length = 28 * months * 86_400 * 10**9 // nanoseconds_per_unit(kind)
+        case int(length):
+            pass
+        case _:
+            return False
+    return math.ceil(Fraction(str(share)) * length) < length
+
+
+def fitting(query: wk.Query, policy: Policy | None, kind: pa.DataType) -> wk.Query:
     """Return the query with those of its windows that a policy allows."""
     if policy is None:
         return query
     windows = list(query.windows)
     if policy.refinement == "discarding":
         windows = [each for each in windows if not isinstance(each, wk.Session | wk.Landmark)]
-    if any(leaf[0] == "at" for leaf in leaves(policy.early)):
+    for share in (leaf[1] for leaf in leaves(policy.early) if leaf[0] == "at"):
         windows = [each for each in windows if isinstance(each, wk.Tumbling | wk.Sliding)]
+        windows = [each for each in windows if leaves_time(each, share, kind)]
+        windows = windows or [wk.tumbling(scaled(150, kind))]
     windows = windows or [each for each in query.windows if isinstance(each, wk.Tumbling)]
     return wk.query(by=query.by, time=query.time, windows=windows or query.windows[:0], aggs=query.aggs)
 
@@ -102,9 +121,9 @@ def emitting(draw: st.DrawFn, order: str | None = None) -> Emitting:
         query = case.query if number == 1 else draw(queries(time, list(case.query.by)))
         policy = draw(policies() if number == 1 else st.none() | policies())
         try:
-            query = fitting(query, policy)
+            query = fitting(query, policy, time)
         except wk.InvalidValue:
-            query = wk.query(by=query.by, time="t", windows=wk.tumbling(scaled(10, time)), aggs=query.aggs)
+            query = wk.query(by=query.by, time="t", windows=wk.tumbling(scaled(150, time)), aggs=query.aggs)
         lateness = 0 if policy is not None and policy.refinement == "discarding" else case.lateness
         found.append((query, policy, lateness))
     # An operator is given a clock if its first query needs one.

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,8 @@ def test_a_policy_is_a_value_that_reads_like_its_code(policy: wk.Emission) -> No
 
 @given(emissions())
 def test_a_query_is_written_down_with_its_policy(policy: wk.Emission) -> None:
-    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count(), emit=policy)
+    # Windows so long that each share of them is less than all.
+    query = wk.query(by="k", time="t", windows=wk.tumbling("1000 days"), aggs=wk.count(), emit=policy)
     form = query.to_dict()
     assert form["version"] == 1
     assert form.keys() - dataclasses.replace(query, emit=None).to_dict().keys() == {"emit"}
@@ -217,6 +219,98 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
 def test_what_is_no_policy_is_refused(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("share", "window"),
+    [
+        (0.5, wk.tumbling(1)),
+        (0.99, wk.tumbling(10)),
+        (0.91, wk.sliding(10, 5)),
+        (0.75, wk.sliding(3, 1)),
+        (1 - 2**-53, wk.tumbling("1 day")),
+    ],
+    ids=str,
+)
+def test_shares_of_windows_that_are_all_of_them_are_refused(share: float, window: wk.Window) -> None:
+    with pytest.raises(
+        wk.InvalidValue, match=r"emit: at\(.*is all of it, so that it would never fire; allowed"
+    ):
+        wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=wk.emit(wk.rows(9) | wk.at(share)))
+
+
+DAYS = pa.schema({"t": pa.date32()})
+
+
+@pytest.mark.parametrize(
+    ("share", "window", "schema"),
+    [
+        (0.5, wk.tumbling("1 day"), DAYS),
+        (0.9, wk.sliding("3 days", "1 day"), DAYS),
+        (0.97, wk.tumbling("1 month"), DAYS),
+        (0.999, wk.tumbling("100 milliseconds"), pa.schema({"t": pa.timestamp("ms")})),
+    ],
+    ids=str,
+)
+def test_they_are_so_in_units_of_the_column(share: float, window: wk.Window, schema: pa.Schema) -> None:
+    query = wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=wk.emit(wk.at(share)))
+    with pytest.raises(wk.InvalidValue, match=r"emit: at\(0\..*is all of it, so that it would never fire"):
+        query.operator(schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("share", "window", "times"),
+    [
+        (0.9, wk.tumbling(10), [0, 9, 10]),
+        (0.5, wk.tumbling(2), [0, 1, 2]),
+        (0.66, wk.sliding(3, 1), [0, 2, 3]),
+        (1e-9, wk.tumbling(2), [0, 1, 2]),
+    ],
+    ids=str,
+)
+def test_shares_that_leave_a_unit_of_time_fire(share: float, window: wk.Window, times: list[int]) -> None:
+    query = wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=wk.emit(wk.at(share)))
+    op = query.operator()
+    labels = [label for t in times for label in op.push(pa.table({"t": [t]}))["emission"].to_pylist()]
+    assert "early" in labels
+
+
+@pytest.mark.parametrize("refinement", ["accumulating", "retracting"])
+@pytest.mark.parametrize("window_columns", ["struct", "flat"])
+@pytest.mark.parametrize("name", ["emission", "weight"])
+def test_results_have_room_for_what_a_policy_adds(name: str, window_columns: Any, refinement: Any) -> None:
+    def make(by: str = "k", **named: Any) -> wk.Query:
+        aggs = [wk.count(), wk.sum("v").alias(named.get("alias", "v"))]
+        return wk.query(
+            by=by,
+            time="t",
+            windows=wk.tumbling(5),
+            aggs=aggs,
+            emit=wk.emit(refinement=refinement),
+            window_columns=window_columns,
+        )
+
+    if (name, refinement) == ("weight", "accumulating"):
+        assert name in make(alias=name).columns
+        return
+    for given_names in ({"by": name}, {"alias": name}):
+        with pytest.raises(wk.InvalidValue, match=f"emit: results would have two columns '{name}'"):
+            make(**given_names)
+
+
+def test_discarding_and_late_rows_are_refused_before_any_schema() -> None:
+    discarding = wk.emit(wk.rows(2), "discarding")
+    query = wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count().alias("n"))
+    with pytest.raises(
+        wk.InvalidValue, match="refinement: it is 'discarding' for 'q1', which has an allowed"
+    ):
+        query.operator(order="out-of-order", allowed_lateness=3, emit=discarding)
+    op = query.operator(order="out-of-order", allowed_lateness=3)
+    with pytest.raises(wk.InvalidValue, match="refinement: it is 'discarding' for 'more', which has an all"):
+        op.add(query, name="more", emit=discarding)
+    assert op.add(query, allowed_lateness=0, emit=discarding) == "q2"
+    with pytest.raises(wk.InvalidValue, match="refinement: it is 'discarding' for 'q3'"):
+        op.add(query, allowed_lateness=1, emit=discarding)
 
 
 class Weeks(wk.ContextFree):

@@ -18,7 +18,7 @@ ROOT = PROJECT / "python"
 LANGUAGE = ("_columns", "aggregates", "aggregation", "checks", "display", "durations", "emission", "engines")
 LANGUAGE += ("errors", "expressions", "fills", "frames", "hints", "moments", "processing", "progress")
 LANGUAGE += ("query", "rolling", "shedding", "triggers")
-LANGUAGE += ("user", "windows", "written")
+LANGUAGE += ("user", "weights", "windows", "written")
 """What queries are made of: values without data, without engines and without the native core."""
 
 ROOMS = ("shipping", "jobs", "partition", "routes", "streams", "parquet")

@@ -12,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+import windowkit.local as local
 from support.failing import Terms
 from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
 from support.plain import plain
 from windowkit import InvalidType, InvalidValue, UnknownColumn
+from windowkit.aggregation import FORMS, make
+from windowkit.weights import is_invertible
 
 SCHEMA = pa.schema(
     {
@@ -358,32 +361,29 @@ ADDED = wk.aggregate(
     ids=str,
 )
 def test_functions_that_cannot_take_back_are_refused(agg: wk.Aggregate) -> None:
-    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg, weight="w")
     with pytest.raises(
         InvalidValue, match=r"aggs: .* does not support rows of weight -1, .*allowed are count"
     ):
-        query.schema(SCHEMA)
+        wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg, weight="w")
 
 
-@pytest.mark.parametrize(
-    "window",
-    [
-        wk.session(5),
-        wk.session(5, at_most=20),
-        wk.tumbling(rows=2),
-        wk.sliding("2 rows", 5),
-        wk.sliding(5, "2 rows"),
-        wk.punctuation("b"),
-        wk.between("b", "b"),
-    ],
-    ids=str,
-)
+MOVING = [
+    wk.session(5),
+    wk.session(5, at_most=20),
+    wk.tumbling(rows=2),
+    wk.sliding("2 rows", 5),
+    wk.sliding(5, "2 rows"),
+    wk.punctuation("b"),
+    wk.between("b", "b"),
+]
+
+
+@pytest.mark.parametrize("window", MOVING, ids=str)
 def test_windows_that_rows_determine_are_refused(window: wk.Window) -> None:
-    query = wk.query(by=[], time="t", windows=window, aggs=wk.count(), weight="w")
     with pytest.raises(
         InvalidValue, match=r"windows: .* of weight -1 would change .*; with weight='w', allowed are"
     ):
-        query.schema(SCHEMA)
+        wk.query(by=[], time="t", windows=window, aggs=wk.count(), weight="w")
 
 
 def test_other_weights_are_refused_with_their_row() -> None:
@@ -460,3 +460,49 @@ def test_a_snapshot_is_bound_to_the_weights() -> None:
     plainly = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("i"))
     with pytest.raises(InvalidValue, match="query 'q1' differs from the one in the snapshot"):
         wk.Operator.restore(op.snapshot(), plainly)
+
+
+ADDED_ONLY = wk.aggregate("added", lift=lambda values: values, combine=pc.add, lower=lambda sums: sums)
+
+
+def allows(query: wk.Query) -> bool:
+    """Whether the core plans a query with weights that `wk.query` has not looked at."""
+    object.__setattr__(query, "weight", "w")
+    try:
+        local.plan(query, SCHEMA)
+    except InvalidValue:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_functions_are_refused_as_the_core_does(name: str) -> None:
+    form = FORMS[name]
+    read = ["i", "i"][: max(form.columns, int(form.several))]
+    numbers = (0.5 if form.number in {"q", "share"} else 5.0,) * form.numbers
+    for option in [False] if not form.option else [False, True]:
+        agg = make(name, *read, numbers=numbers, option=option)
+        query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg)
+        assert allows(query) == is_invertible(agg)
+
+
+@pytest.mark.parametrize("agg", [wk.count(), ADDED("i"), ADDED_ONLY("i"), ADDED("i", "i")], ids=str)
+def test_counts_and_functions_of_users_are_refused_as_the_core_does(agg: wk.Aggregate) -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg)
+    assert allows(query) == is_invertible(agg)
+
+
+FIXED = [
+    wk.tumbling(5),
+    wk.sliding(6, 4, start_time=1),
+    wk.landmark(6, start=0),
+    wk.landmark(6, period=24),
+    wk.band(0, 10),
+    wk.global_window(),
+]
+
+
+@pytest.mark.parametrize("window", [*FIXED, *MOVING], ids=str)
+def test_windows_are_refused_as_the_core_does(window: wk.Window) -> None:
+    query = wk.query(by=[], time="t", windows=window, aggs=wk.count())
+    assert allows(query) == window.is_fixed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.checks import checked_name, integer, number, one_of
@@ -240,16 +241,29 @@ class Emission:
         later = None if self.later is None else of_measure("later", self.later)
         return [] if self.early is None else self.early.terms(), self.refinement, self.at_most, later
 
-    def check(self, windows: Iterable[Window]) -> None:
-        """Refuse windows that cannot be emitted in this way.
+    @property
+    def shares(self) -> list[float]:
+        """The shares of windows after which these are emitted."""
+        return [share for kind, _, share, _ in self.given()[0] if kind == "at"]
+
+    def check(self, windows: Iterable[Window], columns: Iterable[str]) -> None:
+        """Refuse windows that cannot be emitted in this way, and results without room for what it adds.
 
         Raises
         ------
         InvalidValue
             It discards, and a row may move to other windows: to a session that merges with another, to the
             next window of a landmark, to windows by rows; or it has `windowkit.at`, and the extent of a
-            window is not known before its rows.
+            window is not known before its rows, or it would never fire; or a column of the results has the
+            name of one that it adds.
         """
+        added = ["emission", *(["weight"] if self.refinement == "retracting" else [])]
+        for column in columns:
+            if column in added:
+                raise InvalidValue(
+                    f"emit: results would have two columns {column!r}; an emission policy adds it, so give "
+                    "the other one another name"
+                )
         is_of_windows = self.early is not None and self.early.is_of_windows
         for window in windows:
             if self.discards and window.rows_may_move:
@@ -263,6 +277,31 @@ class Emission:
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
                     "end are known before their rows: tumbling and sliding windows by time, and calendars"
                 )
+            size = window.lengths().get("size")
+            if isinstance(size, int | Duration):
+                for share in self.shares:
+                    # The decimal number that is written, as the core has it. Times are whole numbers.
+                    if units(size) * (1 - Fraction(repr(share))) < 1:
+                        raise InvalidValue(
+                            f"emit: at({share!r}) is given for {window}, but this share of a window, rounded "
+                            "up to the unit of the time column, is all of it, so that it would never fire; "
+                            "allowed are smaller shares, and longer windows"
+                        )
+
+    def check_lateness(self, lateness: int, name: str) -> None:
+        """Refuse late rows of a query of this name where results of a window add up.
+
+        Raises
+        ------
+        InvalidValue
+            It discards, and there is an allowed lateness.
+        """
+        if self.discards and lateness > 0:
+            raise InvalidValue(
+                f"refinement: it is 'discarding' for {name!r}, which has an allowed_lateness; an update is "
+                "of all rows of a window, so allowed are 'accumulating' and 'retracting', or an "
+                "allowed_lateness of 0"
+            )
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""

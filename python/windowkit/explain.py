@@ -81,6 +81,7 @@ def explain(query: Query, data: Any = None) -> str:
             for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
         ),
         *fills.described(query.fill),
+        *emission(query),
         *slices(query, planned, unit),
         f"  store {', '.join(stored)}{twice(query)}",
         *panes(query, planned),
@@ -105,6 +106,13 @@ def twice(query: Query) -> str:
     return (
         "" if query.weight is None else f", each of rows with {quoted(query.weight)} 1 and of those with -1"
     )
+
+
+def emission(query: Query) -> Iterator[str]:
+    """Say when streams emit windows, where that is not only once they are final."""
+    if query.emit is not None:
+        yield "results of streams"
+        yield f"  {query.emit!r}; run and batches, to which all rows are given, emit each window once"
 
 
 def slices(query: Query, planned: _native.Plan, unit: int | None) -> Iterator[str]:

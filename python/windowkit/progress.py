@@ -71,7 +71,9 @@ def delay(
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
         and moves nothing. If that holds for more than half of a batch of at least three rows, the stream has
-        jumped, and the batch's median counts as the latest row. So it does in the first batch.
+        jumped, and the batch's median counts as the latest row. So it does in the first batch. Batches of one
+        or two rows cannot say so: if they are the first, their latest row counts, and after a jump all are
+        set aside.
 
     Raises
     ------

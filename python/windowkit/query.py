@@ -14,6 +14,7 @@ from windowkit.emission import Emission
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.processing import ProcessingTime
+from windowkit.weights import check_weights
 from windowkit.windows import Window, quoted
 
 if TYPE_CHECKING:
@@ -110,12 +111,14 @@ class Query:
         if self.fill is not None:
             fills.check_windows(self.windows)
             object.__setattr__(self, "fill", fills.checked(self.fill, [each.name for each in self.aggs]))
+        if self.weight is not None:
+            check_weights(self.weight, self.windows, self.aggs)
         if self.emit is not None:
             if not isinstance(self.emit, Emission):
                 raise InvalidType(
                     f"emit: {self.emit!r:.60} is {a_type(self.emit)}; it is what windowkit.emit(...) returns"
                 )
-            self.emit.check(self.windows)
+            self.emit.check(self.windows, self.columns)
             if self.weight is not None and self.emit.refinement != "retracting":
                 raise InvalidValue(
                     f"emit: {self.emit!r} is given for a query with weight={self.weight!r}, whose windows "
@@ -897,9 +900,8 @@ def query(
     Raises
     ------
     InvalidType, InvalidValue
-        An argument has the wrong type or is empty, two windows or two output columns share a name, or the
-        windows cannot be emitted as `emit` says. Whether windows and functions allow `weight` is checked with
-        the schema, as columns are.
+        An argument has the wrong type or is empty, two windows or two output columns share a name, the
+        windows cannot be emitted as `emit` says, or do not allow `weight`, or a function does not.
 
     Examples
     --------

@@ -1089,6 +1089,8 @@ class Operator:
                     f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
                     f"queries is {other.window_columns!r}; queries of one operator have the same"
                 )
+        if query.emit is not None:
+            query.emit.check_lateness((self._lateness if lateness is None else lateness)[0], given)
         queries = MappingProxyType({**state.queries, given: query})
         expressions = of_queries(queries.values())
         if state.core is not None and state.schema is not None:

@@ -288,8 +288,14 @@ impl Plan {
     }
 
     /// The same plan with an emission policy, for streams.
-    pub fn with_policy(self, policy: Option<Policy>) -> Self {
-        Self { policy: policy.map(Arc::new), ..self }
+    ///
+    /// # Errors
+    /// `InvalidValue` for a policy that would never fire.
+    pub fn with_policy(self, policy: Option<Policy>) -> Result<Self> {
+        if let Some(policy) = &policy {
+            policy.check(&self.windows)?;
+        }
+        Ok(Self { policy: policy.map(Arc::new), ..self })
     }
 
     /// The emission policy, if it has one.

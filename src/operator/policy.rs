@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Schema};
 use super::length::length;
 use super::schema::find;
 use crate::types::named;
-use crate::window::Measure;
+use crate::window::{Measure, Window};
 use crate::{Error, Result};
 
 /// How a result relates to earlier results of the same window.
@@ -60,6 +60,14 @@ impl Share {
         let length = i128::from(end) - i128::from(start);
         let part = (length * self.0 + self.1 - 1).div_euclid(self.1);
         (i128::from(start) + part) as i64
+    }
+
+    /// Whether windows of a type are so short that this share of any of them is all of it, since times are whole numbers.
+    fn is_all_of(self, window: &Window) -> bool {
+        let extent = |id| window.ids().and_then(|ids| ids.extent_of(id, 0).ok().flatten());
+        // Twelve months are of all lengths, and so are twelve years.
+        let mut extents = (0..12).filter_map(extent).peekable();
+        extents.peek().is_some() && extents.all(|(start, end)| self.time((start, end)) >= end)
     }
 }
 
@@ -175,6 +183,20 @@ impl Policy {
         let mut chains = 0;
         trigger.iter_mut().for_each(|trigger| trigger.number_chains(&mut chains));
         Ok(Self { refinement, trigger, events, chains, shares, flush })
+    }
+
+    /// Refuses to emit windows of these types when a share of them has gone by, if that is never before their ends.
+    pub(super) fn check(&self, windows: &[(String, Window)]) -> Result<()> {
+        for &share in &self.shares {
+            if let Some((window, _)) = windows.iter().find(|(_, window)| share.is_all_of(window)) {
+                return Err(Error::InvalidValue(format!(
+                    "emit: at({}) is given for {window}, but this share of a window, rounded up to the unit of the time \
+                     column, is all of it, so that it would never fire; allowed are smaller shares, and longer windows",
+                    share.0 as f64 / share.1 as f64
+                )));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn refinement(&self) -> Refinement {

@@ -72,7 +72,7 @@ impl PyPlan {
             let policy = policy.transpose()?;
             let fill = fill.map(|fill| fill.iter().map(|name| Fill::named(name)).collect::<Result<_>>());
             let plan = plan.with_fill(fill.transpose()?)?;
-            Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy))))
+            Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy)?)))
         })
     }
 

@@ -93,6 +93,21 @@ def counted(nulls: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), ROWS, [pa.py_buffer(b"\x0f"), memory], null_count=nulls)
 
 
+NEVER_NULL = pa.field("v", pa.int64(), nullable=False)
+
+
+def absent(kind: pa.DataType, *, masked: bool) -> pa.Array:
+    """Return values with parts that are never null, one of which is; `masked`: what it is a part of is null."""
+    mask = np.arange(ROWS) == 3
+    parts = pa.array(range(ROWS), pa.int64(), mask=mask)
+    nulls = pa.py_buffer(b"\xf7") if masked else None
+    if pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.Array.from_buffers(kind, ROWS, [nulls], children=[parts])
+    sizes = [] if pa.types.is_list(kind) else [pa.py_buffer(np.ones(ROWS, np.int32))]
+    offsets = pa.py_buffer(np.arange(ROWS + (not sizes), dtype=np.int32))
+    return pa.Array.from_buffers(kind, ROWS, [nulls, offsets, *sizes], children=[parts])
+
+
 def longer(array: pa.Array) -> pa.RecordBatch:
     """Return a column read from bytes that say it has a thousand times as many rows."""
     sink = pa.BufferOutputStream()
@@ -141,6 +156,13 @@ STRUCTURE: dict[str, Callable[[], pa.Array]] = {
     "runs that decrease": lambda: runs([6, 4, ROWS]),
     "runs that end too soon": lambda: runs([2, 4, 5]),
     "a run that ends before it begins": lambda: runs([-1, 4, ROWS]),
+    "a null in a struct that has none": lambda: absent(pa.struct([NEVER_NULL]), masked=False),
+    "a null in a list that has none": lambda: absent(pa.list_(NEVER_NULL), masked=False),
+    "a null in a list view that has none": lambda: absent(pa.list_view(NEVER_NULL), masked=False),
+    "a null in a list of one that has none": lambda: absent(pa.list_(NEVER_NULL, 1), masked=False),
+    "a null in a struct of a list": lambda: pa.ListArray.from_arrays(
+        pa.array(range(ROWS + 1), pa.int32()), absent(pa.struct([NEVER_NULL]), masked=False)
+    ),
     "fewer numbers than rows": lambda: longer(pa.array(range(1000), pa.int64())).column(0),
     "fewer texts than rows": lambda: longer(pa.array(["ab"] * 1000)).column(0),
 }
@@ -177,6 +199,8 @@ GOOD: dict[str, Callable[[], pa.Array]] = {
     "list views": lambda: list_view(2, 4),
     "a union": lambda: union(1, 0),
     "nulls": lambda: counted(4),
+    "a null of a struct that is null": lambda: absent(pa.struct([NEVER_NULL]), masked=True),
+    "a null of a list of one that is null": lambda: absent(pa.list_(NEVER_NULL, 1), masked=True),
 }
 
 

@@ -234,7 +234,7 @@ impl Workload {
         let policy = (flush != Flush::default())
             .then(|| Policy::new(&[], "accumulating", flush, &schema, plan.measure()))
             .transpose()?;
-        Ok(plan.with_policy(policy))
+        plan.with_policy(policy)
     }
 
     pub fn setting(&self) -> Result<Setting> {

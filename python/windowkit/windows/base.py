@@ -174,6 +174,11 @@ class Window(ABC):
         return not self.known_before_rows
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether no row changes where its windows begin and end, so that a row can be taken out of one."""
+        return not self.rows_may_move
+
+    @property
     def ends_with_stream(self) -> bool:
         """Whether no watermark makes a window final, but only the end of the stream."""
         return False

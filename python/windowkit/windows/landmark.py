@@ -103,6 +103,11 @@ class Landmark(Localised):
         self.require_local_start(self.start_time, "period", period)
         self.require_week_start("period", period)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no row changes where its windows begin and end: rows move on, to windows that are there."""
+        return True
+
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         named = {"start": self.start, "period": self.period, "start_time": self.start_time}
