@@ -71,8 +71,8 @@ def delay(
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
         and moves nothing. If that holds for more than half of a batch of at least three rows, the stream has
-        jumped, and the batch's median counts as the latest row. So it does in the first batch. Batches of one
-        or two rows cannot say so: if they are the first, their latest row counts, and after a jump all are
+        jumped, and the batch's median counts as the latest row. So it does in the first batch. Rows that
+        come by ones and twos cannot say so: a first row counts, whatever its time, and after a jump all are
         set aside.
 
     Raises
