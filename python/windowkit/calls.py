@@ -23,7 +23,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.expressions import Expression
 from windowkit.query import Query
-from windowkit.reading import has_deep_structs
+from windowkit.reading import Expected
 
 __all__ = ["Calls", "Core", "Known", "State", "has_clock", "released"]
 
@@ -87,9 +87,11 @@ class State:
         return any(has_clock(query) for query in self.queries.values())
 
     @cached_property
-    def has_deep_structs(self) -> bool:
-        """Whether rows have structs that must not be slices: see `windowkit.reading.unsliced`."""
-        return self.schema is not None and has_deep_structs(self.schema)
+    def expected(self) -> tuple[_native.Operator, Expected] | None:
+        """The core, and what is expected of rows; None where there is no core, or columns are computed."""
+        if self.core is None or self.schema is None or self.expressions:
+            return None
+        return self.core, Expected(self.schema)
 
     def rolled_back(self) -> State:
         """Roll back what the call before attempted."""

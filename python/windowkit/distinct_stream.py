@@ -11,10 +11,10 @@ from windowkit.checks import a_type, limit
 from windowkit.distinct import Distinct
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
-from windowkit.local import Source, next_rows, schema_of
+from windowkit.local import Source, schema_of
 from windowkit.local_distinct import bound, refuse_spark
 from windowkit.query import LATE_LIMIT
-from windowkit.reading import has_deep_structs
+from windowkit.reading import Expected
 from windowkit.stats import DistinctStats
 from windowkit.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.watermarks import in_time, scalar
@@ -61,7 +61,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
 
     def _bind(self, distinct: Distinct, schema: pa.Schema) -> None:
         self._distinct, self._input = distinct, schema
-        self._is_plain = not has_deep_structs(schema)
+        self._expected = Expected(schema)
         self._planned = bound(distinct, schema)
         self._time = time_type(schema, distinct.time)
 
@@ -111,7 +111,7 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         """
 
         def push(core: _native.DistinctOperator) -> Any:
-            rows = next_rows(batch, self._input, validate) if self._is_plain else None
+            rows = self._expected.rows(batch, validate)
             if rows is not None:
                 return core.push(rows)
             refuse_spark("batch", batch, NO_SPARK)

@@ -12,10 +12,10 @@ from windowkit.checks import a_type, limit
 from windowkit.engines import Engine, register
 from windowkit.errors import InvalidType
 from windowkit.join import Join
-from windowkit.local import Source, next_rows, schema_of
+from windowkit.local import Source, schema_of
 from windowkit.local_join import bound, refuse_spark
 from windowkit.query import LATE_LIMIT
-from windowkit.reading import has_deep_structs
+from windowkit.reading import Expected
 from windowkit.stats import JoinStats
 from windowkit.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.watermarks import in_time, scalar
@@ -89,7 +89,7 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
         self._join, self._left, self._right = join, left, right
-        self._is_plain = not (has_deep_structs(left) or has_deep_structs(right))
+        self._expected = (Expected(right), Expected(left))
         self._planned = bound(join, left, right)
         self._time = time_type(left, join.left_time)
 
@@ -332,11 +332,11 @@ class JoinOperator(Stepped[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
-            schema = self._left if is_left else self._right
-            rows = next_rows(batch, schema, validate) if self._is_plain else None
+            rows = self._expected[is_left].rows(batch, validate)
             if rows is not None:
                 return core.push(is_left, rows)
             refuse_spark(batch, None, NO_SPARK)
+            schema = self._left if is_left else self._right
             source = Source("batch", batch, validate=validate, schema=schema)
             with source:
                 return core.push(is_left, source.shortest)

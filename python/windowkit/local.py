@@ -532,29 +532,6 @@ class Source:
         refusing(self._argument).__exit__(kind, error, traceback)
 
 
-def next_rows(data: Any, schema: pa.Schema, validate: bool | None) -> pa.Table | pa.RecordBatch | None:
-    """Return what a stream brings as the core reads it, if that needs no `Source`; else None.
-
-    Small batches come often, and nearly all are tables or batches with the schema of the stream. Of these
-    only the lengths of buffers are looked at: offsets of arrays, as `checked` has it, would take as long as
-    all else that a push of few rows does in Python. Where `has_deep_structs`, a source is needed.
-    """
-    if validate is not None and validate is not False:
-        return None
-    if not isinstance(data, TABLES) or not data.schema.equals(schema, check_metadata=True):
-        return None
-    try:
-        data.validate()
-    except pa.ArrowException:
-        # A source says what is wrong.
-        return None
-    if isinstance(data, pa.RecordBatch):
-        return data
-    batches = data.to_batches()
-    # The core imports a batch in less time than a stream of one.
-    return batches[0] if len(batches) == 1 else data
-
-
 def described(schema: pa.Schema) -> str:
     """Return what errors say of a schema."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)

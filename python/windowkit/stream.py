@@ -26,7 +26,6 @@ from windowkit.fills import refuse_stream
 from windowkit.local import (
     Source,
     check_mark,
-    next_rows,
     plan,
     schema_of,
     shaped,
@@ -343,12 +342,12 @@ class Operator:
 
         def push(state: State) -> tuple[State, pa.Table]:
             stamps, known = self._stamps, state.schema
-            is_plain = stamps is None and not state.expressions and not state.has_deep_structs
-            if is_plain and known is not None and state.core is not None:
-                rows = next_rows(batch, known, validate)
+            if stamps is None and state.expected is not None:
+                core, expected = state.expected
+                rows = expected.rows(batch, validate)
                 if rows is not None:
-                    self._look_at_clock(state.core)
-                    return state, self._emitted(state.core, state.core.push, rows)
+                    self._look_at_clock(core)
+                    return state, self._emitted(core, core.push, rows)
             refuse_spark("batch", batch)
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)

@@ -97,7 +97,7 @@ NEVER_NULL = pa.field("v", pa.int64(), nullable=False)
 
 
 def absent(kind: pa.DataType, *, masked: bool) -> pa.Array:
-    """Return values with parts that are never null, one of which is; `masked`: what it is a part of is null."""
+    """Return values with parts that are never null, one of which is; `masked`: and so is what it is in."""
     mask = np.arange(ROWS) == 3
     parts = pa.array(range(ROWS), pa.int64(), mask=mask)
     nulls = pa.py_buffer(b"\xf7") if masked else None
