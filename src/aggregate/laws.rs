@@ -118,16 +118,19 @@ impl Case {
 
     /// Combines groups of slots.
     fn regroup(&self, groups: &[&[u32]]) -> Self {
-        let slots: Vec<u32> = groups.concat();
-        let mut at = 0;
-        let starts: Vec<u32> = groups
-            .iter()
-            .map(|group| {
-                at += group.len() as u32;
-                at - group.len() as u32
-            })
-            .collect();
+        let (slots, starts) = placed(groups);
         self.with(|partials| partials.regroup(&slots, &starts).unwrap())
+    }
+
+    /// The same of these slots and, after them, those of another; none unless all are plain.
+    fn regroup_both(&self, later: &Self, groups: &[&[u32]]) -> Option<Self> {
+        let (slots, starts) = placed(groups);
+        let each = self.partials.iter().zip(&later.partials).map(|(own, later)| {
+            let states = own.states().filter(|states| states.is_plain())?;
+            Some(states.regroup_both(&**later, &slots, &starts).unwrap())
+        });
+        let partials = each.collect::<Option<_>>()?;
+        Some(Self { function: self.function.clone(), inputs: self.inputs.clone(), partials })
     }
 
     /// The results, which are of the type that the function declares.
@@ -142,6 +145,17 @@ impl Case {
     fn properties(&self) -> Properties {
         self.function.properties(&self.inputs, &TIME).unwrap()
     }
+}
+
+/// The slots of groups, one group after the other, and where each begins.
+fn placed(groups: &[&[u32]]) -> (Vec<u32>, Vec<u32>) {
+    let mut at = 0;
+    let starts = groups.iter().map(|group| {
+        at += group.len() as u32;
+        at - group.len() as u32
+    });
+    let starts = starts.collect();
+    (groups.concat(), starts)
 }
 
 /// Whether results are equal: all NaNs are, negative zero equals zero, and floats are compared up to rounding, which no
@@ -203,6 +217,30 @@ proptest! {
             let back = case.regroup(&[&[2, 0, 1]]).lower();
             prop_assert!(equal(&all, &back) && case.properties().commutative, "{name}: {all:?} {back:?}");
         }
+    }
+
+    /// Slots of two columns are combined as those of one.
+    #[test]
+    fn two_plain_columns_are_as_one(mut rows in rows(24), filtered in any::<bool>(), cut in 1u32..3) {
+        rows.sort_by_key(|row| row.2);
+        let slots: Vec<u32> = (0..rows.len()).map(|row| (3 * row / rows.len()) as u32).collect();
+        let first = slots.partition_point(|&slot| slot < cut);
+        let later_slots: Vec<u32> = slots[first..].iter().map(|slot| slot - cut).collect();
+        let mut plain = 0;
+        for (name, mut all) in cases() {
+            let empty = || all.with(|partials| partials.empty());
+            let (mut early, mut late) = (empty(), empty());
+            all.push(&rows, &slots, 3, filtered);
+            early.push(&rows[..first], &slots[..first], cut as usize, filtered);
+            late.push(&rows[first..], &later_slots, 3 - cut as usize, filtered);
+            for groups in [&[&[0u32, 1, 2][..]][..], &[&[0], &[1], &[2]], &[&[2], &[0, 1]], &[&[0, 2], &[1]]] {
+                let Some(both) = early.regroup_both(&late, groups) else { continue };
+                let (both, one) = (both.lower(), all.regroup(groups).lower());
+                prop_assert!(equal(&both, &one), "{name} {groups:?}: {both:?} {one:?}");
+                plain += 1;
+            }
+        }
+        prop_assert!(plain > 200, "{plain}");
     }
 
     #[test]

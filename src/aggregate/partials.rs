@@ -131,6 +131,9 @@ pub trait States {
     /// Whether states refer to nothing, so that states of one column can be written to another.
     fn is_plain(&self) -> bool;
 
+    /// As [`Partials::regroup`] of the slots of this column, followed by those of another. Of plain states only.
+    fn regroup_both(&self, later: &dyn Partials, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>>;
+
     /// As [`Partials::answer`] for ranges in any order.
     fn answer_any(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials>;
 

@@ -39,30 +39,7 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        within(|| {
-            let mut states = Vec::with_capacity(groups.len());
-            if groups.len() == slots.len() {
-                for some in stretches(slots.len()) {
-                    states.extend(slots[some].iter().map(|&slot| self.states[slot as usize]));
-                }
-            } else {
-                let mut pace = Pace::new();
-                let combine = |state, &slot: &u32| self.monoid.combine(state, self.states[slot as usize]);
-                states.extend(grouped(slots, groups).map(|group| {
-                    pace.tick(group.len());
-                    group[1..].iter().fold(self.states[group[0] as usize], combine)
-                }));
-            }
-            let any = |seen: &[bool]| {
-                let mut pace = Pace::new();
-                let any = grouped(slots, groups).map(|group| {
-                    pace.tick(group.len());
-                    group.iter().any(|&slot| seen[slot as usize])
-                });
-                any.collect()
-            };
-            Ok(Box::new(Self::with(self.monoid.clone(), states, self.seen().map(any))) as Box<dyn Partials>)
-        })
+        self.regrouped(&Self::new(self.monoid.emptied()), slots, groups)
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
@@ -154,9 +131,52 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 }
 
+impl<A: Aggregate> Column<A> {
+    /// The groups of these slots, which are those of this column, followed by those of a later one.
+    fn regrouped(&self, later: &Self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        let own = self.states.len();
+        let state = |&slot: &u32| match (slot as usize).checked_sub(own) {
+            None => self.states[slot as usize],
+            Some(slot) => later.states[slot],
+        };
+        let was_seen = |&slot: &u32| match (slot as usize).checked_sub(own) {
+            None => self.seen.as_ref().is_none_or(|seen| seen[slot as usize]),
+            Some(slot) => later.seen.as_ref().is_none_or(|seen| seen[slot]),
+        };
+        within(|| {
+            let mut states = Vec::with_capacity(groups.len());
+            if groups.len() == slots.len() {
+                for some in stretches(slots.len()) {
+                    states.extend(slots[some].iter().map(state));
+                }
+            } else {
+                let mut pace = Pace::new();
+                states.extend(grouped(slots, groups).map(|group| {
+                    pace.tick(group.len());
+                    let combine = |whole, slot| self.monoid.combine(whole, state(slot));
+                    group[1..].iter().fold(state(&group[0]), combine)
+                }));
+            }
+            let seen = (self.seen.is_some() || later.seen.is_some()).then(|| {
+                let mut pace = Pace::new();
+                let any = grouped(slots, groups).map(|group| {
+                    pace.tick(group.len());
+                    group.iter().any(was_seen)
+                });
+                any.collect()
+            });
+            Ok(Box::new(Self::with(self.monoid.clone(), states, seen)) as Box<dyn Partials>)
+        })
+    }
+}
+
 impl<A: Aggregate> States for Column<A> {
     fn is_plain(&self) -> bool {
         self.monoid().is_plain()
+    }
+
+    fn regroup_both(&self, later: &dyn Partials, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
+        self.regrouped(later.alike(), slots, groups)
     }
 
     fn answer_any(&self, ranges: &[(u32, u32)]) -> Box<dyn Partials> {

@@ -35,6 +35,8 @@ pub struct Calendar {
     edges: Vec<i64>,
     /// The place of the edge that was found last: the next lookup is usually near it.
     found: usize,
+    /// The slice that was found last: rows of other keys are often in the same.
+    last: (i64, i64),
     /// How far ahead edges are listed.
     stretch: i64,
     /// Edges that are being sorted.
@@ -117,13 +119,22 @@ impl Calendar {
             next: Vec::new(),
             edges: Vec::new(),
             found: 0,
+            last: (0, 0),
             unsorted: Vec::new(),
         }
     }
 
     /// `[start, end)` of the slice that contains `t`, which is within [`Edges::bounds`]; where there is no edge before
     /// or after `t`, the slice ends at these bounds.
+    #[inline]
     pub fn slice_of(&mut self, t: i64) -> (i64, i64) {
+        if !(self.last.0..self.last.1).contains(&t) {
+            self.last = self.look_up(t);
+        }
+        self.last
+    }
+
+    fn look_up(&mut self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = self.between_families(t);
         if !self.cuts.is_empty() {
             let after = self.cuts.partition_point(|&cut| cut <= t);

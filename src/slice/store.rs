@@ -4,6 +4,7 @@
 //! can fail has succeeded. So a call that fails has changed nothing, and a user-defined function may raise at any time.
 //! The slots of one slice are merged when they are read, and compacted once their number has doubled.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::cells::{Cut, slots_of};
@@ -103,6 +104,28 @@ impl Delta {
     }
 }
 
+/// Slots of the store and of a call, and where each is in the two lists, placed end to end.
+#[derive(Default)]
+struct Both {
+    own: Vec<u32>,
+    fresh: Vec<u32>,
+    places: Vec<u32>,
+}
+
+impl Both {
+    /// These slots, of which the store has those before `known`.
+    fn of(slots: &[u32], known: usize) -> Self {
+        let is_own = |&&slot: &&u32| (slot as usize) < known;
+        let own: Vec<u32> = slots.iter().filter(is_own).copied().collect();
+        let fresh: Vec<u32> =
+            slots.iter().filter(|slot| !is_own(slot)).map(|slot| slot - known as u32).collect();
+        let (mut next, mut next_fresh) = (0.., own.len() as u32..);
+        let place = |slot| if is_own(&slot) { next.next() } else { next_fresh.next() };
+        let places = slots.iter().filter_map(place).collect();
+        Self { own, fresh, places }
+    }
+}
+
 /// Partials of all slices.
 pub struct Store {
     partials: Vec<Box<dyn Partials>>,
@@ -150,9 +173,8 @@ impl Store {
         wanted: &[Wanted],
         which: &[usize],
     ) -> Result<Vec<Box<dyn Partials>>> {
-        // Slots of the store and of the call, and where each slice's slots are in the two lists placed end to end.
-        let (mut own, mut fresh) = (Vec::new(), Vec::new());
-        let (mut slots, mut groups) = (Vec::new(), Vec::new());
+        let slices = wanted.iter().map(|wanted| wanted.slices.len()).sum();
+        let (mut slots, mut groups) = (Vec::with_capacity(slices), Vec::with_capacity(slices));
         let mut pace = Pace::new();
         for Wanted { key, slices } in wanted {
             for chain in timelines.chains(*key, slices.clone()) {
@@ -160,32 +182,28 @@ impl Store {
                 groups.push(slots.len() as u32);
                 for slot in chain {
                     pace.check(1)?;
-                    match (slot as usize).checked_sub(self.slots) {
-                        None => {
-                            slots.push((false, own.len() as u32));
-                            own.push(slot);
-                        }
-                        Some(slot) => {
-                            slots.push((true, fresh.len() as u32));
-                            fresh.push(slot as u32);
-                        }
-                    }
+                    slots.push(slot);
                 }
             }
         }
-        let place = |&(is_fresh, at): &(bool, u32)| if is_fresh { own.len() as u32 + at } else { at };
-        let places: Vec<u32> = slots.iter().map(place).collect();
+        let has_fresh = slots.iter().any(|&slot| slot as usize >= self.slots);
+        let all = OnceCell::new();
         let gathered = which.iter().map(|&which| {
-            if fresh.is_empty() {
-                return self.merged(which, &*self.partials[which], &own, &groups);
+            let own = &*self.partials[which];
+            if !has_fresh {
+                return self.merged(which, own, &slots, &groups);
             }
-            let fresh_partials = delta.partials[which].as_ref();
-            if own.is_empty() {
-                return self.merged(which, fresh_partials, &fresh, &groups);
+            let fresh = &*delta.partials[which];
+            if let Some(states) = own.states().filter(|states| states.is_plain()) {
+                return states.regroup_both(fresh, &slots, &groups);
             }
-            let mut both = copied(self.partials[which].as_ref(), &own)?;
-            both.append(copied(fresh_partials, &fresh)?);
-            self.merged(which, both.as_ref(), &places, &groups)
+            let Both { own: known, fresh: new, places } = all.get_or_init(|| Both::of(&slots, self.slots));
+            if known.is_empty() {
+                return self.merged(which, fresh, new, &groups);
+            }
+            let mut both = copied(own, known)?;
+            both.append(copied(fresh, new)?);
+            self.merged(which, both.as_ref(), places, &groups)
         });
         gathered.collect()
     }
