@@ -367,6 +367,37 @@ def test_explain_says_for_which_queries_rows_are_kept() -> None:
     assert "store: lazy" in op.explain()
 
 
+@pytest.mark.parametrize(
+    ("order", "window", "aggs", "store"),
+    [
+        (
+            "in-order",
+            wk.sliding(40, 10),
+            [wk.sum("v"), wk.count()],
+            "store: eager (§5.2)\n  windows overlap: each is",
+        ),
+        (
+            "in-order",
+            wk.sliding(40, 10),
+            [wk.sum("v"), wk.max("v")],
+            "store: eager (§5.2)\n  windows overlap: where",
+        ),
+        ("in-order", wk.sliding(40, 10), [wk.max("v")], "store: lazy (§5.2)\n  few window types"),
+        ("in-order", wk.sliding(30, 10), [wk.sum("v")], "store: lazy (§5.2)\n  few window types"),
+        ("in-order", wk.session(4), [wk.sum("v")], "store: lazy (§5.2)\n  few window types"),
+        ("out-of-order", wk.sliding(40, 10), [wk.sum("v")], "store: lazy (§5.2)\n  few window types"),
+    ],
+    ids=str,
+)
+def test_totals_are_kept_where_they_are_read_often(
+    order: Any, window: wk.Window, aggs: list[wk.Aggregate], store: str
+) -> None:
+    query = wk.query(by="k", time="t", windows=window, aggs=aggs)
+    assert store in query.operator(order=order, schema=SCHEMA).explain()
+    lazy = query.operator(order=order, schema=SCHEMA, store="lazy").explain()
+    assert "store: lazy (§5.2)\n  as requested" in lazy
+
+
 def test_an_operator_does_not_wait_for_itself() -> None:
     """A function that calls the operator that it runs in gets an error, another thread its turn."""
     ops: list[wk.Operator] = []

@@ -599,8 +599,9 @@ class Query:
         store : {"auto", "lazy", "eager"}
             How slices are held: in order of time, so that a window combines its slices when it is emitted, or
             with a tree above them, so that it combines O(log n) nodes (in order, and where the function has
-            an inverse, with running totals: O(1)). Slices whose rows are stored are always held in order of
-            time.
+            an inverse, with running totals: O(1)). "auto" chooses trees for 16 and more window types, and
+            totals also where sliding windows overlap. Slices whose rows are stored are always held in order
+            of time.
         late_limit : int, optional
             How many rows that are too late, or have no time or gap, are held for `Operator.take_late`.
             Further ones are dropped, and counted by `Operator.stats`. None for any number.

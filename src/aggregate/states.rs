@@ -151,11 +151,19 @@ impl<A: Aggregate> Column<A> {
                 }
             } else {
                 let mut pace = Pace::new();
-                states.extend(grouped(slots, groups).map(|group| {
-                    pace.tick(group.len());
-                    let combine = |whole, slot| self.monoid.combine(whole, state(slot));
-                    group[1..].iter().fold(state(&group[0]), combine)
-                }));
+                for at in stretches(groups.len()).flatten() {
+                    let from = groups[at] as usize;
+                    let to = groups.get(at + 1).map_or(slots.len(), |&to| to as usize);
+                    let mut whole = state(&slots[from]);
+                    // Most have one slot.
+                    if to - from > 1 {
+                        pace.tick(to - from);
+                        slots[from + 1..to]
+                            .iter()
+                            .for_each(|slot| whole = self.monoid.combine(whole, state(slot)));
+                    }
+                    states.push(whole);
+                }
             }
             let seen = (self.seen.is_some() || later.seen.is_some()).then(|| {
                 let mut pace = Pace::new();

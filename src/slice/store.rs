@@ -178,12 +178,10 @@ impl Store {
         let mut pace = Pace::new();
         for Wanted { key, slices } in wanted {
             for chain in timelines.chains(*key, slices.clone()) {
-                pace.check(1)?;
-                groups.push(slots.len() as u32);
-                for slot in chain {
-                    pace.check(1)?;
-                    slots.push(slot);
-                }
+                let from = slots.len();
+                groups.push(from as u32);
+                slots.extend(chain);
+                pace.check(slots.len() - from)?;
             }
         }
         let has_fresh = slots.iter().any(|&slot| slot as usize >= self.slots);

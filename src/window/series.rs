@@ -84,7 +84,7 @@ pub(super) fn list(
         if end > ending.upto {
             break;
         }
-        lo = if is_first { spans.before(start, lo) } else { spans.advance(lo, start) };
+        lo = if is_first { spans.before(start, near) } else { spans.advance(near, start) };
         let Some(&next) = spans.firsts.get(lo) else {
             near = lo;
             break;

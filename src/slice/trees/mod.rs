@@ -26,7 +26,9 @@ pub enum Wants {
     Nothing,
     /// Sorted runs of multisets.
     Runs,
-    /// Sorted runs, and totals or trees of plain states.
+    /// Sorted runs, and totals of plain states, where there are any.
+    Totals,
+    /// The same, and trees of other plain states.
     All,
 }
 
@@ -57,14 +59,16 @@ impl Eager {
         let above = store.partials().iter().enumerate().map(|(at, partials)| {
             if run_tree.as_ref().is_some_and(|run_tree| run_tree.which().contains(&at)) {
                 Above::Runs
-            } else if wants != Wants::All || !partials.is_plain() {
+            } else if !matches!(wants, Wants::Totals | Wants::All) || !partials.is_plain() {
                 Above::Nothing
             } else if appends && partials.totals().is_some() {
                 with_totals.push(at);
                 Above::Totals(with_totals.len() - 1)
-            } else {
+            } else if wants == Wants::All {
                 with_trees.push(at);
                 Above::Trees(with_trees.len() - 1)
+            } else {
+                Above::Nothing
             }
         });
         let above = above.collect();
@@ -72,9 +76,14 @@ impl Eager {
         Self { wants, totals, flat_fat, run_tree, above }
     }
 
-    /// Whether totals or trees are kept for plain states.
-    pub fn has_states(&self) -> bool {
-        self.wants == Wants::All
+    /// What was asked for.
+    pub fn wants(&self) -> Wants {
+        self.wants
+    }
+
+    /// How many partials have totals.
+    pub fn totals(&self) -> usize {
+        self.above.iter().filter(|above| matches!(above, Above::Totals(_))).count()
     }
 
     /// How many partials are sorted runs.

@@ -22,6 +22,9 @@ const IDLE_KEYS: usize = 4096;
 /// This many window types read slices so often that a tree above them pays off.
 const MANY_WINDOWS: usize = 16;
 
+/// In so many windows at a time, slices are read so often that running totals pay off.
+const OVERLAPPING: i64 = 4;
+
 impl Engine {
     /// The partials of all slices for other queries.
     ///
@@ -158,29 +161,38 @@ impl Engine {
     pub(in crate::operator::stream) fn store_form(&self) -> (&'static str, &'static str) {
         let all = self.store.partials().len();
         let plain = self.store.partials().iter().filter(|partials| partials.is_plain()).count();
-        let runs = self.eager.runs();
-        match (self.eager.has_states(), self.options.store) {
-            (false, StoreKind::Lazy) => ("lazy", "as requested"),
+        let (totals, runs) = (self.eager.totals(), self.eager.runs());
+        match (self.eager.wants(), self.options.store) {
+            (Wants::Nothing, StoreKind::Lazy) => ("lazy", "as requested"),
             (_, _) if runs == all => {
                 ("eager", "values in order are kept as runs, which are merged when a window first needs them")
             }
-            (false, _) if runs > 0 => (
+            (Wants::Totals, _) if totals == all => (
+                "eager",
+                "windows overlap: each is the difference of two running totals, instead of many slices",
+            ),
+            (Wants::Totals, _) if totals > 0 => (
+                "eager",
+                "windows overlap: where a function has an inverse, each is the difference of two running totals; others \
+                 are combined when a window is ready",
+            ),
+            (Wants::Nothing | Wants::Runs | Wants::Totals, _) if runs > 0 => (
                 "lazy",
                 "few window types; but values in order are kept as runs, which are merged when a window first needs \
                  them",
             ),
-            (false, _) => {
+            (Wants::Nothing | Wants::Runs | Wants::Totals, _) => {
                 ("lazy", "few window types: windows that are ready are combined from slices in one go")
             }
-            (true, _) if plain + runs == 0 => {
+            (Wants::All, _) if plain + runs == 0 => {
                 ("lazy", "no partial is a plain state or values in order, which trees are made of")
             }
-            (true, _) if plain + runs < all => (
+            (Wants::All, _) if plain + runs < all => (
                 "eager",
                 "but for partials that are no plain states or values in order: those are combined when a window is ready",
             ),
-            (true, StoreKind::Eager) => ("eager", "as requested"),
-            (true, _) => (
+            (Wants::All, StoreKind::Eager) => ("eager", "as requested"),
+            (Wants::All, _) => (
                 "eager",
                 "many window types: each combines two running totals, or few nodes of a tree, instead of many slices",
             ),
@@ -423,13 +435,20 @@ impl Engine {
 /// What the aggregate store keeps above the slices of these queries. Unless nothing is wanted, sorted runs are kept:
 /// without them each window would have to read all of its values.
 pub(super) fn eager(queries: &Queries, options: Options, store: &Store, keeps_rows: bool) -> Eager {
-    let windows = queries.registered().iter().map(|registered| registered.plan.windows().len());
+    let windows = queries.registered().iter().flat_map(|registered| registered.plan.windows());
+    let of_a_row = |(_, window): &(_, Window)| window.regular().map_or(1, |own| own.size() / own.slide());
     let above = match options.store {
         // Slices that are fitted to rows change anywhere.
         _ if keeps_rows => Wants::Nothing,
         StoreKind::Lazy => Wants::Nothing,
-        StoreKind::Auto if windows.sum::<usize>() < MANY_WINDOWS => Wants::Runs,
-        StoreKind::Auto | StoreKind::Eager => Wants::All,
+        StoreKind::Eager => Wants::All,
+        StoreKind::Auto if windows.clone().count() >= MANY_WINDOWS => Wants::All,
+        StoreKind::Auto
+            if options.order == Order::InOrder && windows.map(of_a_row).any(|n| n >= OVERLAPPING) =>
+        {
+            Wants::Totals
+        }
+        StoreKind::Auto => Wants::Runs,
     };
     Eager::new(store, above, options.order == Order::InOrder)
 }
