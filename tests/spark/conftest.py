@@ -29,6 +29,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("P
 # JVMs here run each query once or twice: the second compiler and G1's threads cost a third of all the time.
 # Thousands of queries fill the 48 MiB that are reserved for compiled code without that compiler.
 OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"]
+# Hadoop starts a program to set the permissions of each file; this way no helper program is started for that.
+OPTIONS.append("-Djdk.lang.Process.launchMechanism=VFORK")
 # `make test` has kept Spark's classes, so that a JVM need not read and verify them; another JVM ignores them.
 if (CLASSES := Path(sys.prefix) / ".stamps" / "spark.jsa").exists():
     OPTIONS += [f"-XX:SharedArchiveFile={CLASSES}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
@@ -38,6 +40,19 @@ os.environ["JDK_JAVA_OPTIONS"] = " ".join([os.environ.get("JDK_JAVA_OPTIONS", ""
 # evaluates them without, but for those of tests that use `compiled`.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+# To see whether a file of a checkpoint is a link, Hadoop starts a program, some forty of them in a batch;
+# this class, which renames files, too, does not ask. Streams whose driver is killed keep to Spark's default.
+FEWER_PROCESSES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+# For the sessions of programs that tests start, and of executors.
+os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(
+    [*(f"--conf {name}={value}" for name, value in INTERPRETED.items()), "pyspark-shell"]
+)
+
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
@@ -172,9 +187,10 @@ def readings(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def rocksdb(settings: Settings) -> Iterator[None]:
-    """The state store that streams need, and two shuffle partitions."""
+    """The state store that streams need, two shuffle partitions, and a cheaper writer of checkpoints."""
     store = "spark.sql.streaming.stateStore.providerClass"
-    with settings({store: streaming.PROVIDER, "spark.sql.shuffle.partitions": "2"}):
+    changed = {store: streaming.PROVIDER, "spark.sql.shuffle.partitions": "2", **FEWER_PROCESSES}
+    with settings(changed):
         yield
 
 

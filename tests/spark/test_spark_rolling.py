@@ -271,7 +271,9 @@ def test_what_cannot_be_cut_is_not(spark: SparkSession) -> None:
     assert pieces_of(at_once, ["user"], [({"size": "9 seconds"}, None)]) == []
     never = frame.withColumn("ts", sf.lit(None).cast("timestamp"))
     assert pieces_of(never, ["user"], [({"size": "9 seconds"}, None)]) == []
-    compared(frame, ["user"], [({"size": "1 day"}, lambda w: w.rangeBetween(-86_400_000_000, 0))], split=True)
+    # Spark reads all of a key's rows for each.
+    some = frame.where("row % 8 = 0")
+    compared(some, ["user"], [({"size": "1 day"}, lambda w: w.rangeBetween(-86_400_000_000, 0))], split=True)
 
 
 @pytest.mark.usefixtures("small")
