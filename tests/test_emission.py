@@ -414,7 +414,11 @@ def test_a_call_that_raises_changes_nothing() -> None:
     [
         (lambda: operator(wk.emit(wk.on("nowhere"))), wk.UnknownColumn, "on: "),
         (lambda: operator(wk.emit(wk.on("v"))), wk.InvalidType, "on: column 'v' is int64"),
-        (lambda: operator(wk.emit(wk.every("5 seconds"))), wk.InvalidType, "every: it is a duration"),
+        (
+            lambda: operator(wk.emit(wk.every("5 seconds"))),
+            wk.InvalidType,
+            "emit: emit(every('5 seconds')) is given for",
+        ),
         (
             lambda: operator(wk.emit(refinement="discarding"), allowed_lateness=5),
             wk.InvalidValue,
@@ -443,7 +447,8 @@ def test_what_does_not_fit_the_stream_is_refused(make: Any, error: type[Exceptio
 
 
 def test_an_integer_for_a_column_of_timestamps_is_refused() -> None:
-    query = wk.query(by=[], time="t", windows=wk.tumbling("1 minute"), aggs=wk.count())
+    # The windows have no lengths, which would say so before there is a schema.
+    query = wk.query(by=[], time="t", windows=wk.global_window(), aggs=wk.count())
     schema = pa.schema({"t": pa.timestamp("ms")})
     with pytest.raises(wk.InvalidType, match=r"^every: it is an integer, but column 't' counts"):
         query.operator(schema=schema, emit=wk.emit(wk.every(5)))

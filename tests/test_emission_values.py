@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -68,10 +68,21 @@ def test_a_policy_is_a_value_that_reads_like_its_code(policy: wk.Emission) -> No
         policy.refinement = "retracting"  # type: ignore[misc]
 
 
+def asked(policy: wk.Emission) -> wk.Query:
+    """Return a query with windows that a policy allows, so long that each share of them is less than all."""
+    long = [wk.tumbling("1000 days"), wk.tumbling(10**18)]
+    for window in long if "at(" in repr(policy) else [wk.global_window()]:
+        try:
+            return wk.query(by="k", time="t", windows=window, aggs=wk.count(), emit=policy)
+        except wk.InvalidType:
+            continue
+    # It counts both times and integers.
+    reject()
+
+
 @given(emissions())
 def test_a_query_is_written_down_with_its_policy(policy: wk.Emission) -> None:
-    # Windows so long that each share of them is less than all.
-    query = wk.query(by="k", time="t", windows=wk.tumbling("1000 days"), aggs=wk.count(), emit=policy)
+    query = asked(policy)
     form = query.to_dict()
     assert form["version"] == 1
     assert form.keys() - dataclasses.replace(query, emit=None).to_dict().keys() == {"emit"}
@@ -296,6 +307,42 @@ def test_results_have_room_for_what_a_policy_adds(name: str, window_columns: Any
     for given_names in ({"by": name}, {"alias": name}):
         with pytest.raises(wk.InvalidValue, match=f"emit: results would have two columns '{name}'"):
             make(**given_names)
+
+
+@pytest.mark.parametrize(
+    ("policy", "window"),
+    [
+        (wk.emit(wk.every("5 seconds") | wk.rows(3)), wk.tumbling(10)),
+        (wk.emit(wk.every(5)), wk.sliding("10 seconds", "5 seconds")),
+        (wk.emit(later="5 seconds"), wk.session(10)),
+        (wk.emit(later=5), wk.band("2024-01-01", "2025-01-01")),
+        (wk.emit(wk.every(5)), wk.tumbling("1 month")),
+    ],
+    ids=str,
+)
+def test_policies_count_time_as_windows_do(policy: wk.Emission, window: wk.Window) -> None:
+    with pytest.raises(wk.InvalidType, match=r"emit: .* does not count what its lengths do; allowed are"):
+        wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=policy)
+
+
+@pytest.mark.parametrize(
+    "policy", [wk.emit(wk.every(5), later=9), wk.emit(wk.every("5 seconds", of="processing time"))], ids=str
+)
+@pytest.mark.parametrize("window", [wk.tumbling(10), wk.tumbling(rows=10), wk.global_window()], ids=str)
+def test_they_are_taken_where_they_may_fit(policy: wk.Emission, window: wk.Window) -> None:
+    assert wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=policy).emit == policy
+
+
+def test_a_restored_operator_takes_queries_with_policies() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", allowed_lateness=5, schema=pa.schema({"t": pa.int64()}))
+    again = wk.Operator.restore(op.snapshot(), query)
+    with pytest.raises(
+        wk.InvalidValue, match="refinement: it is 'discarding' for 'q2', whose allowed_lateness is 5"
+    ):
+        again.add(query, emit=wk.emit(refinement="discarding"))
+    assert again.add(query, emit=wk.emit(wk.rows(1))) == "q2"
+    assert again.push(pa.table({"t": [1]}))["emission"].to_pylist() == ["early"]
 
 
 def test_discarding_and_late_rows_are_refused_before_any_schema() -> None:

@@ -299,3 +299,31 @@ def test_a_query_that_is_added_later_has_the_punctuations_that_were_put_before(k
         ("alike", "b"): of_b,
         ("other", "b"): of_b,
     }
+
+
+def test_a_column_is_null_where_that_of_one_query_may_be() -> None:
+    counts = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("x"))
+    sums = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v").alias("x"))
+
+    def rows(time: int) -> pa.Table:
+        return pa.table({"t": [time], "v": pa.array([None], pa.int64())})
+
+    op = counts.operator()
+    op.push(rows(0))
+    assert not op.schema.field("x").nullable
+    op.add(sums)
+    assert op.schema.field("x").nullable
+    assert op.push(rows(10))["x"].to_pylist() == [1]
+    assert op.close().select(["query_name", "x"]).to_pylist() == [
+        {"query_name": "q1", "x": 1},
+        {"query_name": "q2", "x": None},
+    ]
+
+
+def test_results_have_room_for_what_a_stream_adds() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("update"))
+    with pytest.raises(wk.InvalidValue, match="query: results would have two columns 'update'"):
+        query.operator()
+    op = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).operator()
+    with pytest.raises(wk.InvalidValue, match="query: results would have two columns 'update'"):
+        op.add(query)

@@ -431,6 +431,12 @@ def test_columns_of_weights_are_signed_integers() -> None:
         wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count(), weight=7)  # type: ignore[arg-type]
 
 
+def test_weights_are_neither_keys_nor_times() -> None:
+    for name in ("k", "t"):
+        with pytest.raises(InvalidValue, match=f"weight: '{name}' is a key or the time"):
+            wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count(), weight=name)
+
+
 def test_policies_that_cannot_say_that_a_window_is_gone_are_refused() -> None:
     for emit in (wk.emit(wk.rows(2)), wk.emit(wk.rows(2), "discarding"), wk.emit(at_most=3)):
         with pytest.raises(InvalidValue, match=r"emit: .*weight='w'.*only refinement='retracting'"):

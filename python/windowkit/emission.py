@@ -246,16 +246,13 @@ class Emission:
         """The shares of windows after which these are emitted."""
         return [share for kind, _, share, _ in self.given()[0] if kind == "at"]
 
-    def check(self, windows: Iterable[Window], columns: Iterable[str]) -> None:
-        """Refuse windows that cannot be emitted in this way, and results without room for what it adds.
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Refuse results without room for what it adds.
 
         Raises
         ------
         InvalidValue
-            It discards, and a row may move to other windows: to a session that merges with another, to the
-            next window of a landmark, to windows by rows; or it has `windowkit.at`, and the extent of a
-            window is not known before its rows, or it would never fire; or a column of the results has the
-            name of one that it adds.
+            A column has the name of one that it adds.
         """
         added = ["emission", *(["weight"] if self.refinement == "retracting" else [])]
         for column in columns:
@@ -264,8 +261,20 @@ class Emission:
                     f"emit: results would have two columns {column!r}; an emission policy adds it, so give "
                     "the other one another name"
                 )
+
+    def check(self, windows: Iterable[Window]) -> None:
+        """Refuse windows that cannot be emitted in this way.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It discards, and a row may move to other windows: to a session that merges with another, to the
+            next window of a landmark, to windows by rows; or it has `windowkit.at`, and the extent of a
+            window is not known before its rows, or it would never fire; or it counts time otherwise.
+        """
         is_of_windows = self.early is not None and self.early.is_of_windows
         for window in windows:
+            self.check_kind(window)
             if self.discards and window.rows_may_move:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}, whose rows may move to other windows, so "
@@ -287,6 +296,30 @@ class Emission:
                             "up to the unit of the time column, is all of it, so that it would never fire; "
                             "allowed are smaller shares, and longer windows"
                         )
+
+    def check_kind(self, window: Window) -> None:
+        """Refuse durations where a window ranges over integers, and integers where it ranges over times.
+
+        Raises
+        ------
+        InvalidType
+            It does so.
+        """
+        lengths = [
+            each for each in window.lengths().values() if each is not None and not isinstance(each, Rows)
+        ]
+        of_events = {"event duration": "a duration", "event": "an integer"}
+        kinds = [
+            of_events[name] for kind, _, _, name in self.given()[0] if kind == "every" and name in of_events
+        ]
+        if self.later is not None:
+            kinds.append(of_events["event duration" if isinstance(self.later, Duration) else "event"])
+        for given in kinds if lengths else []:
+            if (given == "an integer") != isinstance(lengths[0], int):
+                raise InvalidType(
+                    f"emit: {self!r} is given for {window}, but {given} does not count what its lengths do; "
+                    "allowed are durations for windows over times, and integers for windows over integers"
+                )
 
     def check_lateness(self, lateness: int, name: str) -> None:
         """Refuse late rows of a query of this name where results of a window add up.

@@ -112,13 +112,14 @@ class Query:
             fills.check_windows(self.windows)
             object.__setattr__(self, "fill", fills.checked(self.fill, [each.name for each in self.aggs]))
         if self.weight is not None:
-            check_weights(self.weight, self.windows, self.aggs)
+            check_weights(self.weight, (*self.by, self.time), self.windows, self.aggs)
         if self.emit is not None:
             if not isinstance(self.emit, Emission):
                 raise InvalidType(
                     f"emit: {self.emit!r:.60} is {a_type(self.emit)}; it is what windowkit.emit(...) returns"
                 )
-            self.emit.check(self.windows, self.columns)
+            self.emit.check(self.windows)
+            self.emit.check_columns(self.columns)
             if self.weight is not None and self.emit.refinement != "retracting":
                 raise InvalidValue(
                     f"emit: {self.emit!r} is given for a query with weight={self.weight!r}, whose windows "

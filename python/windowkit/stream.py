@@ -1088,7 +1088,13 @@ class Operator:
                     f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
                     f"queries is {other.window_columns!r}; queries of one operator have the same"
                 )
-        if query.emit is not None:
+        if "update" in query.columns:
+            raise InvalidValue(
+                "query: results would have two columns 'update'; a stream adds it, so give the other one "
+                "another name"
+            )
+        # Where there is a core, it knows the operator's, also of a snapshot, and does the same.
+        if query.emit is not None and state.core is None:
             query.emit.check_lateness((self._lateness if lateness is None else lateness)[0], given)
         queries = MappingProxyType({**state.queries, given: query})
         expressions = of_queries(queries.values())

@@ -35,14 +35,22 @@ INVERTIBLE: Final = frozenset(
 """What the core calls the functions from whose partial aggregates those of some rows can be subtracted."""
 
 
-def check_weights(weight: str, windows: Iterable[Window], aggs: Iterable[Aggregate]) -> None:
+def check_weights(
+    weight: str, by_and_time: Iterable[str], windows: Iterable[Window], aggs: Iterable[Aggregate]
+) -> None:
     """Refuse windows and functions that cannot do without a row again.
 
     Raises
     ------
     InvalidValue
-        Rows determine where a window is, or what is left of a function's values without some is not known.
+        Rows determine where a window is, or what is left of a function's values without some is not known; or
+        weights are keys or times, by which a row and the one that retracts it would differ.
     """
+    if weight in by_and_time:
+        raise InvalidValue(
+            f"weight: {weight!r} is a key or the time, which a row and the one that retracts it share, "
+            "so allowed are other columns"
+        )
     for window in windows:
         if not window.is_fixed:
             raise InvalidValue(

@@ -162,6 +162,9 @@ impl Queries {
             let fields = plan.output().fields();
             for field in &fields[fields.len() - plan.aggregates().len()..] {
                 let column = place(&mut aggregates, field.as_ref(), |other| other.name() == field.name());
+                if field.is_nullable() {
+                    aggregates[column].set_nullable(true);
+                }
                 if aggregates[column].data_type() != field.data_type() {
                     return Err(Error::InvalidValue(format!(
                         "query: '{}' of '{name}' is {}, but {} in another query; give one of them another name with \

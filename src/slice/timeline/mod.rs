@@ -284,13 +284,19 @@ impl Timelines {
     }
 
     /// Where the slots went that were added since slices were settled, one by one, if all came after the existing
-    /// slices: the key, the number of slices it ever had before the slot's, and whether that slice is new.
-    pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool)> + '_ {
+    /// slices: the key, the number of slices it ever had before the slot's, whether that slice is new, and which of these
+    /// slots it is.
+    pub(super) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool, u32)> + '_ {
         self.undo.iter().map(|change| {
             let (key, at) = change.place();
             let timeline = &self.keys[key as usize];
             let number = timeline.gone + (at - timeline.from) as u64;
-            (key, number, matches!(change, Change::Added { .. }))
+            let (is_new, slot) = match change {
+                // It was put after the slots that the slice had.
+                Change::Widened { old, .. } => (false, self.next[old.chain.1 as usize]),
+                _ => (true, timeline.chains[at].0),
+            };
+            (key, number, is_new, slot - self.settled as u32)
         })
     }
 

@@ -61,7 +61,7 @@ impl RunningTotals {
         stale.dedup();
         self.compute_anew(&stale, store, delta, timelines)?;
         debug_assert_eq!(timelines.appended().count(), delta.slots(), "slices change at the end only");
-        for (slot, (key, number, is_new)) in timelines.appended().enumerate() {
+        for (key, number, is_new, slot) in timelines.appended() {
             if stale.binary_search(&key).is_ok() {
                 continue;
             }
@@ -75,7 +75,7 @@ impl RunningTotals {
             }
             let room = self.rooms.of(key);
             let (to, own) = (place(room, number + 1), place(room, number));
-            self.program.push((to, if is_new { own } else { to }, slot as u32));
+            self.program.push((to, if is_new { own } else { to }, slot));
         }
         self.add_up(delta);
         Ok(())

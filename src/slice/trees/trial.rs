@@ -111,9 +111,16 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
         let times: Vec<i64> = rows.iter().map(|row| row.1).collect();
         let input = Input { columns: vec![values], taken: None };
         delta.update(&[input], &times, &Cut::Slots(&slots), rows.len()).unwrap();
-        for &(key, time, _) in &rows {
+        // Many cells are put in the order of their keys first, though slots have that of the rows.
+        let base = timelines.slots() as u32;
+        let mut cells: Vec<(u32, i64, u32)> =
+            rows.iter().zip(base..).map(|(row, slot)| (row.0, row.1, slot)).collect();
+        cells.iter().for_each(|_| _ = timelines.open());
+        if rows.len() % 2 == 0 {
+            cells.sort_by_key(|cell| cell.0);
+        }
+        for (key, time, slot) in cells {
             let start = floor(time);
-            let slot = timelines.open();
             timelines.add((Cell { key, first: time, last: time }, slot), (start, start + LENGTH), None);
         }
         above.update(&store, &delta, &timelines);
