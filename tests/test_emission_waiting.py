@@ -168,7 +168,7 @@ def test_errors(waits: dict[str, Any], error: type[Exception], match: str) -> No
 
 def test_lengths_must_fit_the_time_column() -> None:
     with pytest.raises(wk.InvalidType, match=r"later: it is a duration, but column 't' is an integer"):
-        query(wk.tumbling(10), wk.emit(later="1 minute")).operator(schema=SCHEMA)
+        query(wk.global_window(), wk.emit(later="1 minute")).operator(schema=SCHEMA)
 
 
 def test_forms() -> None:
