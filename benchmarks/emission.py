@@ -68,8 +68,8 @@ def page(output: object, facts: pages.Record, records: list[pages.Record]) -> st
         "",
         "Written by `benchmarks/emission.py`: a stream in order by 1,024 keys, with the sum and the count of "
         "sliding windows of 600 s by 10 s, so 60 windows a row. But for the lazy store, running totals over "
-        "the slices answer them. The policies take turns. Figures are medians; *time* is relative to the same "
-        "round without a policy.",
+        "the slices answer them. The policies take turns. Figures are medians; *time* is relative to the "
+        "same round without a policy.",
         "",
         *pages.listed(facts),
         "",
