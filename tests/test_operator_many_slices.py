@@ -11,9 +11,14 @@ import pytest
 import windowkit as wk
 
 
-@pytest.mark.parametrize(
-    "windows", [[wk.sliding(60, 6)], [wk.tumbling(size) for size in range(2, 20)]], ids=len
-)
+WINDOWS = [
+    [wk.sliding(60, 6)],
+    [wk.session(9), wk.landmark(12, period=60), wk.tumbling(7)],
+    [wk.tumbling(size) for size in range(2, 20)],
+]
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=len)
 @pytest.mark.parametrize("order", ["in-order", "out-of-order"])
 @pytest.mark.parametrize("store", ["auto", "lazy", "eager"])
 def test_calls_of_many_slices_and_keys_are_a_batch(store: str, order: Any, windows: list[wk.Window]) -> None:
