@@ -10,7 +10,6 @@ import pytest
 
 import windowkit as wk
 
-
 WINDOWS = [
     [wk.sliding(60, 6)],
     [wk.session(9), wk.landmark(12, period=60), wk.tumbling(7)],
