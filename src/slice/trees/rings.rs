@@ -43,7 +43,7 @@ impl Rooms {
         if old.len >= needed && old.len <= (16 * needed).max(least) && old.len > 0 {
             return None;
         }
-        let len = (2 * needed).next_power_of_two().max(least);
+        let len = needed.next_power_of_two().max(least);
         self.free.resize(usize::BITS as usize, Vec::new());
         if old.len > 0 {
             self.free[old.len.trailing_zeros() as usize].push(old.base);

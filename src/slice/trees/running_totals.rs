@@ -5,7 +5,7 @@
 //! |---|---|
 //! | needs | plain states with an exact inverse; slices that only change at the end |
 //! | time | O(1) per slice and per window |
-//! | space | a total per slice, and room for twice as many |
+//! | space | room for a total per slice, up to the next power of two, and again as much where rooms have grown |
 //! | first appeared | prefix sums, over the slices of Traub et al. 2019, §5.2 |
 //!
 //! Total n of a key covers all slices before the n-th it ever had, so that dropping slices costs nothing. Totals are
