@@ -118,7 +118,7 @@ fn emitting(windows: Vec<WindowSpec>, refinement: &str, flush: Flush) -> Arc<Pla
     let trigger = [term("rows", 2, ""), term("on", 0, "m"), term("or", 2, "")];
     let policy = Policy::new(&trigger, refinement, flush, plan.input(), plan.measure());
     let policy = policy.expect("a valid policy");
-    Arc::new(plan.with_policy(Some(policy)))
+    Arc::new(plan.with_policy(Some(policy)).expect("a policy that may fire"))
 }
 
 /// The same query without lists, where rows take back others.
@@ -126,7 +126,7 @@ fn weighed(plan: Arc<Plan>) -> Arc<Plan> {
     let policy = plan.policy().cloned();
     let plan = bound(vec![tumbling()], &[("sum", &["v"]), ("median", &["v"])]);
     let plan = plan.with_weight(Some("w".into())).expect("functions that take rows back");
-    Arc::new(plan.with_policy(policy.map(|policy| (*policy).clone())))
+    Arc::new(plan.with_policy(policy.map(|policy| (*policy).clone())).expect("a policy that may fire"))
 }
 
 const IN_ORDER: Options = Options {
