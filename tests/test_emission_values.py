@@ -282,6 +282,16 @@ def test_shares_that_leave_a_unit_of_time_fire(share: float, window: wk.Window, 
     assert "early" in labels
 
 
+def test_explain_says_how_streams_emit() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count())
+    assert "results of streams" not in query.explain()
+    policy = wk.emit(wk.rows(3), "retracting")
+    text = dataclasses.replace(query, emit=policy).explain(pa.schema({"t": pa.int64()}))
+    assert (
+        "results of streams\n  emit(rows(3), refinement='retracting'); run and batches, to which all" in text
+    )
+
+
 @pytest.mark.parametrize("refinement", ["accumulating", "retracting"])
 @pytest.mark.parametrize("window_columns", ["struct", "flat"])
 @pytest.mark.parametrize("name", ["emission", "weight"])
