@@ -65,7 +65,7 @@ fn fault(array: &dyn Array) -> Option<String> {
         DataType::FixedSizeList(field, size) => {
             let (values, nulls) = (array.as_fixed_size_list().values(), array.nulls());
             let masked = nulls.map(|nulls| nulls.expand(*size as usize));
-            absent(field, values, masked.as_ref()).or_else(|| fault(values))
+            fault(values).or_else(|| absent(field, values, masked.as_ref()))
         }
         DataType::Map(..) => {
             let map = array.as_map();
@@ -74,7 +74,7 @@ fn fault(array: &dyn Array) -> Option<String> {
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             columns.into_iter().find_map(|(field, column)| {
-                let fault = absent(field, column, array.nulls()).or_else(|| fault(column));
+                let fault = fault(column).or_else(|| absent(field, column, array.nulls()));
                 fault.map(|fault| format!("field '{}': {fault}", field.name()))
             })
         }
@@ -89,7 +89,7 @@ fn fault(array: &dyn Array) -> Option<String> {
 }
 
 /// Nulls among the values of a field that has none, unless what they are part of is null itself. Arrow's functions make no
-/// array of such values.
+/// array of such values. Of sound values only: codes of dictionaries are looked up.
 fn absent(field: &Field, values: &dyn Array, masked: Option<&NullBuffer>) -> Option<String> {
     let nulls = (!field.is_nullable()).then(|| values.logical_nulls()).flatten()?;
     let is_masked = nulls.null_count() == 0 || masked.is_some_and(|masked| masked.contains(&nulls));
@@ -148,8 +148,8 @@ fn views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> Option<St
 
 fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Option<String> {
     offsets(array.offsets(), array.values().len())
-        .or_else(|| absent(item(array.data_type())?, array.values(), None))
         .or_else(|| fault(array.values()))
+        .or_else(|| absent(item(array.data_type())?, array.values(), None))
 }
 
 /// The field of a list's values.
@@ -174,9 +174,7 @@ fn list_view<O: OffsetSizeTrait>(array: &GenericListViewArray<O>) -> Option<Stri
             array.sizes()[row].as_usize() as i64,
             array.offsets()[row].as_usize() as i64
         )),
-        None => item(array.data_type())
-            .and_then(|item| absent(item, array.values(), None))
-            .or_else(|| fault(array.values())),
+        None => fault(array.values()).or_else(|| absent(item(array.data_type())?, array.values(), None)),
     }
 }
 

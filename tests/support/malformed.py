@@ -163,6 +163,10 @@ STRUCTURE: dict[str, Callable[[], pa.Array]] = {
     "a null in a struct of a list": lambda: pa.ListArray.from_arrays(
         pa.array(range(ROWS + 1), pa.int32()), absent(pa.struct([NEVER_NULL]), masked=False)
     ),
+    "a code in a struct without nulls": lambda: pa.StructArray.from_arrays(
+        [coded(-1, pa.array(["x", None]))],
+        fields=[pa.field("s", pa.dictionary(pa.int32(), pa.string()), nullable=False)],
+    ),
     "fewer numbers than rows": lambda: longer(pa.array(range(1000), pa.int64())).column(0),
     "fewer texts than rows": lambda: longer(pa.array(["ab"] * 1000)).column(0),
 }
