@@ -48,14 +48,15 @@ def batches(rows: int, keys: int, size: int, seed: int) -> list[pa.Table]:
     return [table.slice(at, size) for at in range(0, rows, size)]
 
 
-def measured(name: str, given: list[pa.Table]) -> tuple[float, int]:
-    """Return how long a stream takes, and how many rows of results it emits."""
+def measured(name: str, given: list[pa.Table]) -> tuple[float, int, float]:
+    """Return how long a stream takes, how many rows of results it emits, and what it holds for each slice."""
     query = wk.query(by="k", time="t", windows=wk.sliding(600, 10), aggs=[wk.sum("v"), wk.count()])
     op = query.operator(emit=POLICIES[name], store="lazy" if name == LAZY else "auto")
     began, emitted = time.perf_counter(), 0
     for batch in given:
         emitted += op.push(batch).num_rows
-    return time.perf_counter() - began, emitted
+    seconds, stats = time.perf_counter() - began, op.stats()
+    return seconds, emitted, stats.bytes / stats.slices
 
 
 def page(output: object, facts: pages.Record, records: list[pages.Record]) -> str:
@@ -69,18 +70,24 @@ def page(output: object, facts: pages.Record, records: list[pages.Record]) -> st
         "Written by `benchmarks/emission.py`: a stream in order by 1,024 keys, with the sum and the count of "
         "sliding windows of 600 s by 10 s, so 60 windows a row. But for the lazy store, running totals over "
         "the slices answer them. The policies take turns. Figures are medians; *time* is relative to the "
-        "same round without a policy.",
+        "same round without a policy, and *bytes a slice* all that the operator holds at the end, as "
+        "`Operator.stats` has it.",
         "",
         *pages.listed(facts),
         "",
         f"**A result of each key after every 1,000 of its rows: {speed:.1f} million rows a second in; the "
         f"goal is {GOAL:g}.**",
         "",
-        pages.header("policy", "million rows/s in", "time", "rows of results"),
+        pages.header("policy", "million rows/s in", "time", "rows of results", "bytes a slice"),
     ]
     for record in records:
         ratios = [own / other for own, other in zip(record["seconds"], base["seconds"], strict=True)]
-        cells = (f"{rate(record):.1f}", f"{median(ratios):.2f}", f"{record['emitted']:,}")
+        cells = (
+            f"{rate(record):.1f}",
+            f"{median(ratios):.2f}",
+            f"{record['emitted']:,}",
+            f"{record['held']:.0f}",
+        )
         lines.append(pages.row(record["policy"], *cells))
     return "\n".join(lines) + "\n"
 
@@ -107,7 +114,8 @@ def main() -> None:
         }
         for _ in range(options.rounds):
             for name in POLICIES:
-                seconds, emitted = measured(name, given)
+                seconds, emitted, held = measured(name, given)
+                records[name]["held"] = held
                 records[name]["seconds"].append(seconds)
                 records[name]["emitted"] = emitted
         for name, record in records.items():

@@ -472,7 +472,7 @@ ADDED_ONLY = wk.aggregate("added", lift=lambda values: values, combine=pc.add, l
 
 
 def allows(query: wk.Query) -> bool:
-    """Whether the core plans a query with weights that `wk.query` has not looked at."""
+    """Whether the core accepts a query's weights, past the check in Python."""
     object.__setattr__(query, "weight", "w")
     try:
         local.plan(query, SCHEMA)

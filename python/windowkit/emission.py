@@ -391,8 +391,9 @@ def emit(
     InvalidType, InvalidValue
         An argument is not as described above. `windowkit.query` raises where a policy does not fit the
         windows: discarding sessions, landmark windows and windows determined by rows; `windowkit.at` with
-        windows whose extent depends on their rows. `windowkit.Query.operator` raises for discarding with an
-        allowed lateness.
+        windows whose extent depends on their rows, or so short that it would never fire; durations for
+        windows over integers; and where a column of the results has the name of one that it adds.
+        `windowkit.Query.operator` raises for discarding with an allowed lateness.
 
     Notes
     -----

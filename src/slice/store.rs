@@ -105,7 +105,6 @@ impl Delta {
 }
 
 /// Slots of the store and of a call, and where each is in the two lists, placed end to end.
-#[derive(Default)]
 struct Both {
     own: Vec<u32>,
     fresh: Vec<u32>,
