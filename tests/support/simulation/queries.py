@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -90,7 +91,10 @@ class QueryRun(Run):
             assert self.op.watermark == reached
             # A removal that is interrupted may have been made.
             if self.op.queries == queries:
-                assert_like(self.op.stats(), before)
+                after = self.op.stats()
+                # Rows that nothing needs are dropped now and then: also when a query comes or goes.
+                assert after.rows_kept <= before.rows_kept
+                assert_like(after, dataclasses.replace(before, rows_kept=after.rows_kept))
 
         return assert_same
 
