@@ -70,16 +70,23 @@ pub fn integers(
                 Decimal128Array::new(decimals.into(), nulls).with_precision_and_scale(*precision, *scale)?,
             )
         }
-        DataType::UInt64 => {
-            let fits = |value: i128| u64::try_from(value).map_err(|_| error(value));
-            Arc::new(UInt64Array::new(values.map(fits).collect::<Result<Vec<_>>>()?.into(), nulls))
-        }
-        _ => {
-            let fits = |value: i128| i64::try_from(value).map_err(|_| error(value));
-            let integers = Int64Array::new(values.map(fits).collect::<Result<Vec<_>>>()?.into(), nulls);
-            cast(&integers, output)?
-        }
+        DataType::UInt64 => Arc::new(UInt64Array::new(narrowed(values, error)?.into(), nulls)),
+        DataType::Int64 => Arc::new(Int64Array::new(narrowed(values, error)?.into(), nulls)),
+        _ => cast(&Int64Array::new(narrowed(values, error)?.into(), nulls), output)?,
     })
+}
+
+/// Integers of fewer bits, or the error of the first that does not fit.
+fn narrowed<T: TryFrom<i128>>(
+    values: impl Iterator<Item = i128>,
+    error: impl Fn(i128) -> Error,
+) -> Result<Vec<T>> {
+    // A list that is collected has no room yet where an error may end it.
+    let mut narrowed = Vec::with_capacity(values.size_hint().0);
+    for value in values {
+        narrowed.push(T::try_from(value).map_err(|_| error(value))?);
+    }
+    Ok(narrowed)
 }
 
 /// The type that values of type `input` are computed in, if they are numbers or times: one of a few.

@@ -270,12 +270,12 @@ impl Columns {
     }
 
     /// The same where each row stands for `weight` rows, if `partials` are of a sample.
-    pub(crate) fn weighed(self, partials: &[Stored], weight: f64) -> Result<Self> {
+    pub(crate) fn weighed(mut self, partials: &[Stored], weight: f64) -> Result<Self> {
         let rows = self.times.len();
-        let each = self.inputs.into_iter().zip(partials);
-        let inputs =
-            each.map(|(input, stored)| stored.weighed(input, rows, weight)).collect::<Result<_>>()?;
-        Ok(Self { inputs, ..self })
+        for (input, stored) in self.inputs.iter_mut().zip(partials) {
+            stored.weigh(input, rows, weight)?;
+        }
+        Ok(self)
     }
 
     /// The same for `rows` rows from row `from`.

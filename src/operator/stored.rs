@@ -78,13 +78,15 @@ impl Stored {
 }
 
 impl Stored {
-    /// The same input where each of its `rows` rows stands for `weight` rows.
+    /// Has each of the `rows` rows of an input stand for `weight` rows.
     ///
     /// # Errors
     /// Those of Arrow.
-    pub(super) fn weighed(&self, input: Input, rows: usize, weight: f64) -> Result<Input> {
-        let Partial::Term(term) = self.partial else { return Ok(input) };
-        Ok(Input { columns: vec![term.of(input.columns.first(), rows, weight)?], ..input })
+    pub(super) fn weigh(&self, input: &mut Input, rows: usize, weight: f64) -> Result<()> {
+        if let Partial::Term(term) = self.partial {
+            input.columns = vec![term.of(input.columns.first(), rows, weight)?];
+        }
+        Ok(())
     }
 
     /// Columns that it reads of no rows.

@@ -361,8 +361,6 @@ fn marked(
     shedding: Option<&Shedding>,
     results: impl Iterator<Item = (usize, RecordBatch)>,
 ) -> Result<Vec<(usize, RecordBatch)>> {
-    let marked = |(entry, batch)| {
-        Ok((entry, shedding.map_or(Ok(RecordBatch::clone(&batch)), |shedding| shedding.marked(batch))?))
-    };
-    results.map(marked).collect()
+    let Some(shedding) = shedding else { return Ok(results.collect()) };
+    results.map(|(entry, batch)| Ok((entry, shedding.marked(batch)?))).collect()
 }
