@@ -40,7 +40,7 @@ help:  ## list the targets
 demo: java $(QUICK)  ## New York's flights of 2013 in windows: windowkit beside Spark's own functions
 	@$(BIN)/python examples/flights.py
 
-live: java $(QUICK)  ## flights replayed into Kafka, and a stream of Spark over them that is killed and goes on: live.png grows
+live: java $(QUICK)  ## flights replayed into Kafka, and a Spark stream over them that is killed and resumes: live.png grows
 	@$(BIN)/python examples/live.py
 
 test: java $(QUICK) $(STAMPS)/spark.jsa  ## all tests of the Rust core, the Python package and Spark

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Flights replayed into Kafka, and how late they leave, live: a stream that is killed and goes on.
+"""Flights replayed into Kafka, and how late they leave, live: a stream that is killed and resumes.
 
     python examples/live.py [--days 10] [--output live.png]
 

@@ -304,7 +304,7 @@ class TestRefusals:
             ({"--weight": "v"}, "--weight: column 'v' is double; allowed are columns of signed integers"),
             ({"--weight": ""}, "--weight: '' is empty"),
             ({"--fill": "zeros"}, "--fill: 'zeros' is unknown; allowed are 'null', 'zero', 'previous'"),
-            ({"--fill": "n=zero"}, "--fill: 'n' is no aggregate of the query; its aggregates are "),
+            ({"--fill": "n=zero"}, "--fill: 'n' is not an aggregate of the query; its aggregates are "),
             (
                 {"--fill": "=zero"},
                 "--fill: '=zero' is given; it is one of null, zero and previous, or one of",

@@ -327,7 +327,7 @@ def test_results_have_room_for_what_a_policy_adds(name: str, window_columns: Any
     ids=str,
 )
 def test_policies_count_time_as_windows_do(policy: wk.Emission, window: wk.Window) -> None:
-    with pytest.raises(wk.InvalidType, match=r"emit: .* does not count what its lengths do; allowed are"):
+    with pytest.raises(wk.InvalidType, match=r"emit: .* does not match its lengths; allowed are"):
         wk.query(by=[], time="t", windows=window, aggs=wk.count(), emit=policy)
 
 

@@ -233,9 +233,9 @@ def test_what_is_refused() -> None:
     table = pa.table({"k": [1], "t": [1], "s": ["x"]})
     cases: list[tuple[Any, type[Exception], str]] = [
         ("nulls", InvalidValue, "allowed are 'null', 'zero', 'previous'"),
-        ({"N": "zero"}, InvalidValue, "'N' is no aggregate of the query.*did you mean 'n'"),
+        ({"N": "zero"}, InvalidValue, "'N' is not an aggregate of the query.*did you mean 'n'"),
         ({"n": 0}, InvalidType, "fill: 0 is an int"),
-        ({1: "zero"}, InvalidValue, "1 is no aggregate"),
+        ({1: "zero"}, InvalidValue, "1 is not an aggregate"),
         (True, InvalidType, "True is a bool"),
     ]
     for fill, error, message in cases:

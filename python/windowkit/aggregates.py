@@ -199,7 +199,7 @@ def var_samp(column: Column) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``var_samp(<column>)``: float64, null of fewer than two values. Algebraic: count, mean (in two
+        ``var_samp(<column>)``: float64, null for fewer than two values. Algebraic: count, mean (in two
         parts) and squared deviations, merged pairwise without cancellation (Chan, Golub and LeVeque 1979)
         and shared by all variances and standard deviations of the column; 32 bytes per slice.
 
@@ -222,7 +222,7 @@ def var_pop(column: Column) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``var_pop(<column>)``: float64, 0 of one value, null of none. Storage as for `var_samp`.
+        ``var_pop(<column>)``: float64, 0 for one value, null for none. Storage as for `var_samp`.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def stddev_samp(column: Column) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``stddev_samp(<column>)``: float64, null of fewer than two values. Storage as for `var_samp`.
+        ``stddev_samp(<column>)``: float64, null for fewer than two values. Storage as for `var_samp`.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def stddev_pop(column: Column) -> Aggregate:
     Returns
     -------
     Aggregate
-        ``stddev_pop(<column>)``: float64, 0 of one value, null of none. Storage as for `var_samp`.
+        ``stddev_pop(<column>)``: float64, 0 for one value, null for none. Storage as for `var_samp`.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def first(column: Column, ignore_nulls: bool = False) -> Aggregate:
     -------
     Aggregate
         ``first(<column>)`` of the column's type. Of several earliest rows it is the first in row order; in
-        Spark, where rows have none, any of them. Distributive, but not commutative; a time and a value
+        Spark, where rows have no order, any of them. Distributive, but not commutative; a time and a value
         per slice.
 
     Examples
@@ -324,7 +324,7 @@ def last(column: Column, ignore_nulls: bool = False) -> Aggregate:
     -------
     Aggregate
         ``last(<column>)`` of the column's type. Of several latest rows it is the last in row order; in
-        Spark, where rows have none, any of them. Distributive, but not commutative; a time and a value
+        Spark, where rows have no order, any of them. Distributive, but not commutative; a time and a value
         per slice.
 
     Examples

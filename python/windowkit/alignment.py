@@ -158,5 +158,5 @@ def cast(what: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise InvalidValue(
             f"{what} has a value that {kind} of the stream does not hold ({error}); allowed are values that "
-            "stay what they are"
+            "the cast does not change"
         ) from error

@@ -64,8 +64,8 @@ class Computing:
             if each.library == "polars" and not is_by_row(each.given):
                 raise InvalidValue(
                     f"{self._argument}: the {each.kind} {str(each)!r} looks at other rows than its own, or "
-                    f"Polars {version(each.library)} does not say that it does not; rows of a stream come "
-                    "batch by batch, so that its expressions are of one row by itself"
+                    f"Polars {version(each.library)} cannot rule that out; the rows of a stream come batch "
+                    "by batch, so its expressions must depend on one row alone"
                 )
 
     def check_names(self, names: Sequence[str]) -> None:

@@ -155,7 +155,7 @@ class Distinct:
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            As for `windowkit.Query.run`. Rows need no order. Or a Spark DataFrame.
+            As for `windowkit.Query.run`. Rows may come in any order. Or a Spark DataFrame.
         threads, validate, metrics, result
             As for `windowkit.Rolling.run`.
 
@@ -279,7 +279,7 @@ class Distinct:
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Distinct:
-        """Return what a dict says that `to_dict` made, or another program.
+        """Return the `Distinct` that a dict describes, made by `to_dict` or by another program.
 
         Raises
         ------
@@ -346,7 +346,7 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
         and 0.0 equals -0.0. ``[]`` for all rows.
     time : str
         The time column: timestamps of any unit and zone, dates, durations or integers. A row without time
-        is no duplicate.
+        is not a duplicate.
     within : length
         A duration such as ``"10 minutes"``, or an integer if times are; 0 or more, and below 2^61 units of
         the times.

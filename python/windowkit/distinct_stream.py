@@ -163,9 +163,9 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
         return DistinctStats(*self._ask("stats", lambda core: core.stats()))
 
     def snapshot(self) -> bytes:
-        """Return all that the operator holds, for `DistinctOperator.restore`.
+        """Return the whole state of the operator as bytes, for `DistinctOperator.restore`.
 
-        The bytes are versioned and checksummed, and bound to the schema and to what it was made of.
+        They are versioned and checksummed, and bound to the schema and to what it was made of.
 
         Examples
         --------

@@ -92,7 +92,7 @@ class At(Trigger):
 
 
 def every(length: Length, of: str = EVENT) -> Every:
-    """Return a trigger that fires keys with new rows each time that time advances by a given length.
+    """Return a trigger that fires keys with new rows whenever time passes a multiple of a length.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ def every(length: Length, of: str = EVENT) -> Every:
 
 
 def on(column: str) -> On:
-    """Return a trigger that fires a key with each call that brings a marked row of it.
+    """Return a trigger that fires a key in each call that brings it a marked row.
 
     Parameters
     ----------
     column : str
-        A column of booleans, in which the row is true. A null is not.
+        A boolean column: a row is marked if it is true there. A null is not true.
 
     Raises
     ------
@@ -317,7 +317,7 @@ class Emission:
         for given in kinds if lengths else []:
             if (given == "an integer") != isinstance(lengths[0], int):
                 raise InvalidType(
-                    f"emit: {self!r} is given for {window}, but {given} does not count what its lengths do; "
+                    f"emit: {self!r} is given for {window}, but {given} does not match its lengths; "
                     "allowed are durations for windows over times, and integers for windows over integers"
                 )
 
@@ -331,8 +331,8 @@ class Emission:
         """
         if self.discards and lateness > 0:
             raise InvalidValue(
-                f"refinement: it is 'discarding' for {name!r}, which has an allowed_lateness; an update is "
-                "of all rows of a window, so allowed are 'accumulating' and 'retracting', or an "
+                f"refinement: it is 'discarding' for {name!r}, which has an allowed_lateness; an update "
+                "covers all rows of a window, so allowed are 'accumulating' and 'retracting', or an "
                 "allowed_lateness of 0"
             )
 

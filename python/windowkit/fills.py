@@ -42,7 +42,7 @@ def checked(fill: object, names: Sequence[str]) -> Fill | None:
         if name not in names:
             meant = suggested(name, names) if isinstance(name, str) else ""
             raise InvalidValue(
-                f"fill: {name!r} is no aggregate of the query; its aggregates are "
+                f"fill: {name!r} is not an aggregate of the query; its aggregates are "
                 f"{', '.join(map(repr, names))}{meant}"
             )
         one_of("fill", how, FILLS)

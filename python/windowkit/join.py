@@ -220,7 +220,7 @@ class Join:
         Parameters
         ----------
         left, right : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
-            As for `windowkit.Query.run`. Rows need no order. Or both Spark DataFrames.
+            As for `windowkit.Query.run`. Rows may come in any order. Or both Spark DataFrames.
         threads : int, optional
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
@@ -437,7 +437,7 @@ class Join:
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Join:
-        """Return what a dict says that `to_dict` made, or another program.
+        """Return the `Join` that a dict describes, made by `to_dict` or by another program.
 
         Raises
         ------
@@ -490,8 +490,9 @@ def join(
         and windows of a table with a row for each window of each row; it has the windows in a column
         ``window``.
     how : {"inner", "left", "right", "full", "semi", "anti"}
-        Pairs of partners; those and the rows without a partner of the left side, the right side or both, with
-        nulls in place of the other side; the left rows that have a partner, once; or those that have none.
+        ``"inner"``: pairs of partners. ``"left"``, ``"right"``, ``"full"``: also the rows of that side, or of
+        both, that have no partner, with nulls for the other side. ``"semi"``: the left rows that have a
+        partner, once each. ``"anti"``: those that have none.
     closed : {"both", "left", "right", "neither"}, optional
         Which ends of `within` are in it, by default both.
     suffix : str

@@ -285,9 +285,9 @@ class JoinOperator(Stepped[_native.JoinOperator]):
         return JoinStats(*self._ask("stats", lambda core: core.stats()))
 
     def snapshot(self) -> bytes:
-        """Return all that the operator holds, for `JoinOperator.restore`.
+        """Return the whole state of the operator as bytes, for `JoinOperator.restore`.
 
-        The bytes are versioned and checksummed, and bound to the join and the schemas. Windows of a
+        They are versioned and checksummed, and bound to the join and the schemas. Windows of a
         `windowkit.ContextFree` are identified by the name of its class.
 
         Examples

@@ -66,14 +66,14 @@ def delay(
         stream is the least of them. Sources are known from their first row on.
     idle : str or datetime.timedelta, optional
         A source is left out once no row of it has come for so long, by the clock of the operator, until it
-        has rows again. Only calls of the operator read the clock: `windowkit.Operator.advance` without an
-        argument does nothing else. With all sources idle, the watermark stays.
+        has rows again. Only calls of the operator read the clock; where no rows come,
+        call `windowkit.Operator.advance` without an argument. With all sources idle, the watermark stays.
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
-        and moves nothing. If that holds for more than half of a batch of at least three rows, the stream has
-        jumped, and the batch's median counts as the latest row. So it does in the first batch. Rows that
-        come by ones and twos cannot say so: a first row counts, whatever its time, and after a jump all are
-        set aside.
+        and does not move the watermark. If more than half of a batch of at least three rows are that far
+        ahead, the stream has jumped, and the batch's median counts as the latest row, as it does in the
+        first batch. Batches of one or two rows cannot show a jump: a first row that comes alone counts,
+        whatever its time, and after a jump all rows are set aside.
 
     Raises
     ------
@@ -121,7 +121,8 @@ def delay(
     if idle is not None:
         if source is None:
             raise InvalidValue(
-                f"idle: {idle!r} is given without source=; only one of several sources is left out"
+                f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
+                "that names them"
             )
         microseconds("idle", idle)
     if future is not None:

@@ -123,7 +123,7 @@ class Query:
             if self.weight is not None and self.emit.refinement != "retracting":
                 raise InvalidValue(
                     f"emit: {self.emit!r} is given for a query with weight={self.weight!r}, whose windows "
-                    "may lose all their rows; only refinement='retracting' can say that of a window that was "
+                    "may lose all their rows; only refinement='retracting' can withdraw a window that was "
                     "emitted"
                 )
 
@@ -470,9 +470,9 @@ class Query:
         Returns
         -------
         pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
-            One row per key and window that has rows; of a Spark DataFrame a DataFrame, evaluated when an
-            action runs, and of a streaming one a streaming one. Columns: `by`, ``window_name`` (only of
-            several windows), ``window`` (``session_window`` if all windows are sessions), a struct of
+            One row per key and window that has rows. For a Spark DataFrame it is a DataFrame, evaluated when
+            an action runs; for a streaming DataFrame, a streaming one. Columns: `by`, ``window_name`` (only
+            of several windows), ``window`` (``session_window`` if all windows are sessions), a struct of
             ``start`` and ``end`` in the time column's own type, ``window_rows`` if a window is measured by
             rows, a struct of ``start`` and ``end``, the ranks ``[start, end)`` of its rows among those of the
             key (null for other windows), and the aggregates. With ``window_columns="flat"`` (see `query`) two
@@ -703,7 +703,7 @@ class Query:
         Parameters
         ----------
         data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
-            Data is not read, except that a stream of another library than pyarrow may not be usable again.
+            Data is not read, but a stream of another library than pyarrow may not be usable afterwards.
 
         Raises
         ------
@@ -858,15 +858,15 @@ def query(
         group, and so are 0.0 and -0.0.
     time : str
         The time column: timestamps of any unit and zone, dates, durations or integers. Rows without time are
-        dropped; rows need no order. Or `windowkit.PROCESSING_TIME`, for `Query.operator` only.
+        dropped; rows may come in any order. Or `windowkit.PROCESSING_TIME`, for `Query.operator` only.
     windows : Window or sequence of Window
         At least one; their names must differ.
     aggs : Aggregate or sequence of Aggregate
         At least one; their output names must differ.
     max_windows : int, optional
         The greatest number of windows that the query may make in `Query.run` and `Query.batches`, in each
-        task of Spark, and in each call of a stream operator. More than these are an error, which is raised
-        before any of them is computed: a slide of a nanosecond rather than a second makes a billion windows
+        task of Spark, and in each call of a stream operator. To exceed it is an error, which is raised before
+        any window is computed: a slide of a nanosecond rather than a second makes a billion windows
         of each. Only windows that the rows determine (windows by rows, of which there are no more than
         rows, and user-defined ones) are counted as they are listed. None for any number.
     emit : Emission, optional

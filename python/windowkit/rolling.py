@@ -196,7 +196,7 @@ class Rolling:
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a Spark DataFrame
-            As for `windowkit.Query.run`. Rows need no order.
+            As for `windowkit.Query.run`. Rows may come in any order.
         threads : int, optional
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         validate : bool, optional
@@ -518,7 +518,7 @@ class Rolling:
 
 
 def rolling(*, by: Column | Sequence[Column], time: Column, aggs: Framed | Sequence[Framed]) -> Rolling:
-    """Describe a rolling aggregation: of each row, aggregates of the rows around it.
+    """Describe a rolling aggregation: for each row, aggregates of the rows around it.
 
     Parameters
     ----------
@@ -539,7 +539,7 @@ def rolling(*, by: Column | Sequence[Column], time: Column, aggs: Framed | Seque
     Raises
     ------
     InvalidType, InvalidValue
-        An argument has the wrong type or is empty, an aggregate has no frame, or two have one name.
+        An argument has the wrong type or is empty, an aggregate has no frame, or two have the same name.
 
     Examples
     --------

@@ -41,10 +41,11 @@ class Shed:
 
 
 def shed(bytes: int | str, keep: str = "keys", *, seed: int = 0) -> Shed:  # noqa: A002
-    """Return what a stream operator drops when its state would take more memory than this.
+    """Return a limit of the memory of a stream operator, and what is dropped beyond it.
 
-    Whenever its state has come to take more, the operator reduces it to a random half, until it takes three
-    quarters of that, and takes in the same share p of what comes from then on: 1/2, 1/4, and so on.
+    Whenever its state exceeds the limit, the operator reduces it to a random half, until it takes at most
+    three quarters of the limit, and takes in the same share p of what comes from then on: 1/2, 1/4, and so
+    on.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class Stats:
         Late rows that were dropped because ``late_limit`` of them were held, and the memory of those that
         are, until `Operator.take_late` returns them.
     keys_ahead : int
-        Keys that are complete further than the stream, by ``advance(..., key=...)``; see
+        Keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's; see
         `Operator.keys_ahead`.
     rows_shed, keys_shed, slices_shed : int
         What was dropped for want of memory (`windowkit.shed`): rows that were not taken in, which `rows`

@@ -60,7 +60,7 @@ class Operator:
     """A stream of rows, aggregated by windows; made by `windowkit.Query.operator`.
 
     Rows go in by `push`, batch by batch. `advance` says how far the stream is complete (its *watermark*), and
-    `close` that it has ended. Each returns a table of the windows that became final by it, one row per query,
+    `close` that it has ended. Each returns a table of the windows that it made final, one row per query,
     key and window. Its columns are those of `windowkit.Query.run`, with ``query_name`` before the window once
     there has been more than one query, and ``update`` at the end. ``update`` is true where late rows changed
     a final window; such a row replaces the earlier rows of the same query and key whose windows it covers.
@@ -231,7 +231,7 @@ class Operator:
 
     @property
     def watermark(self) -> Any:
-        """How far the stream is complete: a scalar of the time column's type, or None.
+        """The watermark, up to which the stream is complete: a scalar of the time column's type, or None.
 
         In order it is the time of the latest row. It is None before any row or watermark, and after `close`.
 
@@ -247,7 +247,7 @@ class Operator:
 
     @property
     def watermark_out(self) -> Any:
-        """How far the results that calls have returned are complete: as `watermark`, unless some still wait.
+        """The watermark of the results returned so far: `watermark`, unless some are held back.
 
         If an emission policy holds results back (``at_most``, ``later``), it is the watermark before the call
         that made the first of them. Hand on this one to whoever reads the results.
@@ -535,7 +535,7 @@ class Operator:
         )
 
     def keys_ahead(self) -> pa.Table:
-        """Return the keys that are complete further than the stream, by ``advance(..., key=...)``.
+        """Return the keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's.
 
         Returns
         -------
@@ -568,12 +568,12 @@ class Operator:
         return self._ask("keys_ahead", keys_ahead, closed=True)
 
     def progress(self) -> pa.Table:
-        """Return how far each source of the stream is, if ``progress`` was given.
+        """Return the progress of each source of the stream, if ``progress`` was given.
 
         Returns
         -------
         pyarrow.Table
-            A row for each source: ``source`` (if a column says it), ``latest`` (the time of its latest row),
+            A row for each source: ``source`` (if a column names it), ``latest`` (the time of its latest row),
             ``watermark``, ``rows``, and ``idle``: whether it is left out at present.
 
         Raises
@@ -673,7 +673,7 @@ class Operator:
         -------
         pyarrow.Table
             All open windows of these keys that have rows since the key last fired, as the refinement of each
-            policy says. Their triggers begin anew.
+            policy says. Their triggers start afresh.
 
         Raises
         ------
@@ -720,8 +720,8 @@ class Operator:
         Returns
         -------
         pyarrow.Table
-            Windows that are final now. In order those that it ends, since a punctuation is a watermark as a
-            row is; else none but, as updates, final windows that it cuts in two.
+            In order, the windows that it ends, since a punctuation is a watermark, as a row is. Out of order,
+            only updates: final windows that it cuts in two.
 
         Raises
         ------
@@ -795,9 +795,9 @@ class Operator:
         Parameters
         ----------
         query : Query
-            Of the same keys and time column.
+            One with the same keys and time column.
         name : str, optional
-            What ``query_name`` says of its results.
+            The value of ``query_name`` in its results.
         allowed_lateness : str, datetime.timedelta or int, optional
             For how long after their end its windows are updated; that of the operator by default.
         emit : Emission, optional
@@ -943,9 +943,9 @@ class Operator:
         return Lines(described(self._order, queries, decisions, self._shed))
 
     def snapshot(self) -> bytes:
-        """Return all that the operator holds, for `Operator.restore`.
+        """Return the whole state of the operator as bytes, for `Operator.restore`.
 
-        The bytes are versioned and checksummed, and bound to the queries and the schema.
+        They are versioned and checksummed, and bound to the queries and the schema.
 
         Raises
         ------
@@ -986,7 +986,7 @@ class Operator:
             aggregate functions. User-defined functions must have the same names and properties; a function
             that has these, and states of the same types, but another body, is not detected.
         clock : callable, optional
-            As of `windowkit.Query.operator`.
+            As for `windowkit.Query.operator`.
 
         Raises
         ------

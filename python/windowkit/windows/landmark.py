@@ -156,11 +156,11 @@ def landmark(
     Parameters
     ----------
     every : str, datetime.timedelta or int
-        Distance of one window's end to the next, greater than zero.
+        Distance from one window's end to the next, greater than zero.
     start : datetime.datetime, datetime.date, datetime.timedelta, str or int, optional
         The only landmark, as `band` takes a start.
     period : str, datetime.timedelta or int, optional
-        Instead of `start`: distance of one landmark to the next, a multiple of `every`. Windows end with
+        Instead of `start`: distance from one landmark to the next, a multiple of `every`. Windows end with
         their period.
     start_time : str, datetime.timedelta or int, optional
         With a period: distance of a landmark from 1970-01-01 00:00:00 UTC (from 0 for an integer column).

@@ -66,7 +66,8 @@ def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuat
     -------
     Punctuation
         The longest runs of a key's rows, in the order of time and then of arrival, that end (or begin) with a
-        marked row and have no other; what comes before the first mark, or after the last, is a window too.
+        marked row and have no other. Rows after the last mark (before the first, with "start") are a window,
+        too.
         Start and end of a window are the times of its first and last row. Forward context free: O(1) work per
         row (Traub et al. 2019, §4.4); rows are stored until all have arrived.
 

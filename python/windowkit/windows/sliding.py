@@ -141,8 +141,8 @@ def sliding(
         Length of a window, greater than zero: a duration, an ``int`` in the units of an integer column, a
         number of rows as in ``"100 rows"``, or a number of months, quarters or years of a calendar.
     slide : str, datetime.timedelta, int or Rows
-        Distance of one start to the next, greater than zero, at most `size`; need not divide it. If its
-        measure differs from that of `size`, it is the distance of one end to the next.
+        Distance from one start to the next: greater than zero, at most `size`, which it need not divide. If
+        its measure differs from that of `size`, it is the distance from one end to the next.
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
         `slide` either way. Only with a slide of the time column.

@@ -82,7 +82,7 @@ impl Entry {
         let discards = plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Discarding);
         if discards && lateness > 0 {
             return Err(Error::InvalidValue(format!(
-                "refinement: it is 'discarding' for '{name}', whose allowed_lateness is {lateness}; an update is of \
+                "refinement: it is 'discarding' for '{name}', whose allowed_lateness is {lateness}; an update covers \
                  all rows of a window, so allowed are 'accumulating' and 'retracting', or an allowed_lateness of 0"
             )));
         }

@@ -130,7 +130,7 @@ impl Operator {
             return Some("the emission policy counts rows, or looks at them".into());
         }
         let has_ahead = self.engines().any(|engine| engine.has_ahead());
-        has_ahead.then(|| "a key is complete further than the stream, by advance(..., key=...)".into())
+        has_ahead.then(|| "a key is ahead of the stream, by advance(..., key=...)".into())
     }
 
     /// Rejects slices of whose rows only some are accepted.

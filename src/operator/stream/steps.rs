@@ -125,8 +125,8 @@ impl Operator {
         check_open(self.closed, "push_slices")?;
         if self.shedding.is_some() {
             return Err(Error::InvalidValue(
-                "push_slices: the operator may drop rows or keys when memory runs short (shed=...), and does so with \
-                 rows only; push rows"
+                "push_slices: the operator has shed=..., by which it drops keys or rows, and it cannot tell which of them \
+                 slices hold; push rows"
                     .into(),
             ));
         }
