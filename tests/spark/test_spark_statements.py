@@ -130,7 +130,7 @@ def test_parameters_of_statements(spark):
     [
         ("windowkit(readings, time => 'ts')", r"the first argument of windowkit is not table\(\.\.\.\)"),
         ("windowkit(table(), time => 'ts')", r"nothing is in table\(\.\.\.\)"),
-        ("windowkit(table(readings), 'ts')", "\"'ts'\" is no argument such as time => 'ts'"),
+        ("windowkit(table(readings), 'ts')", "\"'ts'\" is not an argument such as time => 'ts'"),
         ("windowkit(table(readings), times => 'ts')", "argument times is unknown; did you mean 'time'"),
         ("windowkit(table(readings), time => 'ts', time => 'ts')", "argument time is given twice"),
         ("windowkit(table(readings), time => 'ts', aggs => 'sum(v)')", "argument windows is not given"),

@@ -258,7 +258,7 @@ def windows_of(
     for each in others:
         if [token.kind for token in each] != ["word", "sign", "string"] or each[1].text != "=>":
             written = text[each[0].start : each[-1].end] if each else ""
-            raise InvalidValue(f"text: {written!r} is no argument such as time => 'ts'; {FORM}")
+            raise InvalidValue(f"text: {written!r} is not an argument such as time => 'ts'; {FORM}")
         name = each[0].text.strip("`").lower()
         if name not in map(str.lower, OPTIONS) or name in given:
             why = "is given twice" if name in given else f"is unknown{suggested(name, OPTIONS)}"

@@ -50,7 +50,7 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
         raise InvalidType(f"{argument}: {text!r} is {a_type(text)}; the text form is a str")
     match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
-        raise InvalidValue(f"{argument}: {text!r} is no {argument}; {allowed}")
+        raise InvalidValue(f"{argument}: {text!r} is not a valid {argument}; {allowed}")
     if match["name"] is not None and AFTER_NAME.search(match["name"]):
         raise InvalidValue(
             f"{argument}: {text!r} has more than a name after 'as'; give each {argument} by itself, a filter "

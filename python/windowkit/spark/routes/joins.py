@@ -173,7 +173,7 @@ def reaches(join: Join) -> tuple[Measure, Measure]:
     if not isinstance(size, Duration | int):
         raise InvalidValue(
             f"split: it is given, and windows are {window}; it is for joins within a time, and for tumbling "
-            "and sliding windows whose length is no calendar's, and those of a windowkit.ContextFree"
+            "and sliding windows of a fixed length, and those of a windowkit.ContextFree"
         )
     return size, size
 
