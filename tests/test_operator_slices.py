@@ -168,7 +168,7 @@ REFUSED: dict[str, Callable[[], wk.Operator]] = {
         order="out-of-order", schema=SCHEMA
     ),
     "2 queries": lambda: with_two(),
-    "further than the stream": lambda: with_a_key_ahead(),
+    "is ahead of the stream": lambda: with_a_key_ahead(),
 }
 
 
