@@ -155,7 +155,7 @@ def test_slice_edges_are_window_edges(case: Case) -> None:
         columns = [plain(oracle.table[name]) for name in case.query.by]
         for row in range(slices.num_rows):
             group = [str(column[row]) for column in keys]
-            # Windows that take a late row, or put it elsewhere, have slices of their own, or share them anyway.
+            # Windows that take a late row, or put it elsewhere, may or may not have slices of their own.
             taken = {
                 window: [
                     time
