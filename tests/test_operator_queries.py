@@ -166,10 +166,8 @@ def test_slice_edges_are_window_edges(case: Case) -> None:
             }
             by_any = [time for own in taken.values() for time in own]
             assert {first[row], last[row]} <= set(by_any)
-            of_each = [
-                edges_of(window, own, time) | edges_of(window, by_any, time) for window, own in taken.items()
-            ]
-            edges = set[int]().union(*of_each)
+            of_each = [edges_of(window, own, time) for window, own in taken.items()]
+            edges = set[int]().union(*of_each, *(edges_of(window, by_any, time) for window in taken))
             # Before the first edge of all that share it, and after the last, a slice is as long as its rows.
             if all(any(edge <= first[row] for edge in own) for own in of_each) or begin[row] != first[row]:
                 assert begin[row] <= first[row]
