@@ -81,7 +81,7 @@ fn narrowed<T: TryFrom<i128>>(
     values: impl Iterator<Item = i128>,
     error: impl Fn(i128) -> Error,
 ) -> Result<Vec<T>> {
-    // A list that is collected has no room yet where an error may end it.
+    // `collect` makes no room for what an error may end early, and grows the list again and again.
     let mut narrowed = Vec::with_capacity(values.size_hint().0);
     for value in values {
         narrowed.push(T::try_from(value).map_err(|_| error(value))?);
