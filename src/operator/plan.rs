@@ -461,7 +461,7 @@ impl Plan {
                 }
             },
         ));
-        lines.extend(self.policy.as_ref().map(|policy| format!("{policy:?}")));
+        lines.extend(self.policy.as_ref().map(|policy| policy.signature()));
         lines.extend(weight.as_ref().map(|weight| format!("weight {weight:?}")));
         lines.join("\n")
     }

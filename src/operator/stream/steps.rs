@@ -2,8 +2,7 @@
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 
-use super::emission::Reached;
-use super::emission::{Emission, Moved};
+use super::emission::{Emission, Reached};
 use super::engine::{Emptied, Engine, Outcome};
 use super::intake::{Accepted, Are, Gate, check_open, check_schema, check_watermark, nth_valid};
 use super::late::{Reason, Refused};
@@ -13,6 +12,7 @@ use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::keys::KeyIndex;
+use crate::operator::policy::Moved;
 use crate::select::filter_record_batch;
 use crate::slice::strategy::Order;
 use crate::{Error, Result};

@@ -24,7 +24,7 @@ use super::keyed::Keyed;
 use super::names::Names;
 use super::queries::Entry;
 use super::shedding::Sample;
-use crate::operator::policy::Refinement;
+use crate::operator::policy::{Moved, Refinement};
 use crate::select::take;
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
@@ -32,7 +32,6 @@ use ledger::Ledger;
 use outbox::{Outbox, Waiting};
 pub(super) use reached::Reached;
 use shape::Shape;
-pub(super) use triggers::Moved;
 use triggers::Triggers;
 
 /// Keys without any state that may accumulate before they are dropped.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
+use arrow_array::{ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
 use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
 use crate::interrupt::Pace;
-use crate::operator::policy::{Event, Known, Policy};
+use crate::operator::policy::{Moved, Policy};
 use crate::operator::stream::engine::BeforeAndAfter;
 use crate::operator::stream::intake::Accepted;
 use crate::state::{Reader, Writer, broken};
@@ -24,18 +24,6 @@ pub(super) struct Triggers {
     undo_words: Vec<u32>,
     /// By key, whether it is among them.
     is_changed: Vec<bool>,
-}
-
-/// How far watermark and clock came in a call.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::operator::stream) struct Moved {
-    pub(in crate::operator::stream) watermark: (Option<i64>, Option<i64>),
-    pub(in crate::operator::stream) clock: (Option<i64>, Option<i64>),
-}
-
-/// Whether a multiple of `each` lies after the first and not after the second time.
-fn passes(each: i64, (before, after): (Option<i64>, Option<i64>)) -> bool {
-    matches!((before, after), (Some(before), Some(after)) if before.div_euclid(each) < after.div_euclid(each))
 }
 
 impl Triggers {
@@ -100,10 +88,8 @@ impl Triggers {
         }
         let (policy, width) = (self.policy.clone(), self.policy.words());
         for (latch, event) in policy.events().iter().enumerate() {
-            let Event::Marked(column) = event else { continue };
-            let marks = rows.rows.column(*column).as_boolean();
-            let is_marked = |row: &usize| marks.is_valid(*row) && marks.value(*row) && comes(*row);
-            for row in (0..keys.len()).filter(is_marked) {
+            let Some(marked) = event.marked(&rows.rows) else { continue };
+            for row in marked.set_indices().filter(|&row| comes(row)) {
                 self.words[keys[row] as usize * width + latch] = 1;
             }
         }
@@ -123,17 +109,16 @@ impl Triggers {
         let policy = self.policy.clone();
         let mut has_passed = false;
         for (latch, event) in policy.events().iter().enumerate() {
-            let (of_all, own) = match *event {
-                Event::Marked(_) => (false, None),
-                Event::Passed(each) => (passes(each, moved.watermark), of_keys.map(|own| (each, own))),
-                Event::Ticked(each) => (passes(each, moved.clock), None),
-            };
-            if !of_all && own.is_none() {
+            let of_keys = of_keys.filter(|_| event.follows_watermark());
+            let of_all = event.is_passed(moved);
+            if !of_all && of_keys.is_none() {
                 continue;
             }
             has_passed = true;
             for key in 0..self.rows.len() as u32 {
-                let passes = own.map_or(of_all, |(each, own)| passes(each, own[key as usize]));
+                let passes = of_keys.map_or(of_all, |of_keys| {
+                    event.is_passed(Moved { watermark: of_keys[key as usize], ..moved })
+                });
                 if self.rows[key as usize] > 0 && passes {
                     self.touch(key);
                     self.words[key as usize * policy.words() + latch] = 1;
@@ -146,7 +131,7 @@ impl Triggers {
         };
         let fires = |key: &u32| {
             let rows = self.rows[*key as usize];
-            rows > 0 && policy.fires(&Known { rows, words: self.words(*key) })
+            rows > 0 && policy.fires(rows, self.words(*key))
         };
         let fired: Vec<u32> = candidates.into_iter().filter(fires).collect();
         fired.iter().for_each(|&key| self.fire(key));

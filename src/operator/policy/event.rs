@@ -1,0 +1,117 @@
+//! Events, which set a latch of a key: everything that the core knows of one kind of event is here.
+
+use std::fmt;
+
+use arrow_array::{Array, RecordBatch, cast::AsArray};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Schema};
+
+use super::Term;
+use crate::operator::length::length;
+use crate::operator::schema::find;
+use crate::types::named;
+use crate::window::Measure;
+use crate::{Error, Result};
+
+/// What sets a latch of a key: its rows, or the progress of time.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::operator) enum Event {
+    /// A row with this column true.
+    Marked(usize),
+    /// The watermark passes a multiple of this.
+    Passed(i64),
+    /// The clock does, in microseconds.
+    Ticked(i64),
+}
+
+/// A time before and after a call.
+type Progress = (Option<i64>, Option<i64>);
+
+/// How far watermark and clock came in a call.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::operator) struct Moved {
+    pub(in crate::operator) watermark: Progress,
+    pub(in crate::operator) clock: Progress,
+}
+
+impl Event {
+    /// Reads the term of an event; `None` if it is of another kind of trigger.
+    ///
+    /// # Errors
+    /// As [`super::Policy::new`].
+    pub(super) fn read(term: &Term, input: &Schema, measure: &Measure) -> Result<Option<Self>> {
+        let (kind, number, _, name) = term;
+        Ok(Some(match (kind.as_str(), name.as_str()) {
+            ("on", _) => Self::Marked(booleans(input, "on", name)?),
+            ("every", "processing") => Self::Ticked(i64::try_from(*number).unwrap_or(i64::MAX).max(1)),
+            ("every", unit) => {
+                Self::Passed(length(measure, "every", *number, unit == "event duration")?.max(1))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The rows that set it, if rows do.
+    pub(in crate::operator) fn marked(&self, rows: &RecordBatch) -> Option<BooleanBuffer> {
+        match self {
+            Self::Marked(column) => {
+                let marks = rows.column(*column).as_boolean();
+                let values = marks.values();
+                Some(marks.nulls().map_or_else(|| values.clone(), |valid| values & valid.inner()))
+            }
+            Self::Passed(_) | Self::Ticked(_) => None,
+        }
+    }
+
+    /// Whether the progress of time in a call sets it.
+    pub(in crate::operator) fn is_passed(&self, moved: Moved) -> bool {
+        match *self {
+            Self::Marked(_) => false,
+            Self::Passed(step) => passes(step, moved.watermark),
+            Self::Ticked(step) => passes(step, moved.clock),
+        }
+    }
+
+    /// Whether it depends on rows.
+    pub(super) fn looks_at_rows(&self) -> bool {
+        matches!(self, Self::Marked(_))
+    }
+
+    /// Whether it depends on the watermark, of which keys may have their own.
+    pub(in crate::operator) fn follows_watermark(&self) -> bool {
+        matches!(self, Self::Passed(_))
+    }
+
+    /// Whether it depends on the clock.
+    pub(super) fn follows_clock(&self) -> bool {
+        matches!(self, Self::Ticked(_))
+    }
+}
+
+/// Part of a policy's signature, which must not change.
+impl fmt::Display for Event {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Marked(column) => write!(to, "on({column})"),
+            Self::Passed(step) => write!(to, "every({step})"),
+            Self::Ticked(step) => write!(to, "every({step}us)"),
+        }
+    }
+}
+
+/// Whether a multiple of `step` lies after the first and not after the second time.
+fn passes(step: i64, (before, after): Progress) -> bool {
+    matches!((before, after), (Some(before), Some(after)) if before.div_euclid(step) < after.div_euclid(step))
+}
+
+/// The position of a column of booleans.
+fn booleans(input: &Schema, argument: &str, name: &str) -> Result<usize> {
+    let position = find(input, argument, name)?;
+    match input.field(position).data_type() {
+        DataType::Boolean => Ok(position),
+        other => Err(Error::InvalidType(format!(
+            "{argument}: column '{name}' is {other}; allowed are booleans",
+            other = named(other)
+        ))),
+    }
+}
