@@ -12,11 +12,12 @@
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::keys::remix;
 use crate::sketch::{Filter, Registers};
-use crate::state::Reader;
 
 /// 2^12 registers a worker, as in the paper's experiments (§5.1).
 const PRECISION: u32 = 12;
@@ -24,7 +25,7 @@ const PRECISION: u32 = 12;
 const RATE: f64 = 0.005;
 
 /// Distinct keys per worker.
-pub(super) trait Cardinality: Clone + Send {
+pub(super) trait Cardinality: Clone + Send + Serialize + DeserializeOwned {
     /// For this many workers, none of which has a key.
     fn new(workers: u32) -> Result<Self>;
     /// Whether the worker has the key, as far as this kind knows.
@@ -37,14 +38,13 @@ pub(super) trait Cardinality: Clone + Send {
     fn clear(&mut self);
     /// Memory in bytes.
     fn bytes(&self) -> usize;
-    /// Appends the state to `out`.
-    fn write(&self, out: &mut Vec<u8>);
-    /// Reads what `write` wrote, for this many workers.
-    fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self>;
+    /// Whether this is what so many workers can have: of a state that was read.
+    fn is_of(&self, workers: u32) -> bool;
 }
 
 /// Exact sets (§3.2.1).
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "Pairs", into = "Pairs")]
 pub(super) struct Exact {
     counts: Vec<u64>,
     pairs: HashSet<(u64, u32), FixedState>,
@@ -78,32 +78,41 @@ impl Cardinality for Exact {
         size_of_val(&self.counts[..]) + self.pairs.allocation_size()
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        // Sorted, so that equal states are equal bytes.
-        let mut pairs: Vec<_> = self.pairs.iter().copied().collect();
-        pairs.sort_unstable();
-        out.extend((pairs.len() as u64).to_le_bytes());
-        for (hash, worker) in pairs {
-            out.extend(hash.to_le_bytes());
-            out.extend(worker.to_le_bytes());
-        }
+    fn is_of(&self, workers: u32) -> bool {
+        self.counts.len() == workers as usize && self.pairs.iter().all(|&(_, worker)| worker < workers)
     }
+}
 
-    fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
-        let mut exact = Self::new(workers)?;
-        for _ in 0..reader.number()? {
-            let (hash, worker) = (reader.number()?, reader.u32()?);
-            if worker >= workers {
-                return Err(reader.damaged(&format!("worker {worker} of {workers}")));
-            }
-            exact.update(worker, hash);
+/// Exact sets as they are stored.
+#[derive(Serialize, Deserialize)]
+struct Pairs {
+    counts: Vec<u64>,
+    /// Sorted, so that equal states are equal bytes.
+    pairs: Vec<(u64, u32)>,
+}
+
+impl From<Exact> for Pairs {
+    fn from(Exact { counts, pairs }: Exact) -> Self {
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_unstable();
+        Self { counts, pairs }
+    }
+}
+
+impl From<Pairs> for Exact {
+    fn from(Pairs { mut counts, pairs }: Pairs) -> Self {
+        counts.fill(0);
+        let pairs: HashSet<_, _> = pairs.into_iter().collect();
+        // Workers that do not exist have no count; `is_of` finds them.
+        for &(_, worker) in &pairs {
+            counts.get_mut(worker as usize).into_iter().for_each(|count| *count += 1);
         }
-        Ok(exact)
+        Self { counts, pairs }
     }
 }
 
 /// HyperLogLog registers a worker with the optimistic trial update (§3.2.2).
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Sketched(Vec<Registers>);
 
 impl Cardinality for Sketched {
@@ -134,22 +143,13 @@ impl Cardinality for Sketched {
         self.0.iter().map(Registers::bytes).sum()
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|registers| registers.write(out));
-    }
-
-    fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
-        let registers: Vec<Registers> =
-            (0..workers).map(|_| Registers::read(reader)).collect::<Result<_>>()?;
-        if let Some(other) = registers.iter().find(|registers| registers.precision() != PRECISION) {
-            return Err(reader.damaged(&format!("registers of precision {}", other.precision())));
-        }
-        Ok(Self(registers))
+    fn is_of(&self, workers: u32) -> bool {
+        self.0.len() == workers as usize && self.0.iter().all(|registers| registers.precision() == PRECISION)
     }
 }
 
 /// One filter of (key, worker) pairs that grows with them, so that it does not decay.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Filtered {
     counts: Vec<u64>,
     pairs: Filter,
@@ -193,17 +193,8 @@ impl Cardinality for Filtered {
         size_of_val(&self.counts[..]) + self.pairs.bytes()
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        self.counts.iter().for_each(|count| out.extend(count.to_le_bytes()));
-        self.pairs.write(out);
-    }
-
-    fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
-        let counts = reader.u64s(workers as usize)?;
-        let pairs = Filter::read(reader)?;
-        if counts.iter().try_fold(0_u64, |sum, &count| sum.checked_add(count)) != Some(pairs.len()) {
-            return Err(reader.damaged("cardinalities that are not those of its filter"));
-        }
-        Ok(Self { counts, pairs })
+    fn is_of(&self, workers: u32) -> bool {
+        let all = self.counts.iter().try_fold(0_u64, |sum, &count| sum.checked_add(count));
+        self.counts.len() == workers as usize && all == Some(self.pairs.len()) && self.pairs.rate() == RATE
     }
 }

@@ -5,7 +5,7 @@ use super::candidates::Candidates;
 use super::cardinality::Cardinality;
 use super::{Decide, Loads};
 use crate::Result;
-use crate::state::Reader;
+use crate::state::{Reader, Writer};
 
 /// Chooses among the candidates of a row's key.
 pub(super) trait Rule<C>: Clone + Send {
@@ -82,12 +82,15 @@ impl<C: Cardinality + 'static, R: Rule<C> + 'static> Decide for Counted<C, R> {
         Box::new(self.clone())
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        self.cardinality.write(out);
+    fn save(&self, to: &mut Writer) {
+        to.value(&self.cardinality);
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        self.cardinality = C::read(reader, self.workers)?;
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.cardinality = from.value()?;
+        if !self.cardinality.is_of(self.workers) {
+            return Err(from.damaged("cardinalities of other workers or keys"));
+        }
         self.derive();
         Ok(())
     }

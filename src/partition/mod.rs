@@ -45,11 +45,13 @@ pub use partitioner::{Batch, Partitioner};
 pub use plan::{Plan, Share, plan};
 pub use window::WindowLength;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Result;
-use crate::state::Reader;
+use crate::state::{Reader, Writer};
 
 /// Rows per worker in the current window: the array L of the paper's algorithms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Loads(Vec<u64>);
 
 impl Loads {
@@ -102,9 +104,14 @@ trait Decide: Send {
         None
     }
 
-    /// Appends the state to `out`.
-    fn write(&self, out: &mut Vec<u8>);
+    /// Writes the state, if the method has one.
+    fn save(&self, _: &mut Writer) {}
 
-    /// Takes the state that `write` wrote for the same parameters.
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()>;
+    /// Takes the state that `save` wrote for the same parameters.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a state that the method cannot have.
+    fn load(&mut self, _: &mut Reader<'_>) -> Result<()> {
+        Ok(())
+    }
 }

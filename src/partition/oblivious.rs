@@ -11,7 +11,7 @@
 use super::candidates::Candidates;
 use super::{Decide, Loads};
 use crate::Result;
-use crate::state::Reader;
+use crate::state::{Reader, Writer};
 
 /// Round robin: row i of a window goes to worker (start + i) mod workers.
 #[derive(Clone)]
@@ -55,14 +55,14 @@ impl Decide for Shuffle {
         Box::new(self.clone())
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.next.to_le_bytes());
+    fn save(&self, to: &mut Writer) {
+        to.value(&self.next);
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        self.next = reader.u32()?;
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.next = from.value()?;
         if self.next >= self.workers {
-            return Err(reader.damaged(&format!("worker {} of {}", self.next, self.workers)));
+            return Err(from.damaged(&format!("worker {} of {}", self.next, self.workers)));
         }
         Ok(())
     }
@@ -85,11 +85,5 @@ impl Decide for Hash {
 
     fn copied(&self) -> Box<dyn Decide> {
         Box::new(self.clone())
-    }
-
-    fn write(&self, _: &mut Vec<u8>) {}
-
-    fn read(&mut self, _: &mut Reader<'_>) -> Result<()> {
-        Ok(())
     }
 }

@@ -1,10 +1,12 @@
 //! The parameters of a partitioner, and their allowed values.
 
+use serde::{Deserialize, Serialize};
+
 use super::WindowLength;
 use crate::{Error, Result};
 
 /// How rows are assigned; see the [module](super).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Hash for all keys except the heavy ones, whose rows level the workers.
     Waterfill,
@@ -67,7 +69,7 @@ impl Method {
 }
 
 /// How distinct keys are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CardinalityKind {
     /// Exact sets: the paper's naive structure.
     Exact,
@@ -104,7 +106,7 @@ impl CardinalityKind {
 }
 
 /// The parameters of a [`Partitioner`](super::Partitioner).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameters {
     /// Number of workers, 1 to 2^16.
     pub workers: u32,

@@ -10,8 +10,6 @@
 
 use super::candidates::{Candidates, lightest};
 use super::{Decide, Loads};
-use crate::Result;
-use crate::state::Reader;
 
 #[derive(Clone)]
 pub(super) struct PartialKey {
@@ -41,11 +39,5 @@ impl Decide for PartialKey {
 
     fn copied(&self) -> Box<dyn Decide> {
         Box::new(self.clone())
-    }
-
-    fn write(&self, _: &mut Vec<u8>) {}
-
-    fn read(&mut self, _: &mut Reader<'_>) -> Result<()> {
-        Ok(())
     }
 }

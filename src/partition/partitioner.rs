@@ -20,16 +20,17 @@ use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, Wind
 use crate::interrupt::check;
 use crate::keys::hash_rows;
 use crate::memory::{OutOfMemory, of_panic, unwind};
-use crate::state::{Envelope, Reader};
+use crate::state::{Envelope, Writer};
 use crate::{Error, Result};
 
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
-/// The envelope of snapshots; its version increases with every change of a method's decisions or state.
+/// The envelope of snapshots; its version increases with every change of a method's decisions, and of the fields and
+/// variants of what is stored.
 const SNAPSHOT: Envelope = Envelope {
     magic: *b"wkpart\r\n",
-    version: 3,
-    since: 3,
+    version: 4,
+    since: 4,
     of: "a partitioner; allowed is what snapshot() gave",
 };
 
@@ -237,16 +238,11 @@ impl Partitioner {
 
     /// The state as bytes, as [`restore`](Self::restore) takes them: versioned, and checked by a CRC-32.
     pub fn snapshot(&self) -> Vec<u8> {
-        let mut out = Envelope::room();
-        write_parameters(&self.parameters, &mut out);
-        out.extend(self.state.windows.to_le_bytes());
-        self.state.clock.write(&mut out);
-        let kinds = self.state.kinds.as_deref().unwrap_or_default();
-        out.extend((kinds.len() as u32).to_le_bytes());
-        kinds.iter().for_each(|kind| write_text(kind, &mut out));
-        self.state.loads.all().iter().for_each(|load| out.extend(load.to_le_bytes()));
-        self.state.method.write(&mut out);
-        SNAPSHOT.seal(out)
+        let State { method, loads, clock, windows, kinds } = &self.state;
+        let mut to = Writer::default();
+        to.value(&(&self.parameters, windows, clock, kinds, loads));
+        method.save(&mut to);
+        to.sealed(&SNAPSHOT)
     }
 
     /// Restores the partitioner from a snapshot.
@@ -254,21 +250,21 @@ impl Partitioner {
     /// # Errors
     /// `InvalidValue` for bytes that are not a snapshot, have another version, or are damaged.
     pub fn restore(bytes: &[u8]) -> Result<Self> {
-        let mut reader = SNAPSHOT.open(bytes)?;
-        let parameters = read_parameters(&mut reader)?;
+        let mut from = SNAPSHOT.open(bytes)?;
+        let (parameters, windows, clock, kinds, loads): (_, _, Clock, _, Loads) = from.value()?;
         let mut partitioner = Self::new(parameters)?;
-        let state = &mut partitioner.state;
-        state.windows = reader.number()?;
-        state.clock = Clock::read(&mut reader, partitioner.parameters.window)?;
-        let kinds: Vec<String> = (0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?;
-        state.kinds = (!kinds.is_empty()).then_some(kinds);
-        state.loads = Loads(reader.u64s(partitioner.parameters.workers as usize)?);
-        if state.loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
-            return Err(reader.damaged("more rows than there can be"));
+        let Parameters { workers, window, .. } = partitioner.parameters;
+        if loads.0.len() != workers as usize || !clock.is_within(window) {
+            return Err(from.damaged("loads of other workers, or a place outside its window"));
         }
-        state.method.read(&mut reader)?;
-        if reader.left() > 0 {
-            return Err(reader.damaged(&format!("{} bytes too many", reader.left())));
+        if loads.all().iter().try_fold(0_u64, |sum, &load| sum.checked_add(load)).is_none() {
+            return Err(from.damaged("more rows than there can be"));
+        }
+        let state = &mut partitioner.state;
+        (state.windows, state.clock, state.kinds, state.loads) = (windows, clock, kinds, loads);
+        state.method.load(&mut from)?;
+        if from.left() > 0 {
+            return Err(from.damaged(&format!("{} bytes too many", from.left())));
         }
         Ok(partitioner)
     }
@@ -356,43 +352,4 @@ fn counting<C: Cardinality + 'static>(
         Method::Hybrid => Box::new(Counted::<C, _>::new(workers, candidates, Hybrid::new(parameters.bias))?),
         other => return Err(Error::Internal(format!("'{}' counts no distinct keys", other.name()))),
     })
-}
-
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    out.extend((text.len() as u64).to_le_bytes());
-    out.extend(text.as_bytes());
-}
-
-fn write_parameters(parameters: &Parameters, out: &mut Vec<u8>) {
-    out.extend(parameters.workers.to_le_bytes());
-    write_text(parameters.method.name(), out);
-    out.extend(parameters.candidates.to_le_bytes());
-    write_text(parameters.cardinality.name(), out);
-    out.extend(parameters.bias.to_le_bytes());
-    let (kind, size, offset) = match parameters.window {
-        None => (0, 0, 0),
-        Some(WindowLength::Rows(rows)) => (1, rows as i64, 0),
-        Some(WindowLength::Time { size, offset, is_duration: true }) => (2, size, offset),
-        Some(WindowLength::Time { size, offset, is_duration: false }) => (3, size, offset),
-    };
-    out.push(kind);
-    out.extend(size.to_le_bytes());
-    out.extend(offset.to_le_bytes());
-    out.extend(parameters.seed.to_le_bytes());
-}
-
-fn read_parameters(reader: &mut Reader<'_>) -> Result<Parameters> {
-    let workers = reader.u32()?;
-    let method = Method::parse(&reader.text()?)?;
-    let candidates = reader.u32()?;
-    let cardinality = CardinalityKind::parse(&reader.text()?)?;
-    let bias = reader.f64()?;
-    let (kind, size, offset) = (reader.u8()?, reader.number()? as i64, reader.number()? as i64);
-    let window = match kind {
-        0 => None,
-        1 => Some(WindowLength::Rows(size as u64)),
-        2 | 3 => Some(WindowLength::Time { size, offset, is_duration: kind == 2 }),
-        _ => return Err(reader.damaged(&format!("a window of kind {kind}"))),
-    };
-    Ok(Parameters { workers, method, candidates, cardinality, bias, window, seed: reader.number()? })
 }

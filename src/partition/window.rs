@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use serde::{Deserialize, Serialize};
 
-use crate::state::Reader;
 use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
 /// The length of consecutive windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WindowLength {
     /// This many rows.
     Rows(u64),
@@ -139,7 +139,7 @@ impl fmt::Display for WindowLength {
 }
 
 /// Where a stream is within its windows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Clock {
     /// The current window, once there was a row.
     window: Option<i64>,
@@ -201,19 +201,8 @@ impl Clock {
         Ok(runs)
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.window.is_some()));
-        out.extend(self.window.unwrap_or_default().to_le_bytes());
-        out.extend(self.rows.to_le_bytes());
-    }
-
-    pub(super) fn read(reader: &mut Reader<'_>, length: Option<WindowLength>) -> Result<Self> {
-        let is_some = reader.u8()?;
-        let window = reader.number()? as i64;
-        let rows = reader.number()?;
-        if is_some > 1 || matches!(length, Some(WindowLength::Rows(size)) if rows > size) {
-            return Err(reader.damaged("a place outside its window"));
-        }
-        Ok(Self { window: (is_some == 1).then_some(window), rows })
+    /// Whether this place lies within a window of that length: of a state that was read.
+    pub(super) fn is_within(&self, length: Option<WindowLength>) -> bool {
+        !matches!(length, Some(WindowLength::Rows(size)) if self.rows > size)
     }
 }

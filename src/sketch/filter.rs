@@ -12,8 +12,9 @@
 //! rate · 6 / (π² (i+1)²) for layer i, so that the sum over any number of layers stays below the rate. A key has one
 //! block of 256 bits a layer, and two bits in each of its four words, the same two in every layer.
 
+use serde::{Deserialize, Serialize};
+
 use crate::keys::remix;
-use crate::state::Reader;
 use crate::{Error, Result};
 
 /// Words of a block.
@@ -38,13 +39,46 @@ type Block = [u64; WORDS];
 /// assert!(wrong <= 1_000);
 /// # Ok::<(), windowkit::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct Filter {
     rate: f64,
     len: u64,
     /// Keys that the last layer still has room for.
+    #[serde(skip)]
     room: u64,
     layers: Vec<Vec<Block>>,
+}
+
+/// A filter as it is stored, before it is known to be one.
+#[derive(Deserialize)]
+struct Stored {
+    rate: f64,
+    len: u64,
+    layers: Vec<Vec<Block>>,
+}
+
+impl TryFrom<Stored> for Filter {
+    type Error = Error;
+
+    fn try_from(Stored { rate, len, layers }: Stored) -> Result<Self> {
+        let malformed = || Error::InvalidValue(format!("filter: its layers are not those of {len} keys"));
+        let mut filter = Self::new(rate)?;
+        let mut keys = 0;
+        for stored in layers {
+            let (capacity, blocks) = layer(rate, filter.layers.len());
+            if keys >= len || stored.len() != blocks {
+                return Err(malformed());
+            }
+            filter.layers.push(stored);
+            keys += capacity;
+        }
+        if keys < len {
+            return Err(malformed());
+        }
+        (filter.len, filter.room) = (len, keys - len);
+        Ok(filter)
+    }
 }
 
 impl Filter {
@@ -111,32 +145,6 @@ impl Filter {
     /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.layers.iter().map(|layer| size_of_val(&layer[..])).sum::<usize>()
-    }
-
-    /// Appends the filter to `out`, as [`read`](Self::read) takes it.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.rate.to_le_bytes());
-        out.extend(self.len.to_le_bytes());
-        self.layers.iter().flatten().flatten().for_each(|word| out.extend(word.to_le_bytes()));
-    }
-
-    /// Reads what [`write`](Self::write) wrote.
-    ///
-    /// # Errors
-    /// `InvalidValue` for bytes that no filter writes.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let rate = reader.f64()?;
-        let len = reader.number()?;
-        let mut filter = Self::new(rate)?;
-        let mut keys = 0;
-        while keys < len {
-            let (capacity, blocks) = layer(rate, filter.layers.len());
-            let words = reader.u64s(blocks * WORDS)?;
-            filter.layers.push(words.as_chunks().0.to_vec());
-            keys += capacity;
-        }
-        (filter.len, filter.room) = (len, keys - len);
-        Ok(filter)
     }
 
     #[cold]
@@ -269,16 +277,19 @@ mod tests {
             (0..keys).for_each(|key| {
                 filter.insert(remix(key, 0));
             });
-            let mut bytes = Vec::new();
-            filter.write(&mut bytes);
-            prop_assert_eq!(Filter::read(&mut Reader::of(&bytes, "test")).unwrap(), filter);
-            prop_assert!(Filter::read(&mut Reader::of(&bytes[..bytes.len() - 1], "test")).is_err());
+            let bytes = postcard::to_allocvec(&filter).unwrap();
+            prop_assert_eq!(postcard::from_bytes::<Filter>(&bytes).unwrap(), filter);
+            prop_assert!(postcard::from_bytes::<Filter>(&bytes[..bytes.len() - 1]).is_err());
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(rate in any::<f64>(), len in any::<u64>(), rest in 0_usize..100) {
-            let bytes = [&rate.to_le_bytes()[..], &len.to_le_bytes(), &vec![7; rest]].concat();
-            if let Ok(filter) = Filter::read(&mut Reader::of(&bytes, "test")) {
+            let blocks = rest / WORDS;
+            let layers = vec![vec![[7_u64; WORDS]; blocks], vec![[7; WORDS]; rest - blocks]];
+            let bytes = postcard::to_allocvec(&(rate, len, layers)).unwrap();
+            prop_assert!(postcard::from_bytes::<Filter>(&bytes).is_err());
+            let bytes = postcard::to_allocvec(&(rate, len, Vec::<Vec<Block>>::new())).unwrap();
+            if let Ok(filter) = postcard::from_bytes::<Filter>(&bytes) {
                 prop_assert!(filter.is_empty());
             }
         }

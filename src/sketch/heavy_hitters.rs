@@ -13,7 +13,8 @@
 //! key keeps its slot for as long as it is counted. With c counters in c / 8 buckets a bucket gets 8 / c of the light
 //! rows on average, so that the error is about 1 / c of them, as without buckets.
 
-use crate::state::Reader;
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, Result};
 
 /// Counters of a bucket.
@@ -34,16 +35,26 @@ const WAYS: usize = 8;
 /// assert!(heavy.count - heavy.error <= 3_335 && 3_335 <= heavy.count);
 /// # Ok::<(), windowkit::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct HeavyHitters {
+    #[serde(skip)]
     shift: u32,
     total: u64,
     buckets: Vec<Bucket>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Counters as they are stored, before they are known to be sound.
+#[derive(Deserialize)]
+struct Stored {
+    total: u64,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Bucket {
     /// The last byte of each hash, so that one comparison of words determines which ways to check.
+    #[serde(skip)]
     tags: u64,
     hashes: [u64; WAYS],
     /// A counter with a count of 0 is free.
@@ -158,53 +169,6 @@ impl HeavyHitters {
         size_of::<Self>() + self.buckets.len() * size_of::<Bucket>()
     }
 
-    /// Appends the counters to `out`, as [`read`](Self::read) takes them.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend((self.buckets.len() as u32).to_le_bytes());
-        out.extend(self.total.to_le_bytes());
-        for bucket in &self.buckets {
-            for values in [&bucket.hashes, &bucket.counts, &bucket.errors] {
-                out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            }
-        }
-    }
-
-    /// Reads what [`write`](Self::write) wrote.
-    ///
-    /// # Errors
-    /// `InvalidValue` for bytes that no counters write.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let buckets = reader.u32()? as usize;
-        if !buckets.is_power_of_two() || buckets > (1 << 30) / WAYS {
-            return Err(reader.damaged(&format!("{buckets} buckets of counters")));
-        }
-        let total = reader.number()?;
-        if reader.left() < buckets * WAYS * 24 {
-            return Err(reader.damaged("they end before the last counter"));
-        }
-        let mut read = Self::new(buckets * WAYS)?;
-        read.total = total;
-        for number in 0..buckets {
-            let mut bucket = EMPTY;
-            for values in [&mut bucket.hashes, &mut bucket.counts, &mut bucket.errors] {
-                for value in values {
-                    *value = reader.number()?;
-                }
-            }
-            for way in 0..WAYS {
-                let (count, error) = (bucket.counts[way], bucket.errors[way]);
-                let misplaced = count > 0 && read.number(bucket.hashes[way]) != number;
-                if misplaced || error > count || count > total {
-                    return Err(reader.damaged(&format!("a counter of {count} with error {error}")));
-                }
-            }
-            let hashes = bucket.hashes;
-            hashes.into_iter().enumerate().for_each(|(way, hash)| bucket.put(way, hash));
-            read.buckets[number] = bucket;
-        }
-        Ok(read)
-    }
-
     #[inline]
     fn number(&self, hash: u64) -> usize {
         // A shift by 64, of a single bucket, is a shift by 0 and the mask makes it 0.
@@ -219,6 +183,35 @@ impl HeavyHitters {
             count: bucket.counts[way],
             error: bucket.errors[way],
         }
+    }
+}
+
+impl TryFrom<Stored> for HeavyHitters {
+    type Error = Error;
+
+    fn try_from(Stored { total, buckets }: Stored) -> Result<Self> {
+        if !buckets.len().is_power_of_two() {
+            return Err(Error::InvalidValue(format!(
+                "counters: there are {} buckets of them",
+                buckets.len()
+            )));
+        }
+        let mut read = Self::new(buckets.len() * WAYS)?;
+        read.total = total;
+        for (number, mut bucket) in buckets.into_iter().enumerate() {
+            for way in 0..WAYS {
+                let (hash, count, error) = (bucket.hashes[way], bucket.counts[way], bucket.errors[way]);
+                let misplaced = count > 0 && read.number(hash) != number;
+                if misplaced || error > count || count > total {
+                    return Err(Error::InvalidValue(format!(
+                        "counters: one has a count of {count} with error {error}"
+                    )));
+                }
+                bucket.put(way, hash);
+            }
+            read.buckets[number] = bucket;
+        }
+        Ok(read)
     }
 }
 
@@ -321,21 +314,33 @@ mod tests {
         #[test]
         fn bytes_come_back(rows in rows(), capacity in 1_usize..130) {
             let keys = counted(capacity, &rows);
-            let mut bytes = Vec::new();
-            keys.write(&mut bytes);
-            prop_assert_eq!(HeavyHitters::read(&mut Reader::of(&bytes, "test")).unwrap(), keys);
+            let bytes = postcard::to_allocvec(&keys).unwrap();
+            prop_assert_eq!(postcard::from_bytes::<HeavyHitters>(&bytes).unwrap(), keys);
             for end in 0..bytes.len() {
-                prop_assert!(HeavyHitters::read(&mut Reader::of(&bytes[..end], "test")).is_err());
+                prop_assert!(postcard::from_bytes::<HeavyHitters>(&bytes[..end]).is_err());
             }
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..400), known in any::<bool>()) {
-            if known && bytes.len() >= 4 {
-                bytes[..4].copy_from_slice(&1_u32.to_le_bytes());
-            }
-            if let Ok(mut keys) = HeavyHitters::read(&mut Reader::of(&bytes, "test")) {
-                keys.insert(1, u64::MAX);
+        fn any_counters_are_read_or_refused(
+            total: u64,
+            small: bool,
+            values in prop::collection::vec(any::<[u64; WAYS]>(), 6),
+        ) {
+            // Hashes of one bucket are never misplaced; counts are sound if they ascend from the errors to the total.
+            let sound = |values: &[u64; WAYS]| values.map(|value| if small { value % (total / 2).max(1) } else { value });
+            let bucket = |at: usize| {
+                let errors = sound(&values[3 * at + 2]);
+                let counts = if small { errors.map(|error| 2 * error) } else { values[3 * at + 1] };
+                (values[3 * at], counts, errors)
+            };
+            for buckets in [vec![], vec![bucket(0)], vec![bucket(0), bucket(1)], vec![bucket(0); 3]] {
+                let bytes = postcard::to_allocvec(&(total, &buckets)).unwrap();
+                let read = postcard::from_bytes::<HeavyHitters>(&bytes);
+                prop_assert!(!small || buckets.len() != 1 || read.is_ok());
+                if let Ok(mut keys) = read {
+                    keys.insert(1, u64::MAX);
+                }
             }
         }
     }

@@ -9,8 +9,9 @@
 //! | error | 0.84 / sqrt(2^p) relative standard error |
 //! | first appeared | see [`HyperLogLog`](super::HyperLogLog), whose registers these are, raised by hashes of keys |
 
+use serde::{Deserialize, Serialize};
+
 use super::hyperloglog::Dense;
-use crate::state::Reader;
 use crate::{Error, Result};
 
 /// The number of distinct hashes.
@@ -27,8 +28,45 @@ use crate::{Error, Result};
 /// assert!((registers.estimate() / 50_000.0 - 1.0).abs() < 0.04);
 /// # Ok::<(), windowkit::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Registers(Dense);
+
+/// Registers as they are stored, before they are known to be sound.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    estimate: f64,
+    ranks: Vec<u8>,
+}
+
+impl From<Registers> for Stored {
+    fn from(registers: Registers) -> Self {
+        Self { estimate: registers.estimate(), ranks: registers.0.ranks }
+    }
+}
+
+impl TryFrom<Stored> for Registers {
+    type Error = Error;
+
+    fn try_from(Stored { estimate, ranks }: Stored) -> Result<Self> {
+        if !ranks.len().is_power_of_two() {
+            return Err(Error::InvalidValue(format!("registers: there are {} of them", ranks.len())));
+        }
+        let precision = Self::new(ranks.len().ilog2())?.precision();
+        if !(estimate.is_finite() && estimate >= 0.0) {
+            return Err(Error::InvalidValue(format!(
+                "registers: of an estimate of {estimate} distinct keys"
+            )));
+        }
+        let highest = 65 - precision;
+        if let Some(rank) = ranks.iter().find(|&&rank| u32::from(rank) > highest) {
+            return Err(Error::InvalidValue(format!(
+                "registers: one is {rank}, where {highest} is the highest"
+            )));
+        }
+        Ok(Self(Dense::of(ranks, Some(estimate))))
+    }
+}
 
 impl Registers {
     /// Empty registers, 2^precision of them.
@@ -80,31 +118,6 @@ impl Registers {
         size_of::<Self>() + self.0.ranks.len()
     }
 
-    /// Appends the registers to `out`, as [`read`](Self::read) takes them.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.precision() as u8);
-        out.extend(self.estimate().to_le_bytes());
-        out.extend(&self.0.ranks);
-    }
-
-    /// Reads what [`write`](Self::write) wrote.
-    ///
-    /// # Errors
-    /// `InvalidValue` for bytes that no registers write.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let precision = Self::new(reader.u8()?.into())?.precision();
-        let estimate = reader.f64()?;
-        if !(estimate.is_finite() && estimate >= 0.0) {
-            return Err(reader.damaged(&format!("an estimate of {estimate} distinct keys")));
-        }
-        let ranks = reader.take(1 << precision)?;
-        let highest = 65 - precision;
-        if let Some(rank) = ranks.iter().find(|&&rank| u32::from(rank) > highest) {
-            return Err(reader.damaged(&format!("a register of {rank}, where {highest} is the highest")));
-        }
-        Ok(Self(Dense::of(ranks.to_vec(), Some(estimate))))
-    }
-
     /// The register of a hash, by its upper bits, and the place of the first 1 in the others.
     #[inline]
     fn place(&self, hash: u64) -> (usize, u8) {
@@ -120,6 +133,7 @@ impl Registers {
 mod tests {
     use super::*;
     use crate::keys::remix;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn of(precision: u32, keys: impl IntoIterator<Item = u64>) -> Registers {
@@ -202,19 +216,24 @@ mod tests {
         #[test]
         fn bytes_come_back(precision in 4_u32..=10, keys in 0_u64..3000) {
             let registers = of(precision, 0..keys);
-            let mut bytes = Vec::new();
-            registers.write(&mut bytes);
-            prop_assert_eq!(Registers::read(&mut Reader::of(&bytes, "test")).unwrap(), registers);
+            let bytes = postcard::to_allocvec(&registers).unwrap();
+            prop_assert_eq!(postcard::from_bytes::<Registers>(&bytes).unwrap(), registers);
             for end in 0..bytes.len() {
-                prop_assert!(Registers::read(&mut Reader::of(&bytes[..end], "test")).is_err());
+                prop_assert!(postcard::from_bytes::<Registers>(&bytes[..end]).is_err());
             }
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            if let Ok(registers) = Registers::read(&mut Reader::of(&bytes, "test")) {
-                prop_assert!(registers.estimate() >= 0.0);
-            }
+        fn any_bytes_are_read_or_refused(
+            estimate in prop_oneof![any::<f64>(), Just(1.5)],
+            ranks in prop_oneof![0..40_usize, Just(16), Just(32)].prop_flat_map(|len| vec(0_u8..64, len)),
+        ) {
+            let is_sound = estimate.is_finite()
+                && estimate >= 0.0
+                && matches!(ranks.len(), 16 | 32)
+                && ranks.iter().all(|&rank| u32::from(rank) <= 65 - ranks.len().ilog2());
+            let read = postcard::from_bytes::<Registers>(&postcard::to_allocvec(&(estimate, &ranks)).unwrap());
+            prop_assert_eq!(read.is_ok(), is_sound);
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
+use serde::Serialize;
 
 pub(crate) use envelope::Envelope;
 pub use reader::Reader;
@@ -44,6 +45,13 @@ impl Default for Writer {
 }
 
 impl Writer {
+    /// Writes a value, field by field, as its type declares it: what [`Reader::value`] reads.
+    pub fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.bytes =
+            postcard::to_extend(value, bytes).expect("bytes grow, and the lengths of all lists are known");
+    }
+
     /// Writes a number.
     pub fn number(&mut self, number: u64) {
         self.bytes.extend_from_slice(&number.to_le_bytes());

@@ -7,6 +7,7 @@ use std::panic::catch_unwind;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
+use serde::de::DeserializeOwned;
 
 use super::{broken, stream};
 use crate::interrupt::check;
@@ -36,6 +37,17 @@ impl<'a> Reader<'a> {
     /// The version of the snapshot.
     pub fn version(&self) -> u16 {
         self.version
+    }
+
+    /// Reads a value that [`Writer::value`](super::Writer::value) wrote. Whether its fields agree with each other is for
+    /// its type to check, or for the caller.
+    ///
+    /// # Errors
+    /// `InvalidValue` if the bytes are no such value.
+    pub fn value<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let (value, rest) = postcard::take_from_bytes(self.bytes).or_else(|_| broken())?;
+        self.bytes = rest;
+        Ok(value)
     }
 
     /// The next `count` bytes.

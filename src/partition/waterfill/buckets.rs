@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::super::candidates::spread;
-use crate::Result;
 use crate::keys::remix;
-use crate::state::Reader;
 
 /// Rows per bucket before the loads of buckets are first checked.
 const ROWS: u64 = 32;
@@ -17,7 +17,7 @@ const LET_BE: f64 = 0.005;
 const DEVIATIONS: f64 = 1.5;
 
 /// Eight bytes, so that a row touches one cache line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Bucket {
     /// Recent cold rows: halved at each check.
     rows: u32,
@@ -31,7 +31,7 @@ struct Bucket {
 ///
 /// There are equally many buckets for each worker, in the order of hashes, so that before anything is moved a key is
 /// where [`Method::Hash`](super::super::Method::Hash) has it.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Buckets {
     /// Number of workers.
     all: u32,
@@ -155,31 +155,10 @@ impl Buckets {
         size_of_val(&self.buckets[..])
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for number in [self.weight, self.counted, self.next_check, self.moved] {
-            out.extend(number.to_le_bytes());
-        }
-        for Bucket { rows, lately, worker } in &self.buckets {
-            out.extend(rows.to_le_bytes());
-            out.extend(lately.to_le_bytes());
-            out.extend(worker.to_le_bytes());
-        }
-    }
-
-    pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
-        let mut buckets = Self::new(workers);
-        for number in [&mut buckets.weight, &mut buckets.counted, &mut buckets.next_check, &mut buckets.moved]
-        {
-            *number = reader.number()?;
-        }
-        for bucket in &mut buckets.buckets {
-            bucket.rows = reader.u32()?;
-            bucket.lately = u16::from_le_bytes(reader.array()?);
-            bucket.worker = u16::from_le_bytes(reader.array()?);
-        }
-        if buckets.buckets.iter().any(|bucket| u32::from(bucket.worker) >= workers) {
-            return Err(reader.damaged("a bucket on a worker that does not exist"));
-        }
-        Ok(buckets)
+    /// Whether these can be the buckets of so many workers: of a state that was read.
+    pub(super) fn are_of(&self, workers: u32) -> bool {
+        self.all == workers
+            && self.buckets.len() == Self::new(workers).buckets.len()
+            && self.buckets.iter().all(|bucket| u32::from(bucket.worker) < workers)
     }
 }

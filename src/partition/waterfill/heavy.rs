@@ -1,8 +1,8 @@
 //! The heavy keys: found by hash, each with the worker it fills and the workers it knows.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::Loads;
-use crate::Result;
-use crate::state::Reader;
 
 /// Heavy keys per worker: 1 / HEAVY of them, since so many can be heavy at once.
 const PER_WORKER: usize = 16;
@@ -11,7 +11,7 @@ const KNOWN_PER_WORKER: usize = 64;
 const FREE: u32 = u32::MAX;
 
 /// A heavy key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Key {
     hash: u64,
     /// The worker that it fills.
@@ -33,12 +33,16 @@ struct Entry {
 }
 
 /// An open-addressed table of at most a constant number of keys per worker.
-#[derive(Clone)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct HeavyKeys {
+    #[serde(skip)]
     entries: Vec<Entry>,
     keys: Vec<Key>,
+    #[serde(skip)]
     most: usize,
+    #[serde(skip)]
     known: usize,
+    #[serde(skip)]
     most_known: usize,
 }
 
@@ -186,36 +190,14 @@ impl HeavyKeys {
         size_of_val(&self.entries[..]) + size_of_val(&self.keys[..]) + known
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend((self.keys.len() as u32).to_le_bytes());
-        for key in &self.keys {
-            out.extend(key.hash.to_le_bytes());
-            for number in [key.worker, key.at, key.rows, key.young.into(), key.known.len() as u32] {
-                out.extend(number.to_le_bytes());
-            }
-            key.known.iter().for_each(|worker| out.extend(worker.to_le_bytes()));
-        }
-    }
-
-    pub(super) fn read(reader: &mut Reader<'_>, workers: u32) -> Result<Self> {
-        let mut heavy = Self::new(workers);
-        let keys = reader.u32()? as usize;
-        if keys > heavy.most {
-            return Err(reader.damaged(&format!("{keys} heavy keys, where {} is the most", heavy.most)));
-        }
-        for _ in 0..keys {
-            let hash = reader.number()?;
-            let (worker, at, rows, young) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()? == 1);
-            let known: Vec<u32> = (0..reader.u32()?).map(|_| reader.u32()).collect::<Result<_>>()?;
-            if worker >= workers || known.iter().any(|&worker| worker >= workers) {
-                return Err(reader.damaged("a heavy key on a worker that does not exist"));
-            }
-            heavy.keys.push(Key { hash, worker, at, rows, young, known });
+    /// These keys, which were read, in a table for so many workers; `None` if it cannot have them.
+    pub(super) fn indexed(self, workers: u32) -> Option<Self> {
+        let mut heavy = Self { keys: self.keys, ..Self::new(workers) };
+        let are_there = |key: &Key| key.worker < workers && key.known.iter().all(|&worker| worker < workers);
+        if heavy.keys.len() > heavy.most || !heavy.keys.iter().all(are_there) {
+            return None;
         }
         heavy.index();
-        if heavy.known > heavy.most_known {
-            return Err(reader.damaged("heavy keys that know too many workers"));
-        }
-        Ok(heavy)
+        (heavy.known <= heavy.most_known).then_some(heavy)
     }
 }

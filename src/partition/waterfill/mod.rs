@@ -41,10 +41,12 @@
 mod buckets;
 mod heavy;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Decide, Loads};
 use crate::Result;
 use crate::sketch::{HeavyHitters, Registers};
-use crate::state::Reader;
+use crate::state::{Reader, Writer};
 use buckets::Buckets;
 use heavy::HeavyKeys;
 
@@ -78,7 +80,7 @@ const PRECISION: u32 = 12;
 /// What is left of an estimate after three standard errors.
 const SURELY: f64 = 0.96;
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Waterfill {
     workers: u32,
     /// Rows in this window.
@@ -103,6 +105,7 @@ pub(super) struct Waterfill {
     /// Rows of heavy keys in this window, and those put above the brim.
     poured: u64,
     spilled: u64,
+    #[serde(skip)]
     places: Vec<u32>,
 }
 
@@ -309,54 +312,20 @@ impl Decide for Waterfill {
         Box::new(self.clone())
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        for number in [
-            self.rows,
-            self.total,
-            self.look,
-            self.epoch,
-            self.threshold,
-            self.extra,
-            self.allowance,
-            self.most_allowance,
-            self.cursor.into(),
-            self.poured,
-            self.spilled,
-        ] {
-            out.extend(number.to_le_bytes());
-        }
-        self.heavy.write(out);
-        self.counters.write(out);
-        self.distinct.write(out);
-        self.buckets.write(out);
+    fn save(&self, to: &mut Writer) {
+        to.value(self);
     }
 
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        for number in [
-            &mut self.rows,
-            &mut self.total,
-            &mut self.look,
-            &mut self.epoch,
-            &mut self.threshold,
-            &mut self.extra,
-            &mut self.allowance,
-            &mut self.most_allowance,
-        ] {
-            *number = reader.number()?;
+    fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let read: Self = from.value()?;
+        let sizes = |this: &Self| (this.workers, this.counters.capacity(), this.distinct.precision());
+        if sizes(&read) != sizes(self) || read.cursor >= self.workers || !read.buckets.are_of(self.workers) {
+            return Err(from.damaged("buckets, sketches or a cursor of other workers"));
         }
-        self.cursor = u32::try_from(reader.number()?).unwrap_or(u32::MAX);
-        if self.cursor >= self.workers {
-            return Err(reader.damaged("a cursor beyond the workers"));
-        }
-        (self.poured, self.spilled) = (reader.number()?, reader.number()?);
-        self.heavy = HeavyKeys::read(reader, self.workers)?;
-        let capacity = self.counters.capacity();
-        self.counters = HeavyHitters::read(reader)?;
-        self.distinct = Registers::read(reader)?;
-        if self.counters.capacity() != capacity || self.distinct.precision() != PRECISION {
-            return Err(reader.damaged("sketches of another size"));
-        }
-        self.buckets = Buckets::read(reader, self.workers)?;
+        let Some(heavy) = read.heavy.clone().indexed(self.workers) else {
+            return Err(from.damaged("heavy keys that so many workers cannot have"));
+        };
+        *self = Self { heavy, ..read };
         Ok(())
     }
 }
