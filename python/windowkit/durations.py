@@ -6,16 +6,17 @@ All arithmetic is on integers; a duration is an exact number of nanoseconds, and
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, Union, cast
 
 from windowkit._columns import is_a
 from windowkit.checks import integer
 from windowkit.errors import InvalidValue
-from windowkit.triggers import Term, Trigger
+from windowkit.triggers import Read, Term, Trigger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,6 +130,7 @@ class Duration:
 class Rows(Trigger):
     """A number of rows, as a length or a trigger; made by `rows`, or from a string such as ``"100 rows"``."""
 
+    keys: ClassVar[tuple[str, ...]] = ("rows",)
     count: int
 
     def __str__(self) -> str:
@@ -145,6 +147,11 @@ class Rows(Trigger):
     def form(self) -> dict[str, Any]:
         """Return the trigger as a dict that JSON holds."""
         return {"rows": self.count}
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Rows:
+        """Return the trigger of a form."""
+        return rows(form["rows"])
 
     def check(self, argument: str) -> None:
         """Refuse a number that cannot be a trigger's."""

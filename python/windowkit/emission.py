@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from windowkit.checks import checked_name, integer, number, one_of
+from windowkit.checks import checked_name, integer, number, one_of, wrong_type
 from windowkit.durations import Duration, Length, Rows, plain
 from windowkit.durations import length as length_of
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.progress import microseconds, of_measure
-from windowkit.triggers import Term, Trigger, trigger
+from windowkit.triggers import AllOf, AnyOf, Chain, Read, Term, Trigger, trigger
 from windowkit.windows import Window, units
 
-__all__ = ["At", "Emission", "Every", "On", "at", "emit", "every", "on"]
+__all__ = ["TRIGGERS", "At", "Emission", "Every", "On", "at", "emit", "every", "on", "read"]
 
 EVENT: Final = "event time"
 PROCESSING: Final = "processing time"
@@ -31,8 +31,19 @@ length, and whether it is a duration."""
 class Every(Trigger):
     """A trigger that time sets; made by `windowkit.every`."""
 
+    keys: ClassVar[tuple[str, ...]] = ("every", "of")
     length: Duration | int
     of: str = EVENT
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether it is of processing time."""
+        return self.of == PROCESSING
+
+    @property
+    def lengths(self) -> tuple[Duration | int, ...]:
+        """Its length, if it is of event time."""
+        return (self.length,) if self.of == EVENT else ()
 
     def terms(self) -> list[Term]:
         """Return it in postfix order, in nanoseconds, units of the column, or microseconds of a clock."""
@@ -45,6 +56,11 @@ class Every(Trigger):
         """Return it as a dict that JSON holds."""
         return {"every": plain(self.length), "of": self.of}
 
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Every:
+        """Return the trigger of a form."""
+        return every(form["every"], form.get("of", EVENT))
+
     def __repr__(self) -> str:
         shown = plain(self.length)
         return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
@@ -54,7 +70,13 @@ class Every(Trigger):
 class On(Trigger):
     """A trigger that marked rows set; made by `windowkit.on`."""
 
+    keys: ClassVar[tuple[str, ...]] = ("on",)
     column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column of marks."""
+        return (self.column,)
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
@@ -64,6 +86,11 @@ class On(Trigger):
         """Return it as a dict that JSON holds."""
         return {"on": self.column}
 
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> On:
+        """Return the trigger of a form."""
+        return on(form["on"])
+
     def __repr__(self) -> str:
         return f"on({self.column!r})"
 
@@ -72,12 +99,13 @@ class On(Trigger):
 class At(Trigger):
     """A trigger of single windows; made by `windowkit.at`."""
 
+    keys: ClassVar[tuple[str, ...]] = ("at",)
     share: float
 
     @property
-    def is_of_windows(self) -> bool:
-        """Whether it concerns single windows."""
-        return True
+    def shares(self) -> tuple[float, ...]:
+        """Its share."""
+        return (self.share,)
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
@@ -86,6 +114,11 @@ class At(Trigger):
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
         return {"at": self.share}
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> At:
+        """Return the trigger of a form."""
+        return at(form["at"])
 
     def __repr__(self) -> str:
         return f"at({self.share!r})"
@@ -195,6 +228,34 @@ def at(share: float) -> At:
     return At(given)
 
 
+TRIGGERS: Final[tuple[type[Trigger], ...]] = (Rows, Every, On, At, AnyOf, AllOf, Chain)
+"""All triggers, by which forms are read."""
+
+
+def read(form: object) -> Trigger:
+    """Return the trigger of a form: a mapping from its kind to what it has.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        It is not one, or whatever the function that makes such a trigger raises.
+    """
+    if not isinstance(form, Mapping):
+        raise wrong_type("early", form, "in a form, a trigger is a mapping of one name")
+    if list(form) == ["repeat"]:
+        return read(form["repeat"]).repeat()
+    for each in TRIGGERS:
+        if each.keys[0] in form and form.keys() <= set(each.keys):
+            return each.from_form(form, read)
+    kinds = ", ".join([*(each.keys[0] for each in TRIGGERS), "repeat"])
+    optional = [
+        f"{kind} also takes {', '.join(more)}" for kind, *more in (each.keys for each in TRIGGERS) if more
+    ]
+    raise InvalidValue(
+        f"early: {form!r:.60} is not a trigger; it has one of the keys {kinds} ({'; '.join(optional)})"
+    )
+
+
 @dataclass(frozen=True)
 class Emission:
     """When a stream emits windows before they are final, and how results relate; made by `windowkit.emit`."""
@@ -212,7 +273,7 @@ class Emission:
             integer("at_most", self.at_most, "it is a number of rows of at least 1, or None", 1, 2**62)
         if self.later is not None:
             of_measure("later", self.later)
-        if self.discards and self.early is not None and self.early.is_of_windows:
+        if self.discards and self.shares:
             raise InvalidValue(
                 f"refinement: 'discarding' is given with early={self.early!r}; at(...) emits whole windows, "
                 "so allowed with it are 'accumulating' and 'retracting'"
@@ -226,7 +287,17 @@ class Emission:
     @property
     def has_clock(self) -> bool:
         """Whether it depends on the clock of the operator."""
-        return any(kind == "every" and name == "processing" for kind, _, _, name in self.given()[0])
+        return self.early is not None and self.early.has_clock
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return () if self.early is None else self.early.columns
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares of windows after which these are emitted."""
+        return () if self.early is None else self.early.shares
 
     @property
     def waits(self) -> dict[str, int | str]:
@@ -240,11 +311,6 @@ class Emission:
         """Return what the native core is given."""
         later = None if self.later is None else of_measure("later", self.later)
         return [] if self.early is None else self.early.terms(), self.refinement, self.at_most, later
-
-    @property
-    def shares(self) -> list[float]:
-        """The shares of windows after which these are emitted."""
-        return [share for kind, _, share, _ in self.given()[0] if kind == "at"]
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Refuse results without room for what it adds.
@@ -272,7 +338,6 @@ class Emission:
             next window of a landmark, to windows by rows; or it has `windowkit.at`, and the extent of a
             window is not known before its rows, or it would never fire; or it counts time otherwise.
         """
-        is_of_windows = self.early is not None and self.early.is_of_windows
         for window in windows:
             self.check_kind(window)
             if self.discards and window.rows_may_move:
@@ -281,7 +346,7 @@ class Emission:
                     "results would not add up; 'discarding' is allowed for tumbling and sliding windows by "
                     "time, calendars, bands and the global window"
                 )
-            if is_of_windows and not window.known_before_rows:
+            if self.shares and not window.known_before_rows:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
                     "end are known before their rows: tumbling and sliding windows by time, and calendars"
@@ -308,16 +373,14 @@ class Emission:
         lengths = [
             each for each in window.lengths().values() if each is not None and not isinstance(each, Rows)
         ]
-        of_events = {"event duration": "a duration", "event": "an integer"}
-        kinds = [
-            of_events[name] for kind, _, _, name in self.given()[0] if kind == "every" and name in of_events
-        ]
+        own = [] if self.early is None else [*self.early.lengths]
         if self.later is not None:
-            kinds.append(of_events["event duration" if isinstance(self.later, Duration) else "event"])
-        for given in kinds if lengths else []:
-            if (given == "an integer") != isinstance(lengths[0], int):
+            own.append(self.later)
+        for given in own if lengths else []:
+            if isinstance(given, int) != isinstance(lengths[0], int):
+                kind = "an integer" if isinstance(given, int) else "a duration"
                 raise InvalidType(
-                    f"emit: {self!r} is given for {window}, but {given} does not match its lengths; "
+                    f"emit: {self!r} is given for {window}, but {kind} does not match its lengths; "
                     "allowed are durations for windows over times, and integers for windows over integers"
                 )
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from windowkit.checks import a_type
+from windowkit.checks import a_type, wrong_type
 from windowkit.errors import InvalidType, InvalidValue
 
-__all__ = ["AllOf", "AnyOf", "Chain", "Term", "Trigger", "trigger"]
+__all__ = ["AllOf", "AnyOf", "Chain", "Read", "Term", "Trigger", "trigger"]
 
 Term = tuple[str, int, float, str]
 """``(kind, number, share, name)``: a part of a trigger as the core takes it; each kind reads its own."""
@@ -85,10 +85,33 @@ class Trigger(ABC):
         """
         return trigger("repeat", self)
 
+    keys: ClassVar[tuple[str, ...]]
+    """Of its form: first the one that names its kind, then those that may be missing."""
+
     @property
-    def is_of_windows(self) -> bool:
-        """Whether it concerns single windows, as `windowkit.at` does, rather than keys."""
-        return False
+    def parts(self) -> tuple[Trigger, ...]:
+        """The triggers that it combines."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether it depends on the clock of the operator."""
+        return any(part.has_clock for part in self.parts)
+
+    @property
+    def lengths(self) -> tuple[Any, ...]:
+        """Its lengths of event time: durations, or ints in the units of an integer column."""
+        return tuple(length for part in self.parts for length in part.lengths)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares of windows after which these are emitted, whether or not their keys fire."""
+        return tuple(share for part in self.parts for share in part.shares)
 
     @abstractmethod
     def terms(self) -> list[Term]:
@@ -96,11 +119,19 @@ class Trigger(ABC):
 
     @abstractmethod
     def form(self) -> dict[str, Any]:
-        """Return it as a dict that JSON holds."""
+        """Return it as a dict that JSON holds, whose keys are among `keys`."""
+
+    @classmethod
+    @abstractmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
+        """Return the trigger of a form that has keys of `keys`; `read` returns that of a form within it."""
 
     def check(self, argument: str) -> None:
         """Refuse what is a value, but no trigger: `windowkit.rows` of none."""
         del argument
+
+
+Read = Callable[[object], Trigger]
 
 
 def trigger(argument: str, given: object) -> Trigger:
@@ -121,24 +152,29 @@ def trigger(argument: str, given: object) -> Trigger:
 class AnyOf(Trigger):
     """``a | b``: holds if one of them does."""
 
-    kind: ClassVar[str] = "or"
+    keys: ClassVar[tuple[str, ...]] = ("or",)
     triggers: tuple[Trigger, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "triggers", tuple(flat("|", self.triggers, AnyOf)))
 
     @property
-    def is_of_windows(self) -> bool:
-        """Whether one of them concerns single windows."""
-        return any(each.is_of_windows for each in self.triggers)
+    def parts(self) -> tuple[Trigger, ...]:
+        """The operands."""
+        return self.triggers
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return postfix(self.kind, self.triggers)
+        return postfix("or", self.triggers)
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        return {self.kind: [each.form() for each in self.triggers]}
+        return {"or": [each.form() for each in self.triggers]}
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
+        """Return the trigger of a form."""
+        return cls(operands("or", form, read))
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.triggers))
@@ -148,7 +184,7 @@ class AnyOf(Trigger):
 class AllOf(Trigger):
     """``a & b``: holds once each of them has held since the key last fired."""
 
-    kind: ClassVar[str] = "and"
+    keys: ClassVar[tuple[str, ...]] = ("and",)
     triggers: tuple[Trigger, ...]
 
     def __post_init__(self) -> None:
@@ -156,13 +192,23 @@ class AllOf(Trigger):
         refuse_windows("&", members)
         object.__setattr__(self, "triggers", members)
 
+    @property
+    def parts(self) -> tuple[Trigger, ...]:
+        """The operands."""
+        return self.triggers
+
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return postfix(self.kind, self.triggers)
+        return postfix("and", self.triggers)
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        return {self.kind: [each.form() for each in self.triggers]}
+        return {"and": [each.form() for each in self.triggers]}
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
+        """Return the trigger of a form."""
+        return cls(operands("and", form, read))
 
     def __repr__(self) -> str:
         return " & ".join(f"({each})" if isinstance(each, AnyOf) else repr(each) for each in self.triggers)
@@ -172,7 +218,7 @@ class AllOf(Trigger):
 class Chain(Trigger):
     """``a.then(b)``: one stage after the other, a firing each; then the last one, or all over again."""
 
-    kind: ClassVar[str] = "then"
+    keys: ClassVar[tuple[str, ...]] = ("then",)
     stages: tuple[Trigger, ...]
     repeats: bool = False
 
@@ -191,6 +237,11 @@ class Chain(Trigger):
                 )
         object.__setattr__(self, "stages", tuple(stages))
 
+    @property
+    def parts(self) -> tuple[Trigger, ...]:
+        """The stages."""
+        return self.stages
+
     def repeat(self) -> Trigger:
         """Return the chain that begins again after its last stage."""
         return Chain(self.stages, repeats=True)
@@ -198,12 +249,17 @@ class Chain(Trigger):
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
         again: list[Term] = [("repeat", 1, 0.0, "")] if self.repeats else []
-        return [*postfix(self.kind, self.stages), *again]
+        return [*postfix("then", self.stages), *again]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        chain = {self.kind: [each.form() for each in self.stages]}
+        chain = {"then": [each.form() for each in self.stages]}
         return {"repeat": chain} if self.repeats else chain
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
+        """Return the trigger of a form."""
+        return cls(operands("then", form, read))
 
     def __repr__(self) -> str:
         first, *others = self.stages
@@ -224,11 +280,21 @@ def flat(argument: str, given: Iterable[object], kind: type[AnyOf | AllOf]) -> I
 def refuse_windows(argument: str, triggers: Iterable[Trigger]) -> None:
     """Refuse `windowkit.at` where a trigger of keys is meant."""
     for each in triggers:
-        if each.is_of_windows:
+        if each.shares:
             raise InvalidValue(
                 f"{argument}: {each!r} is given, which concerns single windows and not keys; at(...) is "
                 "allowed by itself, and combined by |, but not within & or .then()"
             )
+
+
+def operands(kind: str, form: Mapping[str, Any], read: Read) -> tuple[Trigger, ...]:
+    """Return the triggers that a form combines."""
+    given = form[kind]
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise wrong_type("early", given, f"in a form, {kind!r} has a list of triggers")
+    if len(given) < 2:
+        raise InvalidValue(f"early: {given!r:.60} is given for {kind!r}; it has at least two triggers")
+    return tuple(map(read, given))
 
 
 def postfix(kind: str, triggers: tuple[Trigger, ...]) -> list[Term]:

@@ -5,23 +5,21 @@ This is what programs in other languages can write, and what an archive of queri
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from windowkit.aggregation import Aggregate, Framed
 from windowkit.aggregation import parse as aggregate_of
 from windowkit.checks import suggested, text, wrong_type
-from windowkit.durations import Measure, plain, rows
-from windowkit.emission import Emission, at, emit, every, on
+from windowkit.durations import Measure, plain
+from windowkit.emission import Emission, emit
+from windowkit.emission import read as read_trigger
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.expressions import refuse_expressions
 from windowkit.fills import Fill
 from windowkit.fills import form_of as form_of_fill
 from windowkit.frames import UNBOUNDED, UNBOUNDED_ROWS
 from windowkit.processing import PROCESSING_TIME, ProcessingTime
-from windowkit.triggers import Trigger
 from windowkit.windows import Window
 from windowkit.windows import parse as window_of
 
@@ -40,15 +38,8 @@ JOIN: Final = ("by", "left_time", "right_time", "within", "windows", "how", "clo
 CHOICE: Final = ("left_columns", "right_columns")
 DISTINCT: Final = ("by", "time", "within")
 PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
-LEAVES: Final[Mapping[str, Callable[..., Trigger]]] = {"rows": rows, "every": every, "on": on, "at": at}
-COMBINED: Final[Mapping[str, Callable[[Trigger, Trigger], Trigger]]] = {
-    "or": operator.or_,
-    "and": operator.and_,
-    "then": Trigger.then,
-}
 WITHOUT_TEXT: Final = "which a dict does not hold; compute the column first, and give its name"
 STRING: Final = "in a form it is a string"
-TRIGGERS: Final = (*LEAVES, *COMBINED, "repeat")
 
 Part = TypeVar("Part", Window, Aggregate)
 
@@ -237,27 +228,5 @@ def strings(form: Mapping[str, Any], name: str) -> list[str]:
 def emission_of(form: object) -> Emission:
     """Return the policy of a form that `Emission.form` wrote."""
     form = mapping("emit", form, POLICY, WAITS)
-    early = None if form["early"] is None else trigger_of(form["early"])
+    early = None if form["early"] is None else read_trigger(form["early"])
     return emit(early, form["refinement"], at_most=form.get("at_most"), later=form.get("later"))
-
-
-def trigger_of(form: object) -> Trigger:
-    """Return the trigger of a form: a mapping from its name to what it has."""
-    if not isinstance(form, Mapping):
-        raise wrong_type("early", form, "in a form, a trigger is a mapping of one name")
-    named = {name: value for name, value in form.items() if not (name == "of" and "every" in form)}
-    if len(named) != 1 or (kind := next(iter(named))) not in TRIGGERS:
-        raise InvalidValue(
-            f"early: {form!r:.60} is not a trigger; it has one of the keys {', '.join(TRIGGERS)} "
-            "(every also takes of)"
-        )
-    given = named[kind]
-    if kind == "repeat":
-        return trigger_of(given).repeat()
-    if kind in LEAVES:
-        return LEAVES[kind](given, *(form[name] for name in form.keys() - named.keys()))
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise wrong_type("early", given, f"in a form, {kind!r} has a list of triggers")
-    if len(given) < 2:
-        raise InvalidValue(f"early: {given!r:.60} is given for {kind!r}; it has at least two triggers")
-    return reduce(COMBINED[kind], map(trigger_of, given))

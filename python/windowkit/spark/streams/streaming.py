@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -324,10 +324,10 @@ def layout(frame: DataFrame, query: Query, buckets: int | None) -> tuple[int, in
 
 def read_by(job: Job, policy: Emission | None) -> tuple[dict[str, int], pa.Schema]:
     """Return where the columns are that only the emission policy reads, and the schema of all."""
-    terms: list[Any] = [] if policy is None else policy.given()[0]
-    wanted = [name for kind, _, _, name in terms if kind == "on" and name not in job.query.inputs]
     read, schema = {}, job.schema
-    for name in dict.fromkeys(wanted):
+    for name in () if policy is None else policy.columns:
+        if name in job.query.inputs:
+            continue
         at = position_of(name, job.frame.columns, job.frame, "emit")
         if at is None:
             columns = ", ".join(map(repr, job.frame.columns))
