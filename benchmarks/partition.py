@@ -39,8 +39,8 @@ from partition_data import STREAMS, Stream
 from plots import canvas
 
 import windowkit as wk
+from windowkit.language.windows import units
 from windowkit.partition import Cost, Partitioner, cost
-from windowkit.windows import units
 
 # Table 2 of the paper, with the filter of our own, and waterfill.
 METHODS: dict[str, dict[str, Any]] = {

@@ -49,7 +49,7 @@ from spark_session import session
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.windows import units
+from windowkit.language.windows import units
 
 SKEWED = "skewed"
 SKEWED_FILES = "skewed, from Parquet"

@@ -33,7 +33,7 @@ from pyspark.sql import functions as sf
 from spark_session import session
 
 import windowkit as wk
-from windowkit.windows import Tumbling
+from windowkit.language.windows import Tumbling
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
 STORE = "spark.sql.streaming.stateStore.providerClass"

@@ -274,8 +274,8 @@ class TestTimesOfText:
 
 
 def test_help_lists_windows_and_functions(capsys: pytest.CaptureFixture[str]) -> None:
-    from windowkit.aggregation import FORMS as FUNCTIONS
-    from windowkit.windows.text import FORMS as WINDOWS
+    from windowkit.language.aggregation import FORMS as FUNCTIONS
+    from windowkit.language.windows.text import FORMS as WINDOWS
 
     status, out, _ = run(capsys, ["--help"])
     assert status == 0

@@ -31,7 +31,7 @@ from support.documents import (
     title,
 )
 from support.plain import assert_near
-from windowkit import cli
+from windowkit.cli import program as cli
 
 
 @pytest.mark.parametrize("document", [each for each in DOCUMENTS if not makes_session(each)], ids=title)

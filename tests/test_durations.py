@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit.durations import NANOSECONDS, duration, length
+from windowkit.language.durations import NANOSECONDS, duration, length
 
 SIGNED_64_BIT = st.integers(-(2**63) + 1, 2**63 - 1)
 

@@ -28,7 +28,7 @@ from support.streams import (
     scaled,
     time_window,
 )
-from windowkit.durations import Months
+from windowkit.language.durations import Months
 
 ROOMY = 10**9
 

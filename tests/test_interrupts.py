@@ -22,7 +22,7 @@ HEAD = """
     import pyarrow.compute as pc
     import windowkit as wk
     from windowkit import kernels
-    from windowkit.local import plan
+    from windowkit.local.query import plan
 
     rng = np.random.default_rng(int(sys.argv[1]))
 

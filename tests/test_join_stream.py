@@ -236,7 +236,7 @@ def test_a_call_whose_result_is_lost_is_rolled_back(monkeypatch: pytest.MonkeyPa
     for call, count in zip(calls, expected, strict=True):
         before = op.stats()
         with monkeypatch.context() as context:
-            context.setattr("windowkit.stepped.table", lost)
+            context.setattr("windowkit.streams.stepped.table", lost)
             with pytest.raises(KeyboardInterrupt):
                 call()
         assert replace(op.stats(), bytes=before.bytes) == before

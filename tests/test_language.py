@@ -16,7 +16,7 @@ from hypothesis import given
 import windowkit as wk
 from support.language import NAMES, any_aggregate, any_window
 from support.programs import program
-from windowkit import aggregates, windows
+from windowkit.language import aggregates, windows
 
 
 class TestWindows:

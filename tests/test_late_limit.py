@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.refusals import Fragile, unchanged
 from support.releases import FOLDER, STREAMS, Followed, schema_of
-from windowkit import _native, local
-from windowkit.stream import Stats
+from windowkit import _native
+from windowkit.local import query as local
+from windowkit.streams.operator import Stats
 
 QUERY = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64()})

@@ -21,8 +21,8 @@ import windowkit as wk
 from support import local_oracle
 from support.local_oracle import DAY, SECOND, Calendar, numbered, offset_at, zone_of
 from support.oracle import assert_equal, evaluate, rows_of
-from windowkit.durations import Months
-from windowkit.windows import parse
+from windowkit.language.durations import Months
+from windowkit.language.windows import parse
 
 ZONES = [
     "America/New_York",

@@ -13,7 +13,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import program
-from windowkit.calls import State
+from windowkit.streams.calls import State
 
 PROGRAM = """
     import random, signal, sys

@@ -19,7 +19,7 @@ from support.plain import assert_near
 from support.registries import kinds_of_partials
 from support.stream_oracle import results
 from support.streams import Case, cases, queries, scalar, start
-from windowkit.local import plan
+from windowkit.local.query import plan
 
 
 def calls_of(case: Case, op: wk.Operator, at: int) -> dict[Any, list[Any]]:

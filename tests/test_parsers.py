@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit import aggregates, comparisons, moments, windows
-from windowkit.windows.grammar import read_call
+from windowkit.files import comparisons
+from windowkit.language import aggregates, moments, windows
+from windowkit.language.windows.grammar import read_call
 
 LONG = 200_000
 SPACES = " " * LONG

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import fs
 
 import windowkit as wk
-from windowkit.files import NULL, found, opened
+from windowkit.files.listing import NULL, found, opened
 
 HERE = fs.LocalFileSystem()
 

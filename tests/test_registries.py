@@ -12,10 +12,10 @@ import windowkit as wk
 from support.oracle_types import functions_of
 from support.registries import kinds_of_partials, parameters
 from windowkit import _native
-from windowkit.aggregation import FUNCTIONS
+from windowkit.language.aggregation import FUNCTIONS
+from windowkit.language.windows import WINDOW_FORMS
+from windowkit.language.windows.text import FORMS
 from windowkit.spark.jobs import sql
-from windowkit.windows import WINDOW_FORMS
-from windowkit.windows.text import FORMS
 
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64(), "w": pa.int64()})
 

@@ -300,7 +300,7 @@ class TestFlat:
         table = SEVERAL.run(TABLE)
         flat = FLAT_SEVERAL.run(TABLE)
         assert pc.sum(flat["n"]) == pc.sum(table["n"])
-        from windowkit.results import flat as flattened
+        from windowkit.arrow.results import flat as flattened
 
         start = table["window"].chunk(0).field("start").buffers()[1].address
         assert flattened(table, 1)["window_start"].chunk(0).buffers()[1].address == start

@@ -29,7 +29,7 @@ from support.streams import (
     scaled,
     step_by_rows,
 )
-from windowkit.windows import parse
+from windowkit.language.windows import parse
 
 
 def gap_type(time: pa.DataType) -> pa.DataType:

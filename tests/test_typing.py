@@ -15,6 +15,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import ROOT
+from windowkit.language import aggregates, windows
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -199,7 +200,7 @@ def test_an_attribute_of_elsewhere_leads_to_ours(get: Callable[[], object], said
     ],
 )
 def test_text_forms_of_elsewhere_lead_to_ours(text: str, meant: str) -> None:
-    read = wk.windows.parse if "minute" in text else wk.aggregates.parse  # type: ignore[attr-defined]
+    read = windows.parse if "minute" in text else aggregates.parse
     with pytest.raises(wk.InvalidValue, match=rf"; did you mean '{meant}'\?$"):
         read(text)
 
@@ -226,7 +227,7 @@ def test_a_column_that_is_probably_meant_is_named() -> None:
 
 
 def test_what_is_meant_is_there() -> None:
-    from windowkit.hints import CALLED
+    from windowkit.language.hints import CALLED
 
     for name, meant in CALLED.items():
         assert name not in dir(wk), f"{name!r} is a name of windowkit now"

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
-import windowkit.local as local
+import windowkit.local.query as local
 from support.failing import Terms
 from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
 from support.plain import plain
 from windowkit import InvalidType, InvalidValue, UnknownColumn
-from windowkit.aggregation import FORMS, make
-from windowkit.weights import is_invertible
+from windowkit.language.aggregation import FORMS, make
+from windowkit.language.weights import is_invertible
 
 SCHEMA = pa.schema(
     {

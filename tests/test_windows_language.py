@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import windowkit as wk
-from windowkit.moments import Moment, place
+from windowkit.language.moments import Moment, place
+from windowkit.language.windows import Assembly
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ EXPLAINED = {
 
 @pytest.mark.parametrize(("text", "said"), EXPLAINED.items())
 def test_explain_says_class_and_what_is_kept(text: str, said: str) -> None:
-    from windowkit import windows
+    from windowkit.language import windows
 
     query = wk.query(by="k", time="t", windows=windows.parse(text), aggs=wk.sum("v"))
     lines = query.explain().splitlines()
@@ -292,7 +293,7 @@ def test_explain_says_where_slices_of_bands_and_landmarks_begin() -> None:
     assert "  begin with the first row" in everything.explain().splitlines()
 
 
-class Unheard(wk.windows.Window):
+class Unheard(wk.Window):
     """A window type that says no more than it must."""
 
     kind = "unheard"
@@ -304,7 +305,7 @@ class Unheard(wk.windows.Window):
         return context
 
     @property
-    def assembly(self) -> wk.windows.Assembly:
+    def assembly(self) -> Assembly:
         return "range"
 
 

@@ -16,7 +16,8 @@ import atheris
 
 with atheris.instrument_imports(include=["windowkit"]):
     import windowkit as wk
-    from windowkit import aggregates, comparisons, moments, windows
+    from windowkit.files import comparisons
+    from windowkit.language import aggregates, moments, windows
 
 FORMS = (
     "sliding(1 hour 30 minutes, 1 minute, zone=Europe/Berlin)",

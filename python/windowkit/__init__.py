@@ -23,16 +23,16 @@ Spark DataFrames. Importing this package needs neither Spark nor any of these bu
 import typing as _typing
 from importlib import import_module as _import_module
 
-# Engines register when they are imported.
-from windowkit import explain as _explain  # noqa: F401
-from windowkit import local as _local  # noqa: F401
-from windowkit import local_distinct as _local_distinct  # noqa: F401
-from windowkit import local_join as _local_join  # noqa: F401
-from windowkit import local_rolling as _local_rolling  # noqa: F401
-from windowkit import spark_engine as _spark_engine  # noqa: F401
-from windowkit import timeline as _timeline  # noqa: F401
-from windowkit import wids as _wids  # noqa: F401
-from windowkit.aggregates import (
+from windowkit.errors import (
+    InternalError,
+    InvalidType,
+    InvalidValue,
+    Overflow,
+    UnknownColumn,
+    WindowKitError,
+)
+from windowkit.hyperloglog import HyperLogLog
+from windowkit.language.aggregates import (
     Aggregate,
     approx_count_distinct,
     approx_quantile,
@@ -68,34 +68,22 @@ from windowkit.aggregates import (
     var_samp,
     variance,
 )
-from windowkit.aggregation import Framed
-from windowkit.distinct import Distinct, distinct
-from windowkit.distinct_stream import DistinctOperator
-from windowkit.durations import Duration, Length, Rows, rows
-from windowkit.emission import Emission, at, emit, every, on
-from windowkit.errors import (
-    InternalError,
-    InvalidType,
-    InvalidValue,
-    Overflow,
-    UnknownColumn,
-    WindowKitError,
-)
-from windowkit.expressions import Expression, expr
-from windowkit.frames import Frame
-from windowkit.hints import hint as _hint
-from windowkit.hyperloglog import HyperLogLog
-from windowkit.join import Join, join
-from windowkit.join_stream import JoinOperator
-from windowkit.processing import PROCESSING_TIME
-from windowkit.progress import Delay, delay
-from windowkit.query import Query, query
-from windowkit.rolling import Rolling, rolling
-from windowkit.shedding import Shed, shed
-from windowkit.stream import Operator
-from windowkit.triggers import Trigger
-from windowkit.user import UserFunction, aggregate
-from windowkit.windows import (
+from windowkit.language.aggregation import Framed
+from windowkit.language.distinct import Distinct, distinct
+from windowkit.language.durations import Duration, Length, Rows, rows
+from windowkit.language.emission import Emission, at, emit, every, on
+from windowkit.language.expressions import Expression, expr
+from windowkit.language.frames import Frame
+from windowkit.language.hints import hint as _hint
+from windowkit.language.join import Join, join
+from windowkit.language.processing import PROCESSING_TIME
+from windowkit.language.progress import Delay, delay
+from windowkit.language.query import Query, query
+from windowkit.language.rolling import Rolling, rolling
+from windowkit.language.shedding import Shed, shed
+from windowkit.language.triggers import Trigger
+from windowkit.language.user import UserFunction, aggregate
+from windowkit.language.windows import (
     Add,
     Band,
     Between,
@@ -121,6 +109,24 @@ from windowkit.windows import (
     sliding,
     tumbling,
 )
+
+# Engines register when they are imported.
+from windowkit.local import distinct as _local_distinct  # noqa: F401
+from windowkit.local import explain as _explain  # noqa: F401
+from windowkit.local import join as _local_join  # noqa: F401
+from windowkit.local import query as _local  # noqa: F401
+from windowkit.local import rolling as _local_rolling  # noqa: F401
+from windowkit.local import wids as _wids  # noqa: F401
+from windowkit.plot import timeline as _timeline  # noqa: F401
+
+# isort: split
+# Of several engines that take some data, the last one does.
+from windowkit.engines import spark as _spark_engine  # noqa: F401
+
+# isort: split
+from windowkit.streams.distinct import DistinctOperator
+from windowkit.streams.join import JoinOperator
+from windowkit.streams.operator import Operator
 
 if _typing.TYPE_CHECKING:
     # Imported when they are first used, but seen by type checkers and editors from the start.

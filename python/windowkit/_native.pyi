@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from windowkit.frames import Bound as _Frame
-from windowkit.triggers import Term
-from windowkit.user import UserFunction
-from windowkit.windows.base import Bound as _Bound
+from windowkit.language.frames import Bound as _Frame
+from windowkit.language.triggers import Term
+from windowkit.language.user import UserFunction
+from windowkit.language.windows.base import Bound as _Bound
 
 __version__: str
 

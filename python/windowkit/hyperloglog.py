@@ -7,9 +7,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.checks import a_type, integer
+from windowkit.arrow.validation import foreign_column
 from windowkit.errors import InvalidType
-from windowkit.validation import foreign_column
+from windowkit.language.checks import a_type, integer
 
 __all__ = ["HyperLogLog"]
 

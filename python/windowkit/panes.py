@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import gcd
 from typing import Final, NamedTuple
 
-from windowkit.checks import integer, number
+from windowkit.language.checks import integer, number
 
 __all__ = ["PaneCosts", "pane_costs"]
 

@@ -169,7 +169,7 @@ impl PyDistinctOperator {
         detached(py, || self.0.with(|stream| Ok(stream.watermark().filter(|_| !stream.is_closed()))))
     }
 
-    /// What it holds and has done, in the order of `windowkit.stats.DistinctStats`.
+    /// What it holds and has done, in the order of `windowkit.streams.stats.DistinctStats`.
     fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
         let of = |stream: &mut DistinctStream| {
             let s = stream.stats();

@@ -100,7 +100,7 @@ impl PyJoinOperator {
         detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
     }
 
-    /// What it holds and has done, in the order of `windowkit.stats.JoinStats`.
+    /// What it holds and has done, in the order of `windowkit.streams.stats.JoinStats`.
     fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
         let of = |stream: &mut JoinStream| {
             let stats = stream.stats();

@@ -402,7 +402,7 @@ fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
     length(plan.measure(), argument, given.0, given.1)
 }
 
-/// What an operator holds and has done, in the order of `windowkit.stats.Stats`.
+/// What an operator holds and has done, in the order of `windowkit.streams.stats.Stats`.
 fn numbers(s: Stats) -> Vec<u64> {
     let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
     let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];

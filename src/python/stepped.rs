@@ -36,7 +36,7 @@ impl<T: Stepwise> Steps for T {
     }
 }
 
-/// An operator that one call uses at a time; `windowkit.calls` sees to it that functions it calls do not call it.
+/// An operator that one call uses at a time; `windowkit.streams.calls` sees to it that functions it calls do not call it.
 ///
 /// A panic half-way through a step (nearly always that of a failed allocation) leaves an error in its place, which all
 /// later calls report.

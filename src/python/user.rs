@@ -11,7 +11,7 @@ use super::given::Given;
 use crate::aggregate::{ArrayFunction, Kind, Properties};
 use crate::{Error, Result};
 
-/// A `windowkit.user.UserFunction`.
+/// A `windowkit.language.aggregation.UserFunction`.
 pub(super) struct PyFunction {
     object: Py<PyAny>,
     name: String,

@@ -216,7 +216,7 @@ def test_the_command_line_takes_masters_that_have_executors(tmp_path, master):
         f"""
         import pyarrow as pa, pyarrow.parquet as pq
         from pyspark.sql import SparkSession
-        from windowkit.cli import main
+        from windowkit.cli.program import main
 
         folder = {str(tmp_path)!r}
         numbers = list(range(900))

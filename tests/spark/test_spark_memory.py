@@ -17,7 +17,7 @@ PROGRAM = """
     import numpy as np
     import pyarrow as pa
     import windowkit as wk
-    from windowkit.local import plan
+    from windowkit.local.query import plan
     from windowkit.spark.shipping import packing
     from windowkit.spark.routes import stages
 
@@ -139,11 +139,11 @@ def test_a_round_of_wide_rows_is_bounded_by_bytes(function):
 
 READ = """
     from pyarrow import fs
-    from windowkit import files
+    from windowkit.files import listing
     from windowkit.spark.parquet import reading
 
     schema = pa.schema({"n": pa.int64(), "v": pa.binary()})
-    part = files.Part(files.found(what).files[0], 0, 1 << 40)
+    part = listing.Part(listing.found(what).files[0], 0, 1 << 40)
     before = peak()
     batches = reading.Reader(fs.LocalFileSystem(), schema, pa.schema([])).batches(part)
     print(sum(batch.num_rows for batch in batches), peak() - before)

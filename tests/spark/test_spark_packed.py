@@ -20,7 +20,7 @@ from support.oracle import assert_equal, evaluate, rows_of
 from support.programs import program
 from support.tables import INTEGERS, NUMBERS, OTHERS
 from windowkit import _native
-from windowkit.local import plan
+from windowkit.local.query import plan
 from windowkit.spark.jobs.job import job
 from windowkit.spark.partition.exchange import hashed
 from windowkit.spark.routes import packed, stages

@@ -13,7 +13,7 @@ def test_importing_windowkit_does_not_import_pyspark():
         """
         import sys
         import windowkit
-        import windowkit.local
+        import windowkit.local.query
         assert not [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j")]
         """
     )

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 
 import windowkit as wk
 import windowkit.spark
-from windowkit import files
-from windowkit.files import NULL
+from windowkit.files import listing
+from windowkit.files.listing import NULL
 from windowkit.spark.parquet import pruning, reading, tables
 from windowkit.spark.parquet.types import UTC as INSTANT
 
@@ -103,15 +103,15 @@ def test_times_without_zone(spark, path, check):
 
 def test_every_row_group_is_read_once_however_files_are_cut(spark, path, monkeypatch, check):
     query = wk.query(by="device", time="ts", windows=SLIDING, aggs=wk.count())
-    monkeypatch.setattr(files, "MOST_BYTES", 1000)
-    monkeypatch.setattr(files, "OPEN_BYTES", 10)
+    monkeypatch.setattr(listing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(listing, "OPEN_BYTES", 10)
     assert f"{len(parts_of(path)):,} tasks read 1 file of" in windowkit.spark.explain_scan(spark, path, query)
     assert len(parts_of(path)) > 8
     check(path, query)
 
 
 def parts_of(path):
-    return files.parts(files.found(path), 2)
+    return listing.parts(listing.found(path), 2)
 
 
 def test_hive_directories(tmp_path, check):
@@ -211,8 +211,8 @@ def test_filters(path, chosen, where, check):
 
 
 def test_row_groups_that_statistics_rule_out_are_not_read(path):
-    source = files.found(path)
-    whole = files.Part(source.files[0], 0, source.files[0].size)
+    source = listing.found(path)
+    whole = listing.Part(source.files[0], 0, source.files[0].size)
     schema = pa.schema({"row": pa.int64(), "v": pa.float64(), "small": pa.int16()})
     opened = reading.fragment(source.filesystem, whole.file)
     assert opened.num_row_groups == 8
@@ -489,5 +489,5 @@ def test_options_of_the_data_source_that_are_wrong(spark, path):
 def test_what_is_shipped_is_small_and_pickles(path):
     chosen = ds.field("flag") & (ds.field("ts") >= dt.datetime(1970, 1, 1, tzinfo=UTC))
     assert pickle.loads(pickle.dumps(chosen)).equals(chosen)
-    with_filesystem = files.found(path)
+    with_filesystem = listing.found(path)
     assert pickle.loads(pickle.dumps(with_filesystem)) == with_filesystem

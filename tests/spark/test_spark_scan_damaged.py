@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 import windowkit as wk
 import windowkit.spark
 from support.programs import program
-from windowkit.cli import main
+from windowkit.cli.program import main
 
 ROWS = 600
 SPARK = (
@@ -68,7 +68,7 @@ DAMAGED = """
     import pyarrow as pa, pyarrow.dataset as ds
     from pyarrow import fs
     import windowkit as wk
-    from windowkit import files
+    from windowkit.files import listing
     from windowkit.spark.parquet import footers
     from windowkit.spark.parquet.pruning import Chosen
     from windowkit.spark.parquet.reading import Reader
@@ -99,11 +99,11 @@ DAMAGED = """
         return kind, bytes(data)
 
     def read():
-        source = files.found(str(hurt))
+        source = listing.found(str(hurt))
         footers.schema_of(source, False)
         for filter in (None, chosen):
             reader = Reader(source.filesystem, schema, pa.schema([]), filter)
-            parts = [part for task in files.parts(source, 2) for part in task]
+            parts = [part for task in listing.parts(source, 2) for part in task]
             batches = [batch for part in parts for batch in reader.batches(part)]
             for batch in batches:
                 batch.validate(full=True)
@@ -152,7 +152,7 @@ EVERY_BIT = """
     from pathlib import Path
     import pyarrow as pa, pyarrow.dataset as ds, pyarrow.parquet as pq
     import windowkit as wk
-    from windowkit import files
+    from windowkit.files import listing
     from windowkit.spark.parquet.pruning import Chosen, pruned
     from windowkit.spark.parquet.reading import Reader, fragment
 
@@ -170,11 +170,11 @@ EVERY_BIT = """
             damaged = bytearray(sound)
             damaged[at] ^= 1 << bit
             path.write_bytes(damaged)
-            source = files.found(str(path))
+            source = listing.found(str(path))
             reader = Reader(source.filesystem, schema, pa.schema([]), chosen)
             try:
                 pruned(fragment(source.filesystem, source.files[0]), schema, chosen)
-                for part in files.parts(source, 1)[0]:
+                for part in listing.parts(source, 1)[0]:
                     list(reader.batches(part))
             except wk.WindowKitError as error:
                 named += path.name in str(error)
@@ -198,18 +198,18 @@ LARGE = """
     from pathlib import Path
     import pyarrow as pa
     import windowkit as wk
-    from windowkit import files
+    from windowkit.files import listing
     from windowkit.spark.parquet.reading import Reader
 
     def peak():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
     path, schema = sys.argv[1], pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(sys.argv[2])))
-    source = files.found(path)
+    source = listing.found(path)
     reader = Reader(source.filesystem, schema, pa.schema([]))
     before, rows, most = peak(), 0, 0
     try:
-        for part in files.parts(source, 1)[0]:
+        for part in listing.parts(source, 1)[0]:
             for batch in reader.batches(part):
                 rows, most = rows + batch.num_rows, max(most, batch.nbytes >> 20)
     except wk.InvalidValue as error:

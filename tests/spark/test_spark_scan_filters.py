@@ -15,11 +15,11 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit import files
-from windowkit.cli import ArgumentsError
-from windowkit.cli_spark import holds
-from windowkit.comparisons import OPERATORS, compared
+from windowkit.cli.program import ArgumentsError
+from windowkit.cli.spark import holds
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.files import listing
+from windowkit.files.comparisons import OPERATORS, compared
 from windowkit.spark.parquet import pruning, reading
 from windowkit.spark.parquet.filters import chosen_of
 from windowkit.spark.parquet.types import kind_in_spark
@@ -164,13 +164,13 @@ def oracle(spark, folder):
 @pytest.mark.parametrize("file", ["groups", "none", "pages"])
 def test_tuples_choose_the_rows_that_spark_does(spark, folder, oracle, file):
     """What tasks of `scan` do with a filter, without a job for each."""
-    source = files.found(str(folder / f"{file}.parquet"))
+    source = listing.found(str(folder / f"{file}.parquet"))
     (whole,) = source.files
     found = {}
     for comparison, _ in COMPARISONS:
         chosen, needed = chosen_of([comparison], COLUMNS, zone="Europe/Berlin")
         read = pa.schema(list(({"row": pa.int64()} | needed).items()))
-        part = files.Part(whole, 0, whole.size)
+        part = listing.Part(whole, 0, whole.size)
         batches = reading.Reader(fs.LocalFileSystem(), read, pa.schema([]), chosen).batches(part)
         found[str(comparison)] = [row for batch in batches for row in batch["row"].to_pylist()]
     assert found == oracle
@@ -332,9 +332,9 @@ def test_many_files_are_not_all_asked(spark, tmp_path):
 
 def read(path, schema, chosen):
     """Return the rows that tasks of `scan` read of a file."""
-    source = files.found(str(path))
+    source = listing.found(str(path))
     (whole,) = source.files
-    part = files.Part(whole, 0, whole.size)
+    part = listing.Part(whole, 0, whole.size)
     batches = reading.Reader(source.filesystem, schema, pa.schema([]), chosen).batches(part)
     return pa.Table.from_batches(batches, schema)
 
@@ -390,7 +390,7 @@ def test_row_groups_are_ruled_out_beside_columns_of_any_type(tmp_path, other):
     fractions = pa.array([float(row) for row in range(100)])
     rows = pa.table({"n": pa.array(range(100)), "v": fractions, "other": other})
     pq.write_table(rows, tmp_path / "f.parquet", row_group_size=10)
-    source = files.found(str(tmp_path / "f.parquet"))
+    source = listing.found(str(tmp_path / "f.parquet"))
     opened = reading.fragment(source.filesystem, source.files[0])
     columns = {field.name: kind_in_spark(field.type) for field in opened.physical_schema}
     wanted = pa.schema(list(columns.items()))
@@ -431,7 +431,7 @@ def test_ends_of_what_is_stored_otherwise_than_it_is(tmp_path, kind, as_integer)
     ]
     rows = pa.table({"n": pa.array(values if is_decimal else units, kind)})
     pq.write_table(rows, tmp_path / "f.parquet", row_group_size=1, store_decimal_as_integer=as_integer)
-    source = files.found(str(tmp_path / "f.parquet"))
+    source = listing.found(str(tmp_path / "f.parquet"))
     opened = reading.fragment(source.filesystem, source.files[0])
     schema = pa.schema([("n", kind_in_spark(kind))])
     for value in values:
@@ -447,9 +447,9 @@ def test_files_that_change_are_refused(tmp_path, same_size):
     rows = pa.table({"n": pa.array(range(100))})
     path = tmp_path / "f.parquet"
     pq.write_table(rows, path, use_dictionary=False, compression="none")
-    source = files.found(str(path))
+    source = listing.found(str(path))
     (whole,) = source.files
-    part = files.Part(whole, 0, whole.size)
+    part = listing.Part(whole, 0, whole.size)
 
     def batches():
         return reading.Reader(source.filesystem, rows.schema, pa.schema([])).batches(part)

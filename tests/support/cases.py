@@ -11,7 +11,7 @@ import windowkit as wk
 from support.plain import nanoseconds_per_unit
 from support.streams import local_window
 from support.tables import KEYS, drawn_rows
-from windowkit.moments import Moment
+from windowkit.language.moments import Moment
 
 # Windows that are cut in advance come twice as often as the others: both kinds of operator get their share.
 BY_MEASURE = ["tumbling", "sliding", "session", "band", "landmark", "landmarks", "local", "global"]

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import windowkit as wk
-from windowkit.cli import main
+from windowkit.cli.program import main
 
 TABLE = pa.table(
     {

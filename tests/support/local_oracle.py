@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support.plain import nanoseconds_per_unit
-from windowkit.durations import Months
+from windowkit.language.durations import Months
 
 EPOCH = date(1970, 1, 1)
 UTC_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 import windowkit as wk
-from windowkit.aggregation import BY_FUNCTION, FUNCTIONS, NUMBERS
-from windowkit.local import plan
+from windowkit.language.aggregation import BY_FUNCTION, FUNCTIONS, NUMBERS
+from windowkit.local.query import plan
 
 
 def parameters(function: str) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ import windowkit as wk
 from support.plain import column, key, nanoseconds_per_unit, plain
 from support.rows_oracle import Both
 from support.stream_oracle import Stream, assert_same, results
-from windowkit.moments import Moment
+from windowkit.language.moments import Moment
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int64(), st.integers(-5, 5) | st.none()),

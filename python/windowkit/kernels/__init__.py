@@ -19,7 +19,6 @@ for one call.
 
 from typing import TYPE_CHECKING
 
-from windowkit.hints import unknown
 from windowkit.kernels.arguments import ALGORITHMS, FUNCTIONS
 from windowkit.kernels.functions import explain, extents, sliding, sliding_by
 from windowkit.kernels.short import (
@@ -36,6 +35,7 @@ from windowkit.kernels.short import (
     sliding_var,
 )
 from windowkit.kernels.stream import Window
+from windowkit.language.hints import unknown
 
 __all__ = [
     "ALGORITHMS",

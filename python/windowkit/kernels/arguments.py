@@ -7,11 +7,11 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowkit._columns import from_library, kind
-from windowkit.checks import integer, text
-from windowkit.durations import Duration, Length, Rows, length
+from windowkit.arrow.validation import checked, foreign_column, refusing
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.validation import checked, foreign_column, refusing
+from windowkit.language.checks import integer, text
+from windowkit.language.durations import Duration, Length, Rows, length
+from windowkit.language.foreign import from_library, kind
 
 Partial: TypeAlias = Literal["none", "start", "end", "both"]
 """Which ends of the array, or of its group, windows may reach over."""

@@ -7,8 +7,6 @@ from typing import Any, overload
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.checks import integer, text
-from windowkit.durations import Length
 from windowkit.errors import InvalidValue
 from windowkit.kernels.arguments import (
     MOST_ROWS,
@@ -21,6 +19,8 @@ from windowkit.kernels.arguments import (
     timed_of,
     values_of,
 )
+from windowkit.language.checks import integer, text
+from windowkit.language.durations import Length
 
 
 def sliding(

@@ -10,12 +10,12 @@ from typing import Any, Literal, NoReturn
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit._columns import from_library, kind
-from windowkit.checks import integer, text
+from windowkit.arrow.validation import checked, foreign_column, refusing
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.kernels.arguments import COLUMNS, FUNCTIONS, LARGEST, freedom_of
+from windowkit.language.checks import integer, text
+from windowkit.language.foreign import from_library, kind
 from windowkit.turns import delivered
-from windowkit.validation import checked, foreign_column, refusing
 
 __all__ = ["Window"]
 

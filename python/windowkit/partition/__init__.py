@@ -25,7 +25,7 @@ NaN, and -0.0 equals 0.0. Where a null or a NaN goes is decided by its hash, as 
 
 from typing import TYPE_CHECKING
 
-from windowkit.hints import unknown
+from windowkit.language.hints import unknown
 from windowkit.partition.arguments import METHODS, Rows, rows
 from windowkit.partition.choice import Choice, Statistics, choose
 from windowkit.partition.costs import Cost, cost

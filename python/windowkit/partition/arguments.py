@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from windowkit._columns import is_spark
-from windowkit.checks import a_type, boolean, integer, number
-from windowkit.durations import Length
+from windowkit.arrow.validation import checked, foreign_column, imported, refusing
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.validation import checked, foreign_column, imported, refusing
-from windowkit.windows import Tumbling, Window, counted, tumbling, units
+from windowkit.language.checks import a_type, boolean, integer, number
+from windowkit.language.durations import Length
+from windowkit.language.foreign import is_spark
+from windowkit.language.windows import Tumbling, Window, counted, tumbling, units
 
 WindowTuple: TypeAlias = tuple[str, int, int]
 

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from windowkit import _native
-from windowkit.checks import number
+from windowkit.language.checks import number
 from windowkit.partition.arguments import checked_integer, checked_workers, table_of
 
 

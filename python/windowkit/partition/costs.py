@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.durations import Length
+from windowkit.language.windows import Tumbling
 from windowkit.partition.arguments import (
     MOST_WORKERS,
     Rows,
@@ -19,7 +20,6 @@ from windowkit.partition.arguments import (
     table_of,
     window_tuple,
 )
-from windowkit.windows import Tumbling
 
 
 @dataclass(frozen=True)

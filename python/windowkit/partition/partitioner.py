@@ -7,9 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.checks import a_type, text
-from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, text
+from windowkit.language.durations import Length
+from windowkit.language.windows import Tumbling
 from windowkit.partition.arguments import (
     Rows,
     checked_candidates,
@@ -21,7 +22,6 @@ from windowkit.partition.arguments import (
     window_tuple,
 )
 from windowkit.turns import delivered
-from windowkit.windows import Tumbling
 
 
 class Partitioner:

@@ -8,7 +8,7 @@ lazy, as every DataFrame is, and built with the public DataFrame interface only.
 
 from typing import TYPE_CHECKING
 
-from windowkit.hints import unknown
+from windowkit.language.hints import unknown
 from windowkit.spark.available import MissingPySparkError
 from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference

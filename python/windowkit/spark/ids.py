@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import functions
 
-from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type
+from windowkit.language.windows import Window, time_type
 from windowkit.spark.shipping import importing
-from windowkit.windows import Window, time_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -21,7 +21,7 @@ __all__ = ["wids"]
 
 
 def wids(window: Window, time: Column | str) -> Column:
-    """Return the range of window ids of each row, as `windowkit.windows.Window.wids` does.
+    """Return the range of window ids of each row, as `windowkit.Window.wids` does.
 
     ``explode(sequence(wids.first, wids.last))`` has a row for each window that a row is in, so whatever can
     group by a column can aggregate windows: Li's Bucket operator (2008, §6.1.3.1). `query.run` is faster, as
@@ -48,7 +48,7 @@ def wids(window: Window, time: Column | str) -> Column:
 
     Notes
     -----
-    In a task, errors are those of `windowkit.windows.Window.wids`; Spark raises them as ``PythonException``.
+    In a task, errors are those of `windowkit.Window.wids`; Spark raises them as ``PythonException``.
 
     Examples
     --------

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from windowkit.checks import a_type, suggested
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, suggested
 from windowkit.spark.parquet import query_of
 from windowkit.spark.routes import aggregate
 

@@ -14,8 +14,8 @@ from support.failing import COMMUTATIVE, ORDERED, Rising, Terms
 from support.oracle_types import functions_of
 from support.simulation.policies import any_policy
 from support.streams import AGGREGATES, KEYS, MARKS, TIMES, VALUES, row_windows, time_window
-from windowkit.processing import TYPE as STAMP
-from windowkit.processing import ProcessingTime
+from windowkit.language.processing import TYPE as STAMP
+from windowkit.language.processing import ProcessingTime
 
 T = TypeVar("T")
 

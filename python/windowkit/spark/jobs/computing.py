@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql.functions import coalesce
 from pyspark.sql.functions import expr as parsed
 
-from windowkit.checks import article
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.expressions import Expression
+from windowkit.language.checks import article
+from windowkit.language.expressions import Expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

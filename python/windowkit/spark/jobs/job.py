@@ -18,12 +18,12 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import types as spark
 
-from windowkit._columns import is_spark
-from windowkit.checks import a_type
-from windowkit.engines import naming
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.local import plan
-from windowkit.query import Query
+from windowkit.language.checks import a_type
+from windowkit.language.engines import naming
+from windowkit.language.foreign import is_spark
+from windowkit.language.query import Query
+from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
 from windowkit.spark.shipping import Metrics
 

@@ -10,13 +10,13 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr, lit
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.fills import form_of, of_each
-from windowkit.query import Query
+from windowkit.language.aggregates import Aggregate
+from windowkit.language.fills import form_of, of_each
+from windowkit.language.query import Query
+from windowkit.language.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 from windowkit.spark.jobs import sql
 from windowkit.spark.jobs.job import Job, job, shaped
-from windowkit.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,9 +11,9 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
-from windowkit.durations import NANOSECONDS, Months
+from windowkit.language.durations import NANOSECONDS, Months
+from windowkit.language.windows import WEEKDAYS, Session, Sliding, Tumbling, units
 from windowkit.spark.jobs.job import identifier
-from windowkit.windows import WEEKDAYS, Session, Sliding, Tumbling, units
 
 __all__ = [
     "LOST",

@@ -21,20 +21,22 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from windowkit import aggregates, files, results, windows
-from windowkit.checks import one_of
-from windowkit.engines import naming
+from windowkit.arrow import results
 from windowkit.errors import InvalidValue
-from windowkit.expressions import refuse_expressions
-from windowkit.local import plan, shaped
-from windowkit.query import WINDOW_COLUMNS, Query, query
+from windowkit.files import listing
+from windowkit.language import aggregates, windows
+from windowkit.language.checks import one_of
+from windowkit.language.engines import naming
+from windowkit.language.expressions import refuse_expressions
+from windowkit.language.query import WINDOW_COLUMNS, Query, query
+from windowkit.language.windows import quoted, split, unquoted
+from windowkit.local.query import plan, shaped
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
 from windowkit.spark.parquet.pruning import left_over
 from windowkit.spark.parquet.reading import Reader
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import importing, in_one_line, packed_task
-from windowkit.windows import quoted, split, unquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,7 +193,7 @@ def whole_of(given: Mapping[str, str]) -> Whole:
         raise InvalidValue(
             f"timeZone: {zone!r} is given ({error}); it is a name such as Europe/Berlin"
         ) from None
-    source = files.found(paths_of(options))
+    source = listing.found(paths_of(options))
     footers.check_directories(source)
     columns = columns_of(footers.schema_of(source, merge == "true"))
     wanted = wanted.resolved(list(columns))
@@ -266,7 +268,7 @@ class Whole:
     query: Query
     schema: pa.Schema
     reader: Reader
-    listed: tuple[files.File, ...]
+    listed: tuple[listing.File, ...]
     partitions: int
 
     def planned(self) -> Plan:
@@ -323,7 +325,7 @@ class Whole:
         planned = self.planned()
         engine = planned.engine()
         for file in self.listed:
-            for each in self.reader.batches(files.Part(file, 0, file.size)):
+            for each in self.reader.batches(listing.Part(file, 0, file.size)):
                 rows = each.select(self.schema.names).rename_columns(self.query.inputs)
                 if self.partitions == 1:
                     engine.push(rows)

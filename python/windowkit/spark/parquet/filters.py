@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql.types import StructField, StructType
 
-from windowkit.checks import a_type
-from windowkit.comparisons import OPERATORS, compared
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.files.comparisons import OPERATORS, compared
+from windowkit.language.checks import a_type
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.pruning import Chosen
 

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Source
+from windowkit.files.listing import File, Source
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.reading import fragment, int96_in
 from windowkit.spark.parquet.types import UTC, WIDENED, kind_in_spark

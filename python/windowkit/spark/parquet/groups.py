@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from windowkit.errors import InvalidValue
-from windowkit.files import Part
+from windowkit.files.listing import Part
 
 __all__ = ["DAMAGED", "check", "leaves", "rows_of_batch", "size", "unreadable", "within"]
 

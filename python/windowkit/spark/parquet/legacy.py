@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from windowkit.errors import InvalidValue
-from windowkit.files import File
+from windowkit.files.listing import File
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from windowkit.files import Source, partition_expression
+from windowkit.files.listing import Source, partition_expression
 from windowkit.spark.parquet.groups import check
 
 __all__ = ["Chosen", "left_over", "pruned", "silent"]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import File, Part, check_unchanged, constants, gone, partition_expression
+from windowkit.files.listing import File, Part, check_unchanged, constants, gone, partition_expression
 from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, unreadable, within
 from windowkit.spark.parquet.legacy import (
     READING,

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from windowkit import files, local_rolling
-from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.expressions import refuse_expressions
-from windowkit.query import Query
-from windowkit.rolling import Rolling
+from windowkit.files import listing
+from windowkit.language.checks import a_type
+from windowkit.language.expressions import refuse_expressions
+from windowkit.language.query import Query
+from windowkit.language.rolling import Rolling
+from windowkit.local import rolling as local_rolling
 from windowkit.spark.jobs import Job, check_metrics, identifier, job, shaped
 from windowkit.spark.parquet import legacy, pruning, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
@@ -58,7 +59,7 @@ class ReadAndPack:
 
     pack: stages.Pack
     reader: Reader
-    tasks: tuple[tuple[files.Part, ...], ...]
+    tasks: tuple[tuple[listing.Part, ...], ...]
     names: tuple[str, ...]
     keeps_all: bool = False
 
@@ -90,7 +91,7 @@ class Scan(Job):
     With `roll`, rows are returned with aggregates over their frames, and the job is that of all columns.
     """
 
-    source: files.Source
+    source: listing.Source
     names: tuple[str, ...]
     reader: Reader
     expects: Expected
@@ -98,9 +99,9 @@ class Scan(Job):
     roll: Rolling | None = None
 
     @cached_property
-    def tasks(self) -> tuple[tuple[files.Part, ...], ...]:
+    def tasks(self) -> tuple[tuple[listing.Part, ...], ...]:
         """Which parts of which files each task reads."""
-        return tuple(files.parts(self.source, parallelism(self.frame.sparkSession)))
+        return tuple(listing.parts(self.source, parallelism(self.frame.sparkSession)))
 
     @property
     def never(self) -> bool:

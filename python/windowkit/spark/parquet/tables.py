@@ -21,9 +21,9 @@ from pyarrow import fs
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
 
-from windowkit import files
 from windowkit.errors import InvalidValue
-from windowkit.files import File, Source
+from windowkit.files import listing
+from windowkit.files.listing import File, Source
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet import footers
 
@@ -52,16 +52,16 @@ def of_spark(
     InvalidType, InvalidValue
         Spark does not read the paths, or this process cannot see its files.
     """
-    given = files.listed(paths)
+    given = listing.listed(paths)
     at = time.time_ns()
     reader = session.read
     if merge_schema is not None:
         reader = reader.option("mergeSchema", merge_schema)
     with refused(given):
-        listing = session.read.schema(NOTHING).parquet(*given)
-        source = source_of(session, listing.inputFiles(), listing.schema, at)
+        nothing = session.read.schema(NOTHING).parquet(*given)
+        source = source_of(session, nothing.inputFiles(), nothing.schema, at)
         if not source.files:
-            raise files.no_files(given)
+            raise listing.no_files(given)
         try:
             frame = reader.parquet(*given)
             assert frame.schema.fields is not None  # Only now Spark Connect reads it.
@@ -85,7 +85,7 @@ def of_pyarrow(
         There are no such files, or Spark may type them in another way.
     """
     check_settings(session, "filesystem: it has files")
-    source = files.found(paths, filesystem)
+    source = listing.found(paths, filesystem)
     footers.check_directories(source)
     return session.createDataFrame([], footers.schema_of(source, bool(merge_schema))), source
 
@@ -116,7 +116,7 @@ def check_settings(session: SparkSession, what: str) -> None:
 def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, at: int) -> Source:
     """Return the files of Spark's URIs that have rows of the table, whose directories have `columns`."""
     system, paths = opened(uris)
-    infos = [info for info in stated(system, paths) if info.size and not files.is_hidden(info.base_name)]
+    infos = [info for info in stated(system, paths) if info.size and not listing.is_hidden(info.base_name)]
     infos.sort(key=lambda info: info.path)
     rows = [(info, *values_of(info.path, columns.names)) for info in infos]
     # Files beside directories of the form name=value are not part of the table.
@@ -139,7 +139,7 @@ def opened(uris: Sequence[str]) -> tuple[fs.FileSystem, list[str]]:
     roots = {f"{part.scheme}://{part.netloc}" for part in parts}
     if len(roots) > 1:
         raise InvalidValue(f"paths: {', '.join(sorted(roots))} are on several file systems; a scan reads one")
-    system, root = files.opened(f"{roots.pop()}/")
+    system, root = listing.opened(f"{roots.pop()}/")
     return system, [root.rstrip("/") + unquote(part.path) for part in parts]
 
 
@@ -184,13 +184,13 @@ def unescaped(text: str) -> str:
 
 def typed(session: SparkSession, field: StructField, texts: list[str]) -> list[Any]:
     """Return what directories say of a column, by Spark's own cast to the type that it gives the column."""
-    distinct = sorted({text for text in texts if text != files.NULL})
+    distinct = sorted({text for text in texts if text != listing.NULL})
     values: list[Any] = [unescaped(text) for text in distinct]
     if distinct and not isinstance(field.dataType, StringType):
         cast = f"try_cast(text as {field.dataType.simpleString()})"
         statement = f"select transform(from_json(:texts, 'array<string>'), text -> {cast})"
         (column,) = session.sql(statement, {"texts": json.dumps(values)}).toArrow().columns
-        values = files.plain(column.combine_chunks().flatten()).to_pylist()
+        values = listing.plain(column.combine_chunks().flatten()).to_pylist()
     by_text = dict(zip(distinct, values, strict=True))
     unread = [text for text, value in by_text.items() if value is None]
     if unread:

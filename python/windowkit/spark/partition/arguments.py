@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from windowkit.checks import checked_name, distinct_names, one_of
-from windowkit.durations import Length
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import checked_name, distinct_names, one_of
+from windowkit.language.durations import Length
+from windowkit.language.windows import Tumbling
 from windowkit.partition.arguments import tumbling_window
-from windowkit.windows import Tumbling
 
 __all__ = ["METHODS", "PLANNED", "ROW_BY_ROW", "WAYS", "Spread"]
 

@@ -14,14 +14,14 @@ from functools import partial
 from math import nextafter
 from typing import TYPE_CHECKING, Final
 
-from windowkit.checks import distinct_names, integer, number, one_of
-from windowkit.durations import Length
 from windowkit.errors import InvalidValue
+from windowkit.language.checks import distinct_names, integer, number, one_of
+from windowkit.language.durations import Length
+from windowkit.language.windows import Tumbling
 from windowkit.partition import Partitioner
 from windowkit.spark.jobs import arrow_type, check_frame
 from windowkit.spark.partition import arguments, codes, histogram, placement
 from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code
-from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, pmod, xxhash64
 
-from windowkit.aggregates import count
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.aggregates import count
+from windowkit.language.query import Query
+from windowkit.language.windows import Tumbling
 from windowkit.partition import Partitioner
-from windowkit.query import Query
 from windowkit.spark.jobs import bound, identifier, sql
 from windowkit.spark.partition import codes, exchange
 from windowkit.spark.partition.histogram import Histogram
 from windowkit.spark.partition.placement import POINTS, Placement, points
 from windowkit.spark.partition.row_by_row import Decide
 from windowkit.spark.shipping import shipped
-from windowkit.windows import Tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

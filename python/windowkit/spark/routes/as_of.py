@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from windowkit import local_rolling
-from windowkit._columns import is_spark
-from windowkit.aggregates import count
-from windowkit.checks import a_type
-from windowkit.durations import Duration, Length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query
-from windowkit.rolling import Rolling, labels_of
+from windowkit.language.aggregates import count
+from windowkit.language.checks import a_type
+from windowkit.language.durations import Duration, Length
+from windowkit.language.foreign import is_spark
+from windowkit.language.query import Query
+from windowkit.language.rolling import Rolling, labels_of
+from windowkit.language.windows import global_window
+from windowkit.local import rolling as local_rolling
 from windowkit.spark.jobs import Job, check_batch, computed, job
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks
@@ -34,7 +35,6 @@ from windowkit.spark.routes.rolling import (
     widened,
 )
 from windowkit.spark.shipping import Metrics, observed_count, shipped
-from windowkit.windows import global_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

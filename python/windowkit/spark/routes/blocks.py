@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowkit.durations import Duration, Length, Measure, Rows, length
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.query import Query
+from windowkit.language.durations import Duration, Length, Measure, Rows, length
+from windowkit.language.query import Query
 from windowkit.spark.jobs import Job
 from windowkit.spark.routes import packed, pieces, stages
 

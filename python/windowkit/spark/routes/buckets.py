@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.functions import col, lit
 
-from windowkit.query import Query
+from windowkit.language.query import Query
 from windowkit.spark.routes import packed, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, packing, shipped
 

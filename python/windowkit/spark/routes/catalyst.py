@@ -14,12 +14,12 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
 
 from windowkit import _native
-from windowkit.aggregates import Aggregate
-from windowkit.durations import Duration
+from windowkit.language.aggregates import Aggregate
+from windowkit.language.durations import Duration
+from windowkit.language.windows import Session, Sliding, Tumbling, Window
 from windowkit.spark.jobs import Job, identifier, literal, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
-from windowkit.windows import Session, Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

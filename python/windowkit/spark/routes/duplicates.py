@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from windowkit import local_distinct
-from windowkit.aggregates import count
-from windowkit.checks import a_type
-from windowkit.distinct import Distinct
 from windowkit.errors import InvalidType
-from windowkit.query import Query
+from windowkit.language.aggregates import count
+from windowkit.language.checks import a_type
+from windowkit.language.distinct import Distinct
+from windowkit.language.query import Query
+from windowkit.language.windows import global_window
+from windowkit.local import distinct as local_distinct
 from windowkit.spark.jobs import Job, identifier, job
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
-from windowkit.windows import global_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

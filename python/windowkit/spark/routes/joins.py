@@ -15,21 +15,21 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.functions import col
 
-from windowkit import local_join
-from windowkit._columns import is_spark
-from windowkit.aggregates import count
-from windowkit.checks import a_type, suggested
-from windowkit.durations import Duration, Length, Measure
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.join import Join
-from windowkit.query import Query
+from windowkit.language.aggregates import count
+from windowkit.language.checks import a_type, suggested
+from windowkit.language.durations import Duration, Length, Measure
+from windowkit.language.foreign import is_spark
+from windowkit.language.join import Join
+from windowkit.language.query import Query
+from windowkit.language.windows import global_window
+from windowkit.language.windows.user import Custom
+from windowkit.local import join as local_join
 from windowkit.spark.jobs import Job, arrow_type, check_batch, columns_at, identifier, job, position_of
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks, described
 from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_count, shipped
-from windowkit.windows import global_window
-from windowkit.windows.user import Custom
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

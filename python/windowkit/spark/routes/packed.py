@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
 
-from windowkit.explain import sizes
+from windowkit.local.explain import sizes
 from windowkit.spark.jobs import Job, identifier, output_schema
 from windowkit.spark.routes import shuffles, stages
 from windowkit.spark.routes.route import Route

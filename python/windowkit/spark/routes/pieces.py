@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from pyspark.sql.functions import col, count, lit, percentile_approx, when
 from pyspark.sql.functions import sum as total
 
-from windowkit.durations import Duration, Measure, Rows
 from windowkit.errors import InvalidValue
-from windowkit.local import plan
-from windowkit.rolling import Rolling
+from windowkit.language.durations import Duration, Measure, Rows
+from windowkit.language.rolling import Rolling
+from windowkit.local.query import plan
 from windowkit.spark.jobs import Job
 from windowkit.spark.partition import codes, histogram, lookup
 from windowkit.spark.routes import stages

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from windowkit import fills
-from windowkit.aggregates import Aggregate
 from windowkit.errors import InvalidValue
-from windowkit.query import Query
+from windowkit.language import fills
+from windowkit.language.aggregates import Aggregate
+from windowkit.language.query import Query
+from windowkit.language.windows import days_of_utc
 from windowkit.spark.jobs import Job, identifier, job, shaped
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
 from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
 from windowkit.spark.routes.sample import looked
 from windowkit.spark.shipping import Metrics, observed_count
-from windowkit.windows import days_of_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

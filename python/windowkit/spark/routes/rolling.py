@@ -16,12 +16,13 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
-from windowkit import local_rolling
-from windowkit.checks import a_type
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.expressions import Expression
-from windowkit.query import Query
-from windowkit.rolling import Rolling
+from windowkit.language.checks import a_type
+from windowkit.language.expressions import Expression
+from windowkit.language.query import Query
+from windowkit.language.rolling import Rolling
+from windowkit.language.windows import global_window
+from windowkit.local import rolling as local_rolling
 from windowkit.spark.jobs import (
     Job,
     arrow_type,
@@ -34,7 +35,6 @@ from windowkit.spark.jobs import (
 )
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
-from windowkit.windows import global_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

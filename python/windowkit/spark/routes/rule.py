@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from windowkit.checks import number, one_of
 from windowkit.errors import InvalidValue
+from windowkit.language.checks import number, one_of
 from windowkit.spark.jobs import Job
 from windowkit.spark.routes import catalyst, packed, panes, rows
 from windowkit.spark.routes.route import Route

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from windowkit._native import Engine, Plan
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.local import plan
-from windowkit.query import Query
+from windowkit.language.query import Query
+from windowkit.local.query import plan
 from windowkit.spark.jobs import sql
 from windowkit.spark.partition import several_preimages
 from windowkit.spark.routes.catalyst import HELD_DIGITS

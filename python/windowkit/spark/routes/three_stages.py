@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col, lit
 
-from windowkit.aggregates import Aggregate
-from windowkit.checks import a_type, distinct_names, items
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.expressions import expressions_of
-from windowkit.query import Query
+from windowkit.language.aggregates import Aggregate
+from windowkit.language.checks import a_type, distinct_names, items
+from windowkit.language.expressions import expressions_of
+from windowkit.language.query import Query
+from windowkit.language.windows import tumbling
 from windowkit.spark.jobs import Job, check_frame, computed, identifier, job
 from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning
 from windowkit.spark.routes import packed, panes
-from windowkit.windows import tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

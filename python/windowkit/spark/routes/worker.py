@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit._native import Engine
-from windowkit.local import plan
-from windowkit.query import Query
+from windowkit.language.query import Query
+from windowkit.local.query import plan
 
 __all__ = ["BUCKET", "Rows", "Slices", "finished"]
 

@@ -10,8 +10,8 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import coalesce, count, length, lit
 from pyspark.sql.functions import sum as total
 
-from windowkit.checks import number
 from windowkit.errors import InvalidValue
+from windowkit.language.checks import number
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -19,9 +19,9 @@ from typing import Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.validation import checked, refusing
 from windowkit.errors import InvalidValue
-from windowkit.query import Query
-from windowkit.validation import checked, refusing
+from windowkit.language.query import Query
 
 __all__ = [
     "CHUNK_BYTES",

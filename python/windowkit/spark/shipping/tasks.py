@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from windowkit import _native
-from windowkit.engines import naming
+from windowkit.arrow.validation import checked
 from windowkit.errors import InvalidValue, WindowKitError
-from windowkit.query import Query
-from windowkit.validation import checked
+from windowkit.language.engines import naming
+from windowkit.language.query import Query
 
 __all__ = [
     *("in_one_line", "importing", "keep_loaded", "loaded"),

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.spark.streams.work import Given, Work, differences, refused
-from windowkit.stream import Operator
+from windowkit.streams.operator import Operator
 
 __all__ = ["ENTRY", "GUARD", "HEAD", "SEQUENCE", "Bucket", "Head", "guard"]
 

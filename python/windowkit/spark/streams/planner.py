@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import coalesce, length, lit
 from pyspark.sql.functions import sum as total
 
-from windowkit.durations import Length
-from windowkit.query import Query
+from windowkit.language.durations import Length
+from windowkit.language.query import Query
 from windowkit.spark.jobs import identifier, shaped
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped

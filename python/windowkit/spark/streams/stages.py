@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from windowkit.query import Query
+from windowkit.arrow.validation import checked
+from windowkit.language.query import Query
 from windowkit.spark.routes import stages
 from windowkit.spark.shipping import importing, keep_loaded, loaded, named, packed_task, packing
 from windowkit.spark.streams.bucket import (
@@ -27,7 +28,6 @@ from windowkit.spark.streams.bucket import (
     guard,
 )
 from windowkit.spark.streams.work import LATE, Work
-from windowkit.validation import checked
 
 __all__ = ["RESULTS", "Buckets", "Guarded", "Results", "processor", "unpacked"]
 

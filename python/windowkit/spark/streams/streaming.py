@@ -9,14 +9,14 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windowkit.checks import boolean, integer, one_of, text
-from windowkit.durations import Length, length, rows
-from windowkit.emission import Emission, emit
 from windowkit.errors import InvalidValue, UnknownColumn
-from windowkit.fills import refuse_stream
-from windowkit.local import plan
-from windowkit.progress import of_measure
-from windowkit.query import Query
+from windowkit.language.checks import boolean, integer, one_of, text
+from windowkit.language.durations import Length, length, rows
+from windowkit.language.emission import Emission, emit
+from windowkit.language.fills import refuse_stream
+from windowkit.language.progress import of_measure
+from windowkit.language.query import Query
+from windowkit.local.query import plan
 from windowkit.spark.jobs import (
     Job,
     arrow_type,

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit._native import Plan
-from windowkit.aggregates import count
-from windowkit.durations import Length
 from windowkit.errors import InvalidValue, WindowKitError
-from windowkit.local import plan
-from windowkit.progress import of_measure
-from windowkit.query import MAX_WINDOWS, Query
+from windowkit.language.aggregates import count
+from windowkit.language.durations import Length
+from windowkit.language.progress import of_measure
+from windowkit.language.query import MAX_WINDOWS, Query
+from windowkit.local.query import plan
 from windowkit.spark.routes import stages
 from windowkit.spark.shipping import in_one_line, packing
-from windowkit.stream import Operator
+from windowkit.streams.operator import Operator
 
 __all__ = ["FORMAT", "LATE", "REASON", "Given", "Work", "differences"]
 

@@ -1,0 +1,235 @@
+"""Whether Arrow data is what it says: checked here, by pyarrow, before the native core imports it.
+
+Arrays of pyarrow know how long their buffers are, so those and the last offsets tell, whatever the
+number of rows, whether their lengths are true. The C data interface, by which the core imports them,
+has no lengths of buffers. The core in turn checks each offset, view and dictionary code that it reads.
+Text that is not UTF-8, wrong counts of nulls and decimals with too many digits are found only by reading
+every value: a full validation, for data whose producer is not trusted.
+
+Here, too, what pyarrow raises as it reads a user's data becomes what windowkit raises: `refusing`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from windowkit.errors import InvalidValue
+from windowkit.language.checks import boolean
+from windowkit.language.foreign import is_a
+
+__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere", "imported", "refusing"]
+
+TABLES: Final = (pa.Table, pa.RecordBatch)
+"""Classes of data that is there as a whole."""
+
+Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
+T = TypeVar("T")
+
+FLAT: Final = frozenset(
+    type(pa.nulls(0, kind))
+    for kind in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(
+            pa.uint8(),
+            pa.uint16(),
+            pa.uint32(),
+            pa.uint64(),
+            pa.timestamp("us"),
+            pa.date32(),
+            pa.duration("us"),
+        ),
+        *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.decimal128(1)),
+    )
+)
+"""Classes of arrays without others within them, for those that small batches mostly have."""
+MOST: Final = 1 << 60
+"""No array has more values: not even bits, in all memory that there are addresses for."""
+
+MALFORMED: Final = "malformed Arrow data"
+INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
+"""What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
+
+
+class refusing:  # noqa: N801 (it is used as a function is)
+    """What pyarrow raises in this block is raised as what windowkit raises, with pyarrow's as its cause.
+
+    Whatever is not pyarrow's is raised as it is: what the user's own objects and signal handlers raise, and
+    ``OSError``, which pyarrow raises as Python does.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call the data.
+    what : str
+        What is wrong with it.
+
+    Raises
+    ------
+    InvalidValue
+        pyarrow refuses the data.
+    MemoryError
+        pyarrow has no memory for it.
+
+    Examples
+    --------
+    >>> with refusing("data"):  # doctest: +ELLIPSIS
+    ...     pa.array(["x"]).cast(pa.int64())
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: data: malformed Arrow data: Failed to parse string: 'x' as a scalar of ...
+    """
+
+    def __init__(self, argument: str, what: str = MALFORMED) -> None:
+        self.argument, self.what = argument, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, pa.ArrowException | OSError) or isinstance(error, pa.ArrowCancelled):
+            return
+        if INTERRUPT.search(str(error)):
+            raise KeyboardInterrupt from error
+        if isinstance(error, MemoryError):
+            raise MemoryError(f"{self.argument}: {error}") from error
+        if isinstance(error, pa.ArrowException):
+            raise InvalidValue(f"{self.argument}: {self.what}: {error}") from error
+
+
+def checked(argument: str, data: Data, full: bool) -> Data:
+    r"""Return Arrow data whose buffers are as long as they need to be; if `full`, all values are valid.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call it.
+    data : pyarrow.Table, RecordBatch, Array or ChunkedArray
+    full : bool
+        Look at every value.
+
+    Raises
+    ------
+    InvalidValue
+        It is malformed; with the column, and how.
+
+    Examples
+    --------
+    >>> text = pa.array(["a", "é"])
+    >>> checked("array", text, full=True) is text
+    True
+    >>> checked("array", pa.array([b"a", b"\xff"]).view(pa.string()), full=True)
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: array: malformed Arrow data: Invalid UTF8 sequence at string index 1
+    """
+    with refusing(argument):
+        check_offsets(argument, data)
+        try:
+            data.validate(full=full)
+        except (pa.ArrowInvalid, pa.ArrowIndexError):
+            if isinstance(data, TABLES):
+                # One of the columns says more.
+                for name, column in zip(data.schema.names, data.columns, strict=True):
+                    checked(f"{argument}: column {name!r}", column, full)
+            raise
+    return data
+
+
+def check_offsets(argument: str, data: Data) -> None:
+    """Refuse offsets that cannot be: pyarrow and the core, which trust them, would read beyond the array."""
+    columns = data.columns if isinstance(data, TABLES) else [data]
+    for at, column in enumerate(columns):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+            for array in (chunk,) if type(chunk) in FLAT else nested(chunk):
+                if not 0 <= array.offset <= MOST:
+                    of = f": column {data.schema.names[at]!r}" if isinstance(data, TABLES) else ""
+                    raise InvalidValue(f"{argument}{of}: {MALFORMED}: an array has the offset {array.offset}")
+
+
+def nested(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield an array, and those within it as long as their own offsets can be."""
+    yield array
+    kind = array.type
+    inner: list[pa.Array] = []
+    if not 0 <= array.offset <= MOST:
+        return
+    if isinstance(array, pa.ExtensionArray):
+        inner = [array.storage]
+    elif pa.types.is_dictionary(kind):
+        inner = [array.dictionary]
+    elif pa.types.is_run_end_encoded(kind):
+        inner = [array.run_ends, array.values]
+    elif pa.types.is_map(kind):
+        inner = [array.keys, array.items]
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        inner = [array.field(at) for at in range(kind.num_fields)]
+    elif pa.types.is_nested(kind):
+        inner = [array.values]
+    for each in inner:
+        yield from nested(each)
+
+
+class Handed:
+    """The capsules that an object handed over by one of the methods of Arrow's interface."""
+
+    def __init__(self, method: str, capsules: Any) -> None:
+        setattr(self, method, lambda requested=None: capsules)
+
+
+def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) -> T:
+    """Return what a function of pyarrow makes of what an object hands over by a method of Arrow's interface.
+
+    What the object itself raises meanwhile is raised as it is, unless that is pyarrow's.
+
+    Raises
+    ------
+    InvalidValue
+        It does not hand over what the method should return, or what is malformed.
+    """
+    with refusing(argument):
+        handed = Handed(method, getattr(data, method)())
+        try:
+            return take(handed)
+        except pa.ArrowException:
+            raise
+        except (TypeError, ValueError) as error:
+            # As the object is no longer asked, this is pyarrow's.
+            raise InvalidValue(f"{argument}: {MALFORMED}: {error}") from error
+
+
+def from_elsewhere(data: Any, validate: bool | None) -> bool:
+    """Return `validate`; if it is None, whether the bytes of `data` may come from a file or from the network.
+
+    Those of a reader may: the readers of datasets, of IPC files, of Flight and of a generator are all of one
+    class, which does not say where batches come from. A table or a batch was made in this process.
+
+    Examples
+    --------
+    >>> table = pa.table({"v": ["a"]})
+    >>> from_elsewhere(table.to_reader(), None), from_elsewhere(table, None), from_elsewhere(table, True)
+    (True, False, True)
+    """
+    if validate is not None:
+        return boolean("validate", validate)
+    # Looking through an object's classes takes longer than small pushes should.
+    return not isinstance(data, TABLES) and (
+        isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+    )
+
+
+def foreign_column(argument: str, data: Any, validate: bool) -> pa.Array | pa.ChunkedArray:
+    """Return a column as pyarrow's, which checks lengths that the core trusts; `validate` checks it all."""
+    full = boolean("validate", validate)
+    if not isinstance(data, pa.Array | pa.ChunkedArray):
+        if hasattr(data, "__arrow_c_array__"):
+            data = imported(argument, data, "__arrow_c_array__", pa.array)
+        else:
+            data = imported(argument, data, "__arrow_c_stream__", pa.chunked_array)
+    return checked(argument, data, full)

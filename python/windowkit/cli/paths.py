@@ -1,0 +1,155 @@
+"""What the command ``windowkit`` reads and writes, whichever engine it has: formats, refusals, replacing."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from windowkit.errors import InvalidValue
+from windowkit.language.query import Query
+
+__all__ = [
+    "ArgumentsError",
+    "JobError",
+    "for_csv",
+    "format_of",
+    "format_of_inputs",
+    "matched",
+    "refuse_output",
+    "replacing",
+]
+
+ENDINGS: Final = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    **dict.fromkeys((".arrow", ".ipc", ".feather"), "arrow"),
+}
+
+
+class ArgumentsError(Exception):
+    """Arguments that cannot be used; the message is for the user."""
+
+
+class JobError(Exception):
+    """A job that did not succeed; the message is for the user."""
+
+
+def matched(paths: Sequence[str]) -> list[Path]:
+    """Return the paths that there are, and those that match where one is a pattern, in order.
+
+    A name that exists is no pattern, whatever characters it has.
+    """
+    found: list[Path] = []
+    for given in paths:
+        if Path(given).exists() or not glob.has_magic(given):
+            found.append(Path(given))
+            continue
+        alike = sorted(glob.glob(given, recursive=True))
+        if not alike:
+            raise ArgumentsError(
+                f"--input: {given!r} matches no file; it is a file, a directory or a pattern"
+            )
+        found += map(Path, alike)
+    return found
+
+
+def format_of_inputs(paths: Sequence[Path], given: str | None) -> str:
+    """Return the one format that all paths have."""
+    kinds = {path: format_of_input(path, given) for path in paths}
+    first = paths[0]
+    for path, kind in kinds.items():
+        if kind != kinds[first]:
+            raise ArgumentsError(
+                f"--input: {str(first)!r} is {kinds[first]} and {str(path)!r} is {kind}; all files of a job "
+                "have one format"
+            )
+    return kinds[first]
+
+
+def format_of_input(path: Path, given: str | None) -> str:
+    """Return the format of a file, or of the files of a directory."""
+    if not path.exists():
+        raise ArgumentsError(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
+    if path.is_dir() and path.suffix.lower() not in ENDINGS:
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and file.suffix.lower() in ENDINGS:
+                return ENDINGS[file.suffix.lower()]
+    return format_of("--input", path, given)
+
+
+def format_of(argument: str, path: Path, given: str | None) -> str:
+    """Return the format of a path: what its ending says, or else what `--format` does."""
+    found = ENDINGS.get(path.suffix.lower(), given)
+    if found is None:
+        raise ArgumentsError(
+            f"{argument}: {str(path)!r} does not say its format; paths end in {', '.join(ENDINGS)}, or "
+            "--format is given"
+        )
+    return found
+
+
+def refuse_output(output: Path, overwrite: bool, sources: Sequence[Path]) -> None:
+    """Refuse a path that cannot or may not be written."""
+    if output.exists() and not overwrite:
+        raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
+    there = output.resolve()
+    for source in sources:
+        if there in source.resolve().parents:
+            raise ArgumentsError(
+                f"--output: {str(output)!r} has the input {str(source)!r} in it, which would be replaced, too"
+            )
+    if not output.parent.is_dir():
+        raise ArgumentsError(
+            f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
+        )
+
+
+NESTED: Final = (
+    *("m4", "m4_times", "collect_list", "collect_rows", "collect_set", "hll_sketch", "top_k", "frequent"),
+)
+"""Functions whose results are lists, structs or bytes."""
+
+
+def for_csv(made: Query) -> Query:
+    """Return a query with results that CSV can hold; refuse lists, structs, bytes and the windows' names."""
+    for aggregate in made.aggs:
+        if aggregate.function in NESTED:
+            raise ArgumentsError(
+                f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
+            )
+    try:
+        return replace(made, window_columns="flat")
+    except InvalidValue as error:
+        raise ArgumentsError(
+            f"--format: csv has no structs, so that windows are two columns; {error}"
+        ) from None
+
+
+@contextmanager
+def replacing(output: Path) -> Iterator[Path]:
+    """Give a name to write to, and move what is written there to `output` only once all of it is."""
+    temporary = output.with_name(f".{output.name}.{secrets.token_hex(6)}.part")
+    try:
+        yield temporary
+        if output.is_dir() or temporary.is_dir():
+            # Only a file takes the place of a file in one step.
+            remove(output)
+        os.replace(temporary, output)
+    finally:
+        remove(temporary)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or directory, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

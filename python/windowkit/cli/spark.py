@@ -1,0 +1,182 @@
+"""The Spark engine of the command ``windowkit``: the same files, read and written by Spark.
+
+Imported only where ``--engine spark`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
+from pyspark.sql.types import DataType, DecimalType, IntegralType
+
+from windowkit.cli.paths import (
+    ArgumentsError,
+    JobError,
+    for_csv,
+    format_of,
+    format_of_inputs,
+    matched,
+    refuse_output,
+    replacing,
+)
+from windowkit.files.comparisons import NUMBER, parse
+from windowkit.language.checks import suggested
+from windowkit.language.query import Query
+from windowkit.spark import Metrics, explain_scan, scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["prepare_spark"]
+
+METRICS_SECONDS: Final = 60.0
+MOST_DIGITS: Final = 38
+"""Of Spark's decimals."""
+
+
+def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
+    """Check the arguments of a job in Spark; return what runs it."""
+    if arguments.threads is not None:
+        raise ArgumentsError(
+            f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
+        )
+    chosen = [parse(each) for each in arguments.filter]
+    master = arguments.master or "local[*]"
+    # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
+    here = master.startswith("local")
+    given = arguments.format
+    if arguments.output in (None, "-") and not arguments.explain:
+        raise ArgumentsError("--output: none is given; Spark writes a directory")
+    if here:
+        sources = matched(arguments.input)
+        source_kind = format_of_inputs(sources, given)
+    else:
+        source_kind = format_of("--input", Path(arguments.input[0]), given)
+    route = arguments.route
+    if route == "scan" and not (here and source_kind == "parquet"):
+        raise ArgumentsError(
+            "--route: 'scan' is given, but it reads Parquet files of this machine; the input is "
+            + (f"{source_kind}" if here else f"on {master}")
+        )
+    if source_kind == "arrow":
+        raise ArgumentsError(
+            "--input: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
+        )
+    if arguments.output is not None:
+        output = Path(arguments.output).absolute()
+        kind = format_of("--output", output, given)
+        if kind == "arrow":
+            raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
+        if here:
+            refuse_output(output, arguments.overwrite, sources)
+        if kind == "csv":
+            made = for_csv(made)
+
+    if here:
+        # Workers import windowkit, which another python3 of the PATH may not have.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
+    metrics = Metrics() if arguments.metrics else None
+    with spark_errors(ArgumentsError):
+        there = list(arguments.input)
+        if here:
+            # A path on this machine is not a pattern any more.
+            paths = [str(source.absolute()) for source in sources]
+            there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
+        if here and source_kind == "parquet" and route in (None, "scan"):
+            # Tasks read the files themselves: no row enters the JVM.
+            if arguments.explain:
+                text = explain_scan(session, there, made, filter=chosen or None)
+                return lambda: print(text)
+            result = scan(session, there, made, filter=chosen or None, metrics=metrics)
+        else:
+            frame = session.read.load(there, source_kind, header=True, inferSchema=True)
+            if chosen:
+                frame = frame.where(reduce(and_, [holds(frame, *each) for each in chosen]))
+            if arguments.explain:
+                text = made.explain(frame, route=route)
+                return lambda: print(text)
+            result = made.run(frame, route=route, metrics=metrics)
+
+    def run() -> None:
+        writer = result.write.format(kind).option("header", True)
+        with spark_errors(JobError):
+            if here:
+                with replacing(output) as temporary:
+                    writer.save(f"file://{temporary}")
+            else:
+                writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
+        if metrics is not None:
+            # Spark reports them shortly after the job; once they are there, they are printed as they are.
+            metrics.values(METRICS_SECONDS)
+            print(metrics, file=sys.stderr)
+
+    return run
+
+
+def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) -> Column:
+    """Return a comparison of a column with values that are read as its type."""
+    if name.lower() not in map(str.lower, frame.columns):
+        raise ArgumentsError(
+            f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, frame.columns))}"
+            f"{suggested(name, frame.columns)}"
+        )
+    column = functions.col(quoted(name))
+    kind = frame.select(column).schema.fields[0].dataType
+    values = [literal(name, each, kind) for each in ([value] if isinstance(value, str) else value)]
+    made: dict[str, Callable[[], Column]] = {
+        "in": lambda: column.isin(values),
+        "not in": lambda: ~column.isin(values),
+        "!=": lambda: column != values[0],
+        "<": lambda: column < values[0],
+        "<=": lambda: column <= values[0],
+        ">": lambda: column > values[0],
+        ">=": lambda: column >= values[0],
+    }
+    return made.get(operator, lambda: column == values[0])()
+
+
+def literal(name: str, text: str, kind: DataType) -> Column:
+    """Return a string as a value of the type of its column, or as any number if that is one of integers."""
+    if not isinstance(kind, IntegralType | DecimalType):
+        return functions.lit(text).cast(kind)
+    if not NUMBER.fullmatch(text):
+        raise ArgumentsError(
+            f"--filter: {text!r} is compared with {name!r}, a column of {kind.simpleString()}; such a column "
+            "is compared with numbers"
+        )
+    number = Decimal(text).normalize()
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    # A column has no numbers that no decimal of Spark holds, but its numbers are less or greater than these.
+    is_held = exponent >= -MOST_DIGITS and len(digits) + max(exponent, 0) <= MOST_DIGITS
+    return functions.lit(number if is_held else float(number))
+
+
+@contextmanager
+def spark_errors(kind: type[Exception]) -> Iterator[None]:
+    """Raise `kind`, with one line, for what Spark raises."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        # Our own errors come out of a worker within the message of Spark's.
+        ours = re.search(r"(?:windowkit\.errors\.\w+: |RuntimeError: (?=windowkit: ))(.*)", str(error))
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        raise kind(ours[1] if ours else first) from None
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,1 @@
+"""Engines, each of which evaluates what the language describes over one kind of data."""

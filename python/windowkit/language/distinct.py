@@ -1,0 +1,370 @@
+"""Rows without their duplicates; bound to no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from windowkit.language import engines, written
+from windowkit.language.checks import checked_name, distinct_names
+from windowkit.language.display import Lines, facts
+from windowkit.language.durations import Duration, Length
+from windowkit.language.join import reach
+from windowkit.language.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
+from windowkit.language.windows import quoted
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    import pyspark.sql
+
+    from windowkit.streams.distinct import DistinctOperator
+
+__all__ = ["Distinct", "distinct"]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A removal of duplicates, to be run on any data; made by `distinct`.
+
+    A plain value: frozen, hashable, picklable, and bound to no data and no engine.
+
+    Parameters
+    ----------
+    by : tuple of str
+        The columns in which duplicates are equal.
+    time : str
+        The time column.
+    within : Duration or int
+        How long after a row another one is its duplicate.
+    """
+
+    by: tuple[str, ...]
+    time: str
+    within: Duration | int
+
+    def __str__(self) -> str:
+        """Return columns, time and length on a line.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.distinct(["id", "kind"], time="ts", within="10 minutes"))
+        by id, kind over ts: within 10 minutes
+        """
+        keys = ", ".join(map(quoted, self.by)) or "nothing"
+        return f"by {keys} over {quoted(self.time)}: within {self.within}"
+
+    def _repr_html_(self) -> str:
+        return facts(
+            "windowkit distinct", [("by", self.by), ("time", [self.time]), ("within", [self.within])]
+        )
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: polars.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pyspark.sql.DataFrame,
+        *,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        data: pandas.DataFrame,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        data: ArrowStream | ArrowArray,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
+
+    def run(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        metrics: Any = None,
+        result: str | None = None,
+    ) -> Any:
+        """Return the rows of a table that are not duplicates.
+
+        Parameters
+        ----------
+        data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            As for `windowkit.Query.run`. Rows may come in any order. Or a Spark DataFrame.
+        threads, validate, metrics, result
+            As for `windowkit.Rolling.run`.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
+            The rows that are no duplicates, with all their columns, in the order of the data. Columns of
+            pandas and Polars stay as they are, and so does the index. Rows of Spark have no order, so any one
+            of equal rows of one time is left.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The data is not Arrow data, or malformed, or it does not have the columns, or `within` does not
+            fit the time column.
+
+        Notes
+        -----
+        One sort by key and time, none where a key's rows are in order.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"id": ["a", "b", "a", "a"], "t": [8, 9, 3, 30]})
+        >>> wk.distinct("id", time="t", within=10).run(table).to_pylist()
+        [{'id': 'b', 't': 9}, {'id': 'a', 't': 3}, {'id': 'a', 't': 30}]
+        """
+        return engines.evaluate(
+            "distinct",
+            self,
+            data,
+            threads=threads,
+            validate=validate,
+            metrics=metrics,
+            result=result,
+        )
+
+    def batches(
+        self, data: Any, threads: int | None = None, *, validate: bool | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """Return the rows of a table that are no duplicates, batch by batch.
+
+        Parameters
+        ----------
+        data, threads, validate
+            As for `run`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows of `run`; those of the data are held until all are read.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> table = pa.table({"id": ["a", "b", "a"], "t": [8, 9, 3]})
+        >>> [batch.num_rows for batch in wk.distinct("id", time="t", within=10).batches(table)]
+        [2]
+        """
+        reader: pyarrow.RecordBatchReader = engines.evaluate(
+            "distinct_batches", self, data, threads=threads, validate=validate
+        )
+        return reader
+
+    def schema(self, data: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without evaluating anything: that of the data.
+
+        Parameters
+        ----------
+        data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> schema = pa.schema({"id": pa.string(), "t": pa.int64()})
+        >>> wk.distinct("id", time="t", within=10).schema(schema).names
+        ['id', 't']
+        """
+        schema: pyarrow.Schema = engines.find("distinct_schema", data)(self, data)
+        return schema
+
+    def explain(self, data: Any = None) -> str:
+        """Describe how it is evaluated.
+
+        Parameters
+        ----------
+        data : schema or data, optional
+            As for `schema`, or a Spark DataFrame: with it the text says what runs where.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.distinct("id", time="ts", within="10 minutes").explain().splitlines()[0])
+        distinct by id over ts: within 10 minutes
+        """
+        return Lines(engines.evaluate("explain_distinct", self, data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> wk.distinct("id", time="ts", within="10 minutes").to_dict()
+        {'version': 1, 'by': ['id'], 'time': 'ts', 'within': '10 minutes'}
+        """
+        return written.write_distinct(self.by, self.time, self.within)
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Distinct:
+        """Return the `Distinct` that a dict describes, made by `to_dict` or by another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `distinct` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> distinct = wk.distinct("id", time="t", within=10)
+        >>> wk.Distinct.from_dict(distinct.to_dict()) == distinct
+        True
+        """
+        return distinct(**written.read_distinct(form))
+
+    def operator(self, schema: Any, *, late_limit: int | None = LATE_LIMIT) -> DistinctOperator:
+        """Remove the duplicates of a stream, whose rows come in any order.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+            The schema of rows; data is not read.
+        late_limit : int, optional
+            How many late rows are held until they are taken; any number if None.
+
+        Returns
+        -------
+        DistinctOperator
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> schema = pa.schema({"id": pa.string(), "t": pa.int64()})
+        >>> op = wk.distinct("id", time="t", within=10).operator(schema)
+        >>> op.push(pa.table({"id": ["a", "a"], "t": [8, 3]})).num_rows
+        0
+        >>> op.advance(9).to_pylist()
+        [{'id': 'a', 't': 3}]
+        """
+        operator: DistinctOperator = engines.find("distinct_operator", schema)(
+            self, schema, late_limit=late_limit
+        )
+        return operator
+
+
+def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
+    """Describe a removal of duplicates: of equal rows that are close in time, the first is kept.
+
+    A row is a duplicate if another row that is equal in `by` is at most `within` before it in time; of equal
+    rows of one time, all but the first to come are duplicates. A row may be the duplicate of a duplicate,
+    too: of rows that follow each other at distances of up to `within`, only the first is left, however many
+    there are. Which times these have does not depend on the order in which rows come.
+
+    Parameters
+    ----------
+    by : str or sequence of str
+        The columns in which duplicates are equal, as keys of queries are: nulls are equal, NaN equals NaN,
+        and 0.0 equals -0.0. ``[]`` for all rows.
+    time : str
+        The time column: timestamps of any unit and zone, dates, durations or integers. A row without time
+        is not a duplicate.
+    within : length
+        A duration such as ``"10 minutes"``, or an integer if times are; 0 or more, and below 2^61 units of
+        the times.
+
+    Returns
+    -------
+    Distinct
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument has the wrong type, a name is given twice, or the length is negative, a number of rows or
+        of months.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.distinct("id", time="ts", within="10 minutes")
+    Distinct(by=('id',), time='ts', within=Duration('10 minutes'))
+    """
+    return Distinct(distinct_names("by", by), checked_name("time", time), reach(within))

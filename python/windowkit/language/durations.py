@@ -1,0 +1,484 @@
+"""Lengths of windows: Spark interval strings, ``timedelta``s, integers, numbers of rows and of months.
+
+All arithmetic is on integers; a duration is an exact number of nanoseconds, and nothing here rounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, Union, cast
+
+from windowkit.errors import InvalidValue
+from windowkit.language.checks import integer
+from windowkit.language.foreign import is_a
+from windowkit.language.triggers import Read, Term, Trigger
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Duration",
+    "Length",
+    "Measure",
+    "Months",
+    "Period",
+    "Rows",
+    "duration",
+    "length",
+    "period",
+    "plain",
+    "rows",
+]
+
+NANOSECONDS: Final = {
+    "week": 7 * 86_400 * 10**9,
+    "day": 86_400 * 10**9,
+    "hour": 3_600 * 10**9,
+    "minute": 60 * 10**9,
+    "second": 10**9,
+    "millisecond": 10**6,
+    "microsecond": 10**3,
+    "nanosecond": 1,
+}
+# Weeks are understood but not written: "10 days", not "1 week 3 days".
+WRITTEN: Final = [unit for unit in NANOSECONDS if unit != "week"]
+CALENDAR: Final = {"year": 12, "quarter": 3, "month": 1}
+MOST_MONTHS: Final = 120_000
+LARGEST: Final = 2**63 - 1
+MOST_ROWS: Final = 2**32 - 1
+
+ALLOWED: Final = (
+    "a duration is '<number> <unit>' once or more, as in '10 minutes' or '1 hour 30 minutes', "
+    f"with units {', '.join(NANOSECONDS)}"
+)
+OR_CALENDAR: Final = ", or of whole months, quarters and years"
+"""What is allowed besides, where windows may follow a calendar."""
+# Units as pandas, Polars and others abbreviate them: only errors understand these.
+ABBREVIATIONS: Final = {
+    **dict.fromkeys(("w", "W", "wk", "wks"), "week"),
+    **dict.fromkeys(("d", "D"), "day"),
+    **dict.fromkeys(("h", "H", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("m", "min", "mins", "T"), "minute"),
+    **dict.fromkeys(("s", "S", "sec", "secs"), "second"),
+    **dict.fromkeys(("ms", "milli", "millis", "msec", "msecs", "L"), "millisecond"),
+    **dict.fromkeys(("us", "µs", "μs", "micro", "micros", "usec", "usecs", "U"), "microsecond"),
+    **dict.fromkeys(("ns", "nano", "nanos", "nsec", "nsecs", "N"), "nanosecond"),
+}
+CALENDAR_ABBREVIATIONS: Final = {
+    **dict.fromkeys(("mo", "mon", "mons", "ME", "MS"), "month"),
+    **dict.fromkeys(("q", "Q", "qtr", "qtrs", "QE", "QS"), "quarter"),
+    **dict.fromkeys(("y", "Y", "yr", "yrs", "YE", "YS"), "year"),
+}
+WRITTEN_ELSEWHERE: Final = re.compile(r"\s*(?:([+-])\s*)?([0-9]{1,19})(\.[0-9]{0,9})?\s*([a-zA-Zµμ]+)")
+PAIR: Final = re.compile(
+    r"(?P<sign>[+-]?) ?(?P<whole>[0-9]*)(?P<fraction>\.[0-9]*)? (?P<unit>[a-z]+)(?: |$)", re.ASCII
+)
+ROWS: Final = re.compile(r"(?P<count>[+-]? ?[0-9]+) rows?", re.ASCII | re.IGNORECASE)
+FRACTION_OF_ROWS: Final = re.compile(r"[+-]? ?[0-9]*\.[0-9]* rows?", re.ASCII | re.IGNORECASE)
+SPACES: Final = re.compile(r"\s+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """An exact length of time.
+
+    Two durations are equal if they are equally long, however they were written.
+
+    Parameters
+    ----------
+    nanoseconds : int
+        The length; negative only where a ``start_time`` is.
+    text : str, optional
+        What the user wrote, kept for messages; by default the canonical text form.
+
+    Examples
+    --------
+    >>> duration("size", "90 minutes")
+    Duration('1 hour 30 minutes')
+    >>> duration("size", "90 minutes") == duration("size", "1 hour 30 minutes")
+    True
+    """
+
+    nanoseconds: int
+    text: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            object.__setattr__(self, "text", str(self))
+
+    def __str__(self) -> str:
+        """Return the canonical text form, a Spark interval: days to nanoseconds, largest unit first."""
+        sign = "-" if self.nanoseconds < 0 else ""
+        rest = abs(self.nanoseconds)
+        parts = []
+        for unit in WRITTEN:
+            count, rest = divmod(rest, NANOSECONDS[unit])
+            if count:
+                parts.append(f"{sign}{count} {unit}{'s' if count != 1 else ''}")
+        return " ".join(parts) or "0 seconds"
+
+    def __repr__(self) -> str:
+        return f"Duration({str(self)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Trigger):
+    """A number of rows, as a length or a trigger; made by `rows`, or from a string such as ``"100 rows"``."""
+
+    keys: ClassVar[tuple[str, ...]] = ("rows",)
+    count: int
+
+    def __str__(self) -> str:
+        """Return the text form of a length."""
+        return f"{self.count} row{'' if self.count == 1 else 's'}"
+
+    def __repr__(self) -> str:
+        return f"rows({self.count})"
+
+    def terms(self) -> list[Term]:
+        """Return the trigger in postfix order."""
+        return [("rows", self.count, 0.0, "")]
+
+    def form(self) -> dict[str, Any]:
+        """Return the trigger as a dict that JSON holds."""
+        return {"rows": self.count}
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], read: Read) -> Rows:
+        """Return the trigger of a form."""
+        return rows(form["rows"])
+
+    def check(self, argument: str) -> None:
+        """Refuse a number that cannot be a trigger's."""
+        if self.count < 1:
+            raise InvalidValue(f"{argument}: {self!r} is given; as a trigger, allowed are numbers from 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Months:
+    """A number of months of a calendar, of which a quarter has three and a year twelve; made by `period`."""
+
+    count: int
+
+    def __str__(self) -> str:
+        """Return the text form, in years where they are whole."""
+        years, months = divmod(self.count, 12)
+        count, unit = (self.count, "month") if months or not self.count else (years, "year")
+        return f"{count} {unit}{'' if count == 1 else 's'}"
+
+    def __repr__(self) -> str:
+        return f"Months({str(self)!r})"
+
+
+Length: TypeAlias = Union[str, timedelta, int, Duration, Rows, Months, "np.timedelta64"]
+"""What a user may give for a length: a duration, an integer in the units of an integer time column, a number
+of rows, or for some windows a number of months."""
+
+Measure: TypeAlias = Duration | int | Rows
+"""A length that is fixed."""
+
+Period: TypeAlias = Duration | int | Rows | Months
+"""What a window keeps of a length."""
+
+
+def plain(measure: Measure) -> str | int:
+    """Return a length as JSON can hold it and users can give it: an int, or else its text form."""
+    return measure if isinstance(measure, int) else str(measure)
+
+
+def rows(count: int) -> Rows:
+    """Return a length of so many rows, as ``"100 rows"`` is one, or the trigger of an emission policy.
+
+    As a trigger it fires a key once that many rows of it have come since it last fired, or at all if it
+    never did: at the end of the call that brings the last of them. See `windowkit.emit`.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `count` is not an int, or out of range.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> wk.tumbling(wk.rows(100)) == wk.tumbling("100 rows") == wk.tumbling(rows=100)
+    True
+    >>> wk.emit(wk.rows(100) | wk.every("1 minute"))
+    emit(rows(100) | every('1 minute'))
+    """
+    return Rows(integer("rows", count, "rows is an int below 2**32", -MOST_ROWS, MOST_ROWS))
+
+
+def duration(
+    argument: str, value: str | timedelta | np.timedelta64 | Duration, *, calendar: bool = False
+) -> Duration:
+    """Read a duration.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : str, datetime.timedelta, numpy.timedelta64 or Duration
+        A string follows Spark's interval grammar: optionally ``interval``, then any number of pairs of a
+        signed whole number and a unit from nanosecond to week, singular or plural, in any case. Seconds,
+        and only they, take a fraction of up to nine digits.
+    calendar : bool
+        Whether months are allowed where this is read: errors say so.
+
+    Returns
+    -------
+    Duration
+        Exact to the nanosecond, of any sign.
+
+    Raises
+    ------
+    InvalidValue
+        The string is not such an interval, the unit is a calendar's (a month has no fixed length), missing or
+        finer than a nanosecond, or the length is not below 2**63 nanoseconds (292 years).
+
+    Examples
+    --------
+    >>> duration("size", "interval 1.5 seconds").nanoseconds
+    1500000000
+    >>> duration("size", timedelta(hours=1, minutes=30))
+    Duration('1 hour 30 minutes')
+    >>> duration("size", "1 month")
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: size: '1 month' has the calendar unit 'month', which has no fixed length; \
+a duration is '<number> <unit>' once or more, as in '10 minutes' or '1 hour 30 minutes', with units week, \
+day, hour, minute, second, millisecond, microsecond, nanosecond
+    """
+    if isinstance(value, Duration):
+        read = value
+    elif isinstance(value, timedelta):
+        read = _from_timedelta(value)
+    elif not isinstance(value, str):
+        read = _from_timedelta64(argument, value)
+    else:
+        read = _from_text(argument, value, calendar)
+    if abs(read.nanoseconds) > LARGEST:
+        raise InvalidValue(
+            f"{argument}: {read.text!r} is out of range; a duration is below 2**63 nanoseconds (292 years)"
+        )
+    return read
+
+
+def length(argument: str, value: Length, *, calendar: bool = False) -> Measure:
+    """Read the length of a window: a `Duration`, an ``int`` for an integer time column, or `Rows`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : str, datetime.timedelta, numpy.timedelta64, Duration, int or Rows
+        See `duration`. A string may be a number of rows too, as in ``"100 rows"``. Anything that is an
+        integer by ``__index__`` (a numpy integer) counts as one; ``bool`` does not.
+    calendar : bool
+        As for `duration`.
+
+    Raises
+    ------
+    InvalidType
+        `value` is none of these.
+    InvalidValue
+        See `duration`; an ``int`` is within the signed 64-bit range.
+
+    Examples
+    --------
+    >>> length("size", 600), length("size", "10 minutes")
+    (600, Duration('10 minutes'))
+    >>> print(length("size", "1 row"))
+    1 row
+    """
+    if isinstance(value, Rows):
+        return rows(value.count)
+    if isinstance(value, str) and (counted := ROWS.fullmatch(single_spaced(value))) is not None:
+        # Twenty digits are out of range, whichever they are.
+        return rows(int(counted["count"].replace(" ", "")[:20]))
+    if isinstance(value, str) and FRACTION_OF_ROWS.fullmatch(single_spaced(value)) is not None:
+        raise InvalidValue(
+            f"{argument}: {value!r} is not a whole number; a number of rows must be an integer"
+        )
+    if isinstance(value, str | timedelta | Duration):
+        return duration(argument, value, calendar=calendar)
+    if is_a(value, "numpy", "timedelta64"):
+        return duration(argument, cast("np.timedelta64", value))
+    if isinstance(value, Months):
+        raise InvalidValue(f"{argument}: {value} has no fixed length; {ALLOWED}")
+    allowed = (
+        "a length is a string like '10 minutes' or a datetime.timedelta, or an int below 2**63 if the time "
+        "column holds integers"
+    )
+    return integer(argument, value, allowed, -LARGEST, LARGEST)
+
+
+def period(argument: str, value: Length) -> Period:
+    """Read a length that may be a number of months, as those of windows over a calendar.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        See `length`; months, quarters and years come in whole numbers, without other units beside them, and
+        are at most 10,000 years.
+
+    Examples
+    --------
+    >>> period("size", "1 quarter"), period("size", "1 year 6 months"), period("size", "1 day")
+    (Months('3 months'), Months('18 months'), Duration('1 day'))
+    >>> period("size", "1 month 2 days")
+    Traceback (most recent call last):
+    ...
+    windowkit.errors.InvalidValue: size: '1 month 2 days' mixes months with units of a fixed length; a \
+length is of months, quarters and years, or of units from week to nanosecond
+    """
+    if isinstance(value, Months):
+        return value
+    months = _months(argument, value) if isinstance(value, str) else None
+    return length(argument, value, calendar=True) if months is None else months
+
+
+def _months(argument: str, text: str) -> Months | None:
+    """Return the number of months that a string states, or None if it is something else."""
+    rest = single_spaced(text).lower().removeprefix("interval ")
+    pairs, at = [], 0
+    while at < len(rest):
+        # Nothing is searched for, which would begin anew at each digit.
+        pair = PAIR.match(rest, at)
+        if pair is None:
+            return None
+        pairs.append(pair)
+        at = pair.end()
+    units = [pair["unit"].removesuffix("s") for pair in pairs]
+    if not any(unit in CALENDAR for unit in units):
+        return None
+    if not all(unit in CALENDAR for unit in units):
+        raise InvalidValue(
+            f"{argument}: {text!r} mixes months with units of a fixed length; a length is of months, "
+            "quarters and years, or of units from week to nanosecond"
+        )
+    total = 0
+    for pair, unit in zip(pairs, units, strict=True):
+        if not pair["whole"] or pair["fraction"] is not None:
+            raise InvalidValue(
+                f"{argument}: {text!r} is not a whole number of {unit}s; allowed are whole ones"
+            )
+        # A number of twenty digits is out of range, whichever they are.
+        count = int(pair["whole"].lstrip("0")[:20] or 0) * CALENDAR[unit]
+        total += -count if pair["sign"] == "-" else count
+    if abs(total) > MOST_MONTHS:
+        raise InvalidValue(f"{argument}: {text!r} is out of range; a length is at most 10,000 years")
+    return Months(total)
+
+
+def _from_timedelta(value: timedelta) -> Duration:
+    microseconds = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
+    # pandas.Timedelta is a timedelta that carries the digits below the microsecond as well.
+    below = getattr(value, "nanoseconds", 0)
+    return Duration(microseconds * 1_000 + below)
+
+
+def _from_timedelta64(argument: str, value: np.timedelta64) -> Duration:
+    # As numpy writes it: "3600 seconds", "90 generic time units", "NaT".
+    count, _, unit = str(value).partition(" ")
+    nanoseconds = NANOSECONDS.get(unit.removesuffix("s"))
+    if nanoseconds is None:
+        raise InvalidValue(
+            f"{argument}: {value!r} has no fixed length in nanoseconds; allowed are the units W, D, h, m, s, "
+            "ms, us and ns"
+        )
+    return Duration(int(count) * nanoseconds)
+
+
+def single_spaced(text: str) -> str:
+    """Return the string with single spaces, so that patterns take linear time."""
+    return SPACES.sub(" ", text.strip())
+
+
+def _from_text(argument: str, text: str, calendar: bool) -> Duration:
+    def refuse(what: str) -> InvalidValue:
+        allowed = ALLOWED + OR_CALENDAR if calendar else ALLOWED
+        return InvalidValue(f"{argument}: {text!r} {what}; {allowed}{meant(text, calendar)}")
+
+    rest = single_spaced(text).lower().removeprefix("interval ")
+    if not rest:
+        raise refuse("is not a duration")
+
+    total, at = 0, 0
+    while at < len(rest):
+        pair = PAIR.match(rest, at)
+        if pair is None:
+            raise refuse("is not a duration")
+        at = pair.end()
+        unit = pair["unit"].removesuffix("s")
+        if unit in CALENDAR:
+            raise refuse(f"has the calendar unit {unit!r}, which has no fixed length")
+        if unit not in NANOSECONDS:
+            raise refuse(f"has the unknown unit {pair['unit']!r}")
+        whole, fraction = pair["whole"], pair["fraction"]
+        if not whole and fraction in (None, "."):
+            raise refuse("lacks a number")
+        if fraction is not None and unit != "second":
+            raise refuse(f"has a fraction of a {unit}, where only seconds take one")
+        if fraction is not None and len(fraction) > 10:
+            raise refuse("has more than nine digits below the second")
+        # A number of twenty digits is out of range in any unit, and `int` need not read a longer one.
+        whole = whole.lstrip("0")
+        if len(whole) > 19:
+            whole = str(10**19)
+        nanoseconds = int(whole or 0) * NANOSECONDS[unit]
+        if fraction is not None:
+            nanoseconds += int(fraction[1:].ljust(9, "0"))
+        total += -nanoseconds if pair["sign"] == "-" else nanoseconds
+    return Duration(total, text)
+
+
+def meant(text: str, calendar: bool = False) -> str:
+    """Return what an error adds to `text` of another library: how the same length is written here.
+
+    Units of a calendar are meant only where they are allowed.
+
+    Examples
+    --------
+    >>> meant("10min"), meant("1h30m"), meant("2 minits"), meant("soon")
+    ("; did you mean '10 minutes'?", "; did you mean '1 hour 30 minutes'?", "; did you mean '2 minutes'?", '')
+    >>> meant("1mo", calendar=True), meant("2 quater", calendar=True), meant("1mo")
+    ("; did you mean '1 month'?", "; did you mean '2 quarters'?", '')
+    """
+    at, parts = 0, list[str]()
+    text = text.strip()
+    # Some dozen pairs are more than anyone writes.
+    while at < len(text) and len(parts) < 12:
+        pair = WRITTEN_ELSEWHERE.match(text, at)
+        if pair is None:
+            return ""
+        at = pair.end()
+        sign, whole, fraction, given = pair.groups()
+        sign = sign or ""
+        # "M" is a month to pandas.
+        unit = ABBREVIATIONS.get(given) or ABBREVIATIONS.get(given.lower() if len(given) > 1 else "")
+        if calendar and unit is None:
+            unit = CALENDAR_ABBREVIATIONS.get(given)
+        if unit is None:
+            known = [*NANOSECONDS, *CALENDAR] if calendar else list(NANOSECONDS)
+            close = get_close_matches(given.lower().removesuffix("s"), known, n=1)
+            if not close:
+                return ""
+            unit = close[0]
+        if fraction is not None and fraction.strip(".0"):
+            if unit in CALENDAR:
+                return ""
+            if unit != "second":
+                nanoseconds = Fraction(whole + fraction) * NANOSECONDS[unit]
+                if nanoseconds.denominator != 1:
+                    return ""
+                parts.append(f"{sign}{Duration(int(nanoseconds))}")
+                continue
+            whole += fraction
+        parts.append(f"{sign}{whole} {unit}{'' if whole == '1' else 's'}")
+    written = " ".join(parts)
+    return f"; did you mean {written!r}?" if written not in ("", text) and at == len(text) else ""

@@ -1,0 +1,605 @@
+"""Joins of two inputs by keys and times; bound to no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language import engines, written
+from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
+from windowkit.language.display import Lines, facts
+from windowkit.language.durations import Duration, Length, Rows, length
+from windowkit.language.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
+from windowkit.language.windows import Window, quoted
+from windowkit.language.windows.base import units
+from windowkit.language.windows.user import ContextAware, ContextFree
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    import pyspark.sql
+
+    from windowkit.streams.join import JoinOperator
+
+__all__ = ["Join", "join"]
+
+KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
+ENDS: Final = ("both", "left", "right", "neither")
+KEYS: Final = "a str, a sequence of str, or a dict from columns of the left side to those of the right"
+
+Reach = Duration | int
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two inputs by keys and times, to be run on any data; made by `join`.
+
+    A plain value: frozen, hashable, picklable, and bound to no data and no engine.
+
+    Parameters
+    ----------
+    left_by, right_by : tuple of str
+        Key columns of the two sides, as many of each; () for one group of all rows.
+    left_time, right_time : str
+        Their time columns.
+    within : tuple of Duration or int, or None
+        How far the time of a right row may be before that of a left row, and after it.
+    windows : Window or None
+        The windows that partners share; given if `within` is not.
+    how : {"inner", "left", "right", "full", "semi", "anti"}
+    closed : {"both", "left", "right", "neither"}
+        Which ends `within` includes.
+    suffix : str
+        What is appended to names of columns of the right side that the left side has, too.
+    left_columns, right_columns : tuple of str, or None
+        The columns of a side that the result has.
+    """
+
+    left_by: tuple[str, ...]
+    right_by: tuple[str, ...]
+    left_time: str
+    right_time: str
+    within: tuple[Reach, Reach] | None
+    windows: Window | None
+    how: str = "inner"
+    closed: str = "both"
+    suffix: str = "_right"
+    left_columns: tuple[str, ...] | None = None
+    right_columns: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        """Return keys, times, condition and kind on a line.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> print(wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left"))
+        by src = dst over t and u: within (5, 0), left
+        """
+        return f"{self.subject}: {self.condition}, {self.how}"
+
+    def _repr_html_(self) -> str:
+        chosen = [("columns of the left side", self.left_columns), ("of the right side", self.right_columns)]
+        return facts(
+            "windowkit join",
+            [
+                ("by", self.keys),
+                ("times", [self.left_time, self.right_time]),
+                ("partners", [self.condition]),
+                ("kind", [self.how]),
+                *((name, each) for name, each in chosen if each is not None),
+            ],
+        )
+
+    @property
+    def keys(self) -> list[str]:
+        """The pairs of key columns as text: ``src = dst``, or ``ip`` where both have one name."""
+        pairs = zip(self.left_by, self.right_by, strict=True)
+        return [quoted(own) if own == other else f"{quoted(own)} = {quoted(other)}" for own, other in pairs]
+
+    @property
+    def subject(self) -> str:
+        """Keys and times as text."""
+        times = f"{quoted(self.left_time)} and {quoted(self.right_time)}"
+        return f"by {', '.join(self.keys) or 'nothing'} over {times}"
+
+    @property
+    def condition(self) -> str:
+        """Which rows are partners as text, in the form of the arguments."""
+        if self.within is None:
+            return f"in one of the windows {self.windows}"
+        before, after = self.within
+        lengths = str(before) if before == after else f"({before}, {after})"
+        return f"within {lengths}" + ("" if self.closed == "both" else f", closed {self.closed}")
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pandas"],
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["polars"],
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: Literal["pyarrow"],
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        left: polars.DataFrame,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: pyspark.sql.DataFrame,
+        right: pyspark.sql.DataFrame,
+        *,
+        split: Length | None = None,
+        metrics: Any = None,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def run(
+        self,
+        left: pandas.DataFrame,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pandas.DataFrame: ...
+
+    @overload
+    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+        self,
+        left: ArrowStream | ArrowArray,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        result: None = None,
+    ) -> pyarrow.Table: ...
+
+    @overload
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        split: Length | None = None,
+        metrics: Any = None,
+        result: Form | None = None,
+    ) -> Any: ...
+
+    def run(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        split: Length | None = None,
+        metrics: Any = None,
+        result: str | None = None,
+    ) -> Any:
+        """Join two tables.
+
+        Parameters
+        ----------
+        left, right : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            As for `windowkit.Query.run`. Rows may come in any order. Or both Spark DataFrames.
+        threads : int, optional
+            Threads to use, at least 1; all usable cores if None. Not for Spark.
+        validate : bool, optional
+            Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
+        split : str, datetime.timedelta or int, optional
+            Cut keys into stretches of that length: see `windowkit.spark.join`. Only for Spark.
+        metrics : windowkit.spark.Metrics, optional
+            As for `windowkit.spark.join`. Only for Spark.
+        result : {"pyarrow", "pandas", "polars"}, optional
+            The library whose table is returned; by default that of `left`. Not for Spark.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
+            The columns of the left side, then those of the right, then the window if rows are joined by
+            windows. Key columns come once, with the names that they have on the left. The order of rows is
+            that of the left rows, and where one has several partners, that of their times and then of the
+            right rows (with windows, first that of the windows). A left row without a partner is in its
+            place; right rows without one come last, in their order. Rows of Spark have no order.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            The data is not Arrow data, or malformed, or of one side alone a Spark DataFrame; both sides are
+            one reader; or the join does not fit them: see `schema`.
+            Or a definition of windows raises, or has one window within another.
+        Overflow
+            A time is so far away that its windows do not fit 64 bits.
+
+        Notes
+        -----
+        O(n log n) to sort n rows of a key by time, none where they are in order; then O(1) amortised a row,
+        and O(1) a row of the result. Memory: both tables, some 40 bytes a row, and the result. `batches`
+        holds only some batches of the result.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="t", within=(5, 2), right_columns=["flag"])
+        >>> sent = pa.table({"ip": ["a", "a", "b"], "t": [10, 20, 30]})
+        >>> answered = pa.table({"ip": ["a", "a", "b"], "t": [12, 15, 40], "flag": ["x", "y", "z"]})
+        >>> join.run(sent, answered).to_pylist()
+        [{'ip': 'a', 't': 10, 'flag': 'x'}, {'ip': 'a', 't': 20, 'flag': 'y'}]
+        """
+        return engines.evaluate(
+            "join",
+            self,
+            left,
+            right=right,
+            threads=threads,
+            validate=validate,
+            split=split,
+            metrics=metrics,
+            result=result,
+        )
+
+    def batches(
+        self, left: Any, right: Any, threads: int | None = None, *, validate: bool | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """Join two tables, and compute the result batch by batch, as it is read.
+
+        Parameters
+        ----------
+        left, right, threads, validate
+            As for `run`.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows of `run`. Some batches are computed ahead, one for each thread.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue, Overflow
+            As `run`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by=[], left_time="t", right_time="u", within=1)
+        >>> batches = join.batches(pa.table({"t": range(9)}), pa.table({"u": range(9)}))
+        >>> sum(batch.num_rows for batch in batches)
+        25
+        """
+        reader: pyarrow.RecordBatchReader = engines.evaluate(
+            "join_batches", self, left, right=right, threads=threads, validate=validate
+        )
+        return reader
+
+    def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
+        """Join two streams, whose rows come in any order.
+
+        Parameters
+        ----------
+        left, right : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+            The schemas of the two sides; data is not read.
+        late_limit : int, optional
+            How many late rows of each side are held until they are taken; any number if None.
+
+        Returns
+        -------
+        JoinOperator
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            As `schema`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=5).operator(side, side)
+        >>> op.push_right(pa.table({"k": ["a"], "t": [4]})).num_rows
+        0
+        >>> op.push_left(pa.table({"k": ["a"], "t": [1]})).to_pylist()
+        [{'k': 'a', 't': 1, 't_right': 4}]
+        """
+        operator: JoinOperator = engines.find("join_operator", left)(self, left, right, late_limit=late_limit)
+        return operator
+
+    def schema(self, left: Any, right: Any) -> pyarrow.Schema:
+        """Return the schema of the result, without joining anything.
+
+        Parameters
+        ----------
+        left, right : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+
+        Raises
+        ------
+        UnknownColumn
+            A side does not have a column.
+        InvalidType
+            Keys of the two sides have different types, or times have different types, units or zones;
+            strings may be of any of Arrow's kinds of strings, and so may binaries. A length is a duration
+            and times are integers, or vice versa. The windows are not known before rows.
+        InvalidValue
+            A length is finer than the unit of the times, `within` has no time in it without its ends, or the
+            result would have two columns of one name.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> join = wk.join(by="k", left_time="t", right_time="t", windows=wk.tumbling("1 hour"), how="left")
+        >>> side = pa.schema({"k": pa.string(), "t": pa.timestamp("s"), "v": pa.int8()})
+        >>> join.schema(side, side).names
+        ['k', 't', 'v', 't_right', 'v_right', 'window']
+        """
+        schema: pyarrow.Schema = engines.find("join_schema", left)(self, left, right)
+        return schema
+
+    def explain(self, left: Any = None, right: Any = None, *, split: Length | None = None) -> str:
+        """Describe how it is evaluated.
+
+        Parameters
+        ----------
+        left, right : schema or data, optional
+            As for `schema`, or Spark DataFrames; both or neither. With them the text has the columns of the
+            result and, for Spark, what runs where.
+        split : str, datetime.timedelta or int, optional
+            As for `run`. Only for Spark.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            One of the two is given alone, or as `schema`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="t", within="2 minutes", how="anti")
+        >>> print(join.explain().splitlines()[0])
+        join by ip over t and t: within 2 minutes, anti
+        """
+        if (left is None) != (right is None):
+            given, other = ("left", "right") if right is None else ("right", "left")
+            raise InvalidValue(f"{other}: {given} is given alone; explain takes both sides, or neither")
+        return Lines(engines.evaluate("explain_join", self, left, right=right, split=split))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
+
+        Raises
+        ------
+        InvalidType
+            The windows are user-defined.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left")
+        >>> form = join.to_dict()
+        >>> form["by"], form["within"], form["how"]
+        ({'src': 'dst'}, [5, 0], 'left')
+        >>> wk.Join.from_dict(form) == join
+        True
+        """
+        return written.write_join(
+            by=dict(zip(self.left_by, self.right_by, strict=True)),
+            left_time=self.left_time,
+            right_time=self.right_time,
+            within=self.within,
+            windows=self.windows,
+            how=self.how,
+            closed=None if self.within is None else self.closed,
+            suffix=self.suffix,
+            left_columns=self.left_columns,
+            right_columns=self.right_columns,
+        )
+
+    @staticmethod
+    def from_dict(form: Mapping[str, Any]) -> Join:
+        """Return the `Join` that a dict describes, made by `to_dict` or by another program.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is of another version, lacks a key, has others, or a value is not what `join` takes.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> join = wk.join(by="ip", left_time="t", right_time="u", windows=wk.tumbling("1 hour"))
+        >>> wk.Join.from_dict(join.to_dict()).windows
+        <windowkit.Window tumbling(1 hour)>
+        """
+        return join(**written.read_join(form))
+
+
+def join(
+    *,
+    by: str | Sequence[str] | Mapping[str, str],
+    left_time: str,
+    right_time: str,
+    within: Length | tuple[Length, Length] | None = None,
+    windows: Window | None = None,
+    how: str = "inner",
+    closed: str | None = None,
+    suffix: str = "_right",
+    left_columns: str | Sequence[str] | None = None,
+    right_columns: str | Sequence[str] | None = None,
+) -> Join:
+    """Describe a join of two inputs: pairs of rows with equal keys whose times are close, or in one window.
+
+    Parameters
+    ----------
+    by : str, sequence of str, or dict
+        Key columns; ``[]`` for none, where any two rows may be partners. A dict gives the columns of the left
+        side those of the right: ``{"src": "dst"}``. Keys are equal as in SQL's joins: a null key equals
+        nothing; NaN equals NaN, and 0.0 equals -0.0.
+    left_time, right_time : str
+        The time columns: timestamps, dates, durations or integers, of the same unit on both sides.
+        Timestamps with zones are compared as moments, whatever their zones, and those without a zone only
+        with each other. A row without a time has no partners.
+    within : length or tuple of two lengths, optional
+        ``(before, after)``: a right row is a partner of a left row if ``left_time - before <= right_time <=
+        left_time + after``. A single length is both. Lengths are durations such as ``"2 minutes"``, or
+        integers if times are; they are 0 or more, and below 2^61 units of the times.
+    windows : Window, optional
+        Instead of `within`: rows are partners if they are in one window, once for each window that they
+        share. The windows are tumbling, sliding, landmark or bands over time, or those of a
+        `windowkit.ContextFree`: those that are known before any row. The result is that of a join of the keys
+        and windows of a table with a row for each window of each row; it has the windows in a column
+        ``window``.
+    how : {"inner", "left", "right", "full", "semi", "anti"}
+        ``"inner"``: pairs of partners. ``"left"``, ``"right"``, ``"full"``: also the rows of that side, or of
+        both, that have no partner, with nulls for the other side. ``"semi"``: the left rows that have a
+        partner, once each. ``"anti"``: those that have none.
+    closed : {"both", "left", "right", "neither"}, optional
+        Which ends of `within` are in it, by default both.
+    suffix : str
+        What is appended to the name of a column of the right side if the left side has one of that name.
+    left_columns, right_columns : str or sequence of str, optional
+        The columns of a side that the result has; by default all, but for the keys of the right side, which
+        are those of the left.
+
+    Returns
+    -------
+    Join
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument has the wrong type, a name is given twice, a length is negative, a number of rows or of
+        months, or neither or both of `within` and `windows` are given.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> join = wk.join(
+    ...     by={"src": "dst"},
+    ...     left_time="sent",
+    ...     right_time="answered",
+    ...     within=("2 minutes", "3 minutes"),
+    ...     how="left",
+    ... )
+    >>> join.within
+    (Duration('2 minutes'), Duration('3 minutes'))
+    """
+    left_by, right_by = keys_of(by)
+    how = one_of("how", how, KINDS)
+    if (within is None) == (windows is None):
+        given = "neither of them is" if within is None else "both are"
+        raise InvalidValue(
+            f"within: {given} given of within and windows; partners are either within a time, as in "
+            "within='2 minutes', or in one window, as in windows=windowkit.tumbling('1 hour')"
+        )
+    if windows is not None:
+        check_windows(windows)
+        if closed is not None:
+            raise InvalidValue(f"closed: {closed!r} is given with windows; it is for the ends of within")
+    if how in ("semi", "anti") and right_columns is not None:
+        raise InvalidValue(
+            f"right_columns: they are given with how={how!r}, whose result has the columns of the left side "
+            "only"
+        )
+    return Join(
+        left_by,
+        right_by,
+        checked_name("left_time", left_time),
+        checked_name("right_time", right_time),
+        None if within is None else reaches(within),
+        windows,
+        how,
+        "both" if closed is None else one_of("closed", closed, ENDS),
+        checked_name("suffix", suffix) if text("suffix", suffix) else "",
+        None if left_columns is None else distinct_names("left_columns", left_columns),
+        None if right_columns is None else distinct_names("right_columns", right_columns),
+    )
+
+
+def keys_of(by: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the key columns of both sides."""
+    if isinstance(by, Mapping):
+        return names("by", list(by), KEYS), names("by", list(by.values()), KEYS)
+    both = distinct_names("by", by, KEYS)
+    return both, both
+
+
+def reaches(within: Any) -> tuple[Reach, Reach]:
+    """Return how far `within` reaches back and ahead."""
+    if not isinstance(within, tuple):
+        both = reach(within)
+        return both, both
+    if len(within) != 2:
+        raise InvalidValue(
+            f"within: {within!r} has {len(within)} lengths; it is one length, or two: (before, after)"
+        )
+    before, after = map(reach, within)
+    if units(before) and units(after) and isinstance(before, int) != isinstance(after, int):
+        raise InvalidType(
+            f"within: one of {before} and {after} is a duration, and the other an integer; both are "
+            "durations, or integers for integer times"
+        )
+    return before, after
+
+
+def reach(value: Any) -> Reach:
+    """Return one of the lengths of `within`."""
+    found = length("within", value)
+    if isinstance(found, Rows):
+        raise InvalidType(f"within: {found} is a number of rows; it is a time such as '2 minutes'")
+    if units(found) < 0:
+        raise InvalidValue(f"within: {found} is negative; partners are within 0 or more before and after")
+    return found
+
+
+def check_windows(windows: Any) -> None:
+    """Refuse what is not a window, or one of which two rows share infinitely many."""
+    if not isinstance(windows, Window):
+        own = isinstance(windows, ContextFree | ContextAware)
+        such = "windowkit.custom(...) of that" if own else "windowkit.tumbling('1 hour')"
+        raise wrong_type("windows", windows, f"it is one window such as {such}")
+    if windows.is_endless:
+        raise InvalidValue(
+            f"windows: {windows} has no last window, so that two rows share infinitely many; give it a "
+            "period, or use tumbling or sliding windows"
+        )

@@ -1,0 +1,151 @@
+"""Progress: how the watermark of a stream out of order follows its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, checked_name
+from windowkit.language.durations import Duration, Length, length
+from windowkit.language.windows import require_no_rows, units
+
+__all__ = ["Delay", "delay"]
+
+Given = tuple[
+    tuple[int, bool] | None, int | None, float | None, str | None, int | None, tuple[int, bool] | None
+]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How far the watermark is behind the latest row; made by `windowkit.delay`."""
+
+    time: Length | None
+    rows: int | None
+    share: float | None
+    source: str | None
+    idle: Length | None
+    future: Length | None
+
+    def given(self) -> Given:
+        """Return what the core is given."""
+        idle = None if self.idle is None else microseconds("idle", self.idle)
+        of_time = None if self.time is None else of_measure("delay", self.time)
+        future = None if self.future is None else of_measure("future", self.future)
+        return of_time, self.rows, self.share, self.source, idle, future
+
+
+def delay(
+    time: Length | None = None,
+    *,
+    rows: int | None = None,
+    share: float | None = None,
+    source: str | None = None,
+    idle: Length | None = None,
+    future: Length | None = None,
+) -> Delay:
+    """Return how the watermark of an out-of-order stream follows its rows.
+
+    Exactly one of `time`, `rows` and `share` is given.
+
+    Parameters
+    ----------
+    time : str, datetime.timedelta or int, optional
+        The watermark is this far behind the latest row: a duration, or an int in the units of an integer
+        time column.
+    rows : int, optional
+        No row arrives more than so many rows after one with a later time: the watermark is the latest time,
+        ignoring the last `rows` rows to arrive, and up to `rows`/256 more. There is no watermark until more
+        rows than that have arrived.
+    share : float, optional
+        Between 0 and 1: the watermark is so far behind the latest row that this share of the rows so far
+        would have been in time. A KLL sketch holds how far each row was behind the latest before it (ranks
+        are exact to 1.33 %). There is no watermark before 1 / (1 - `share`) rows have arrived.
+    source : str, optional
+        A column that says which source a row is from. Each source has its own watermark, and that of the
+        stream is the least of them. Sources are known from their first row on.
+    idle : str or datetime.timedelta, optional
+        A source is left out once no row of it has come for so long, by the clock of the operator, until it
+        has rows again. Only calls of the operator read the clock; where no rows come,
+        call `windowkit.Operator.advance` without an argument. With all sources idle, the watermark stays.
+    future : str, datetime.timedelta or int, optional
+        A row that is further ahead of the latest row before it is set aside as late (``from the future``),
+        and does not move the watermark. If more than half of a batch of at least three rows are that far
+        ahead, the stream has jumped, and the batch's median counts as the latest row, as it does in the
+        first batch. Batches of one or two rows cannot show a jump: a first row that comes alone counts,
+        whatever its time, and after a jump all rows are set aside.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        An argument is not as described above.
+
+    Notes
+    -----
+    O(1) per row. Progress of streams and Meld: Li 2008, §2.1 and §7.2.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    >>> op = query.operator(order="out-of-order", progress=wk.delay(5, source="shard", future=1000))
+    >>> op.push(pa.table({"t": [3, 18, 9, 4000], "shard": ["a", "a", "b", "b"]})).num_rows
+    0
+    >>> op.push(pa.table({"t": [16], "shard": ["b"]})).to_pylist()
+    [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+    >>> op.progress().select(["source", "latest", "watermark"]).to_pylist()
+    [{'source': 'a', 'latest': 18, 'watermark': 13}, {'source': 'b', 'latest': 16, 'watermark': 11}]
+    >>> op.take_late().to_pylist()
+    [{'t': 4000, 'shard': 'b', 'late_reason': 'from the future'}]
+    """
+    named = {"time": time, "rows": rows, "share": share}
+    chosen = [name for name, value in named.items() if value is not None]
+    if len(chosen) != 1:
+        given = ", ".join(f"{name}={named[name]!r}" for name in chosen) or "nothing"
+        raise InvalidValue(f"delay: {given} is given; give exactly one of time, rows and share")
+    if time is not None:
+        of_measure("delay", time)
+    if rows is not None:
+        if isinstance(rows, bool) or not isinstance(rows, int):
+            raise InvalidType(f"rows: {rows!r} is {a_type(rows)}; it is a number of rows, an int")
+        if not 0 <= rows < 2**62:
+            raise InvalidValue(f"rows: {rows} is given; allowed are numbers from 0 and below 2^62")
+    if share is not None:
+        if isinstance(share, bool) or not isinstance(share, int | float):
+            raise InvalidType(f"share: {share!r} is {a_type(share)}; it is a float between 0 and 1")
+        if not 0 < share < 1:
+            raise InvalidValue(f"share: {share!r} is given; allowed are shares above 0 and below 1")
+    if source is not None:
+        checked_name("source", source)
+    if idle is not None:
+        if source is None:
+            raise InvalidValue(
+                f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
+                "that names them"
+            )
+        microseconds("idle", idle)
+    if future is not None:
+        of_measure("future", future)
+    return Delay(time, rows, None if share is None else float(share), source, idle, future)
+
+
+def of_measure(argument: str, given: Length) -> tuple[int, bool]:
+    """Return a length of at least zero, and whether it is a duration."""
+    measure = length(argument, given)
+    require_no_rows(argument, measure)
+    if units(measure) < 0:
+        raise InvalidValue(f"{argument}: {given!r} is below zero; it is a length of at least zero")
+    return units(measure), isinstance(measure, Duration)
+
+
+def microseconds(argument: str, given: Length) -> int:
+    """Return a time of the clock."""
+    measure = length(argument, given)
+    if not isinstance(measure, Duration):
+        raise InvalidType(
+            f"{argument}: {given!r} is given; it is a duration of the clock, such as '30 seconds'"
+        )
+    if measure.nanoseconds <= 0 or measure.nanoseconds % 1000:
+        raise InvalidValue(f"{argument}: {given!r} is given; allowed are whole microseconds above zero")
+    return measure.nanoseconds // 1000

@@ -1,0 +1,431 @@
+"""User-defined windows: by a calendar of edges, or by the contents of rows."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, checked_name
+from windowkit.language.durations import Length, Measure, length
+from windowkit.language.moments import Clock
+from windowkit.language.windows.base import Assembly, Window
+
+__all__ = ["Add", "ContextAware", "ContextFree", "Custom", "Definition", "Remove", "Shift", "custom"]
+
+PIECE = 65_536
+"""Rows that a context-aware window is notified of at a time, at most."""
+
+LEAST, MOST = 1_000_000, 50_000_000
+"""Windows that a call of a definition may return, whatever limit its query has: more than a few, as windows
+without rows are among them, and no more than memory holds."""
+
+
+class ContextFree(ABC):
+    """Base of windows whose edges depend on the time alone, as those of business days do.
+
+    A subclass says how long a window can be, what the next edge after a time is, and which windows end within
+    a stretch of time. It is called once per stretch of time that has rows, not once per row or key. Times are
+    ``datetime.datetime`` for columns of timestamps (in the column's zone, if it has one), ``datetime.date``
+    for dates, ``datetime.timedelta`` for durations, ``int`` for integers. It must be picklable for Spark.
+
+    Attributes
+    ----------
+    longest : str, datetime.timedelta or int
+        No window is longer.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class Powers(wk.ContextFree):
+    ...     '''Windows from one power of two to the next.'''
+    ...
+    ...     longest = 2**20
+    ...
+    ...     def next_edge(self, t):
+    ...         return 1 if t < 1 else 1 << t.bit_length()
+    ...
+    ...     def windows(self, since, until):
+    ...         edges = [1 << n for n in range(20)]
+    ...         return [(a, b) for a, b in zip(edges, edges[1:]) if since < b <= until]
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(Powers()), aggs=wk.count().alias("n"))
+    >>> for row in query.run(pa.table({"t": [1, 4, 5, 9]})).sort_by("n").to_pylist():
+    ...     print(row)
+    {'window': {'start': 1, 'end': 2}, 'n': 1}
+    {'window': {'start': 8, 'end': 16}, 'n': 1}
+    {'window': {'start': 4, 'end': 8}, 'n': 2}
+    """
+
+    longest: Length
+
+    @abstractmethod
+    def next_edge(self, t: Any) -> Any:
+        """Return the first start or end of a window that is after `t`."""
+
+    @abstractmethod
+    def windows(self, since: Any, until: Any) -> Iterable[tuple[Any, Any]]:
+        """Return ``(start, end)`` of the windows with ``since < end <= until``.
+
+        They may be as many as the query's `max_windows`, if that is between one and 50 million, or any number
+        if that is None: a generator that does not end is refused then, or as soon as it comes to a window
+        outside this stretch.
+        """
+
+
+class ContextAware(ABC):
+    """Base of windows whose edges depend on rows.
+
+    `open` creates one object per key, which is notified of the key's rows in the order of time, and then of
+    arrival, many at a time. It returns the changes to the windows that it has reported so far. It must be
+    picklable for Spark.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns it reads besides the time.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class Threshold(wk.ContextAware):
+    ...     '''Windows from the first row with v > 10 to the next with v < 5.'''
+    ...
+    ...     columns = ("v",)
+    ...
+    ...     def open(self):
+    ...         return Opened()
+    >>> class Opened:
+    ...     began = None
+    ...
+    ...     def notify(self, first, times, v):
+    ...         for row, value in enumerate(v.to_pylist(), first):
+    ...             if self.began is None and value > 10:
+    ...                 self.began = row
+    ...             elif self.began is not None and value < 5:
+    ...                 yield wk.Add(self.began, row + 1)
+    ...                 self.began = None
+    ...
+    ...     def finish(self, rows):
+    ...         return [] if self.began is None else [wk.Add(self.began, rows)]
+    >>> table = pa.table({"t": [1, 2, 3, 4, 5, 6], "v": [1, 11, 7, 4, 3, 12]})
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(Threshold()), aggs=wk.sum("v"))
+    >>> query.run(table).sort_by("sum(v)").to_pylist()
+    [{'window': {'start': 6, 'end': 6}, 'sum(v)': 12}, {'window': {'start': 2, 'end': 4}, 'sum(v)': 22}]
+    """
+
+    columns: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(self) -> Any:
+        """Return an object for one key, not shared with others, with two methods.
+
+        ``notify(first, times, *columns)`` gets the rank of the first of some rows, their times and the
+        columns in `columns`, as pyarrow arrays, and returns an iterable of `Add`, `Remove` and `Shift`.
+        ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
+        changes. A call may return as many changes as `ContextFree.windows` may return windows.
+
+        In a stream the object is shown each row once, while rows come in order. When a row comes late, an
+        earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
+        shown all rows.
+        """
+
+
+Definition = ContextFree | ContextAware
+
+
+@dataclass(frozen=True)
+class Add:
+    """A new window of rows: ranks ``[start, end)``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Remove:
+    """A window that was reported before and is withdrawn: ranks ``[start, end)``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A window that was reported before, with other edges.
+
+    Parameters
+    ----------
+    start, end : int
+        The ranks it had.
+    to : tuple of int
+        The ranks ``(start, end)`` it has.
+    """
+
+    start: int
+    end: int
+    to: tuple[int, int]
+
+
+@dataclass(frozen=True, repr=False)
+class Custom(Window):
+    """User-defined windows; see `custom`."""
+
+    kind: ClassVar[str] = "custom"
+    implementation: Definition
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.implementation, ContextFree | ContextAware):
+            raise InvalidType(
+                f"definition: {self.implementation!r} is {a_type(self.implementation)}; it is "
+                "an object of a subclass of windowkit.ContextFree or windowkit.ContextAware"
+            )
+        for column in self.columns:
+            checked_name("columns", column)
+
+    def arguments(self) -> Iterable[str]:
+        """Return the name of the definition's class."""
+        return [type(self.implementation).__name__]
+
+    def character(self, context: str) -> str:
+        """Describe how many windows a row is in, or which rows are in one."""
+        return f"{context}; defined by code of your own"
+
+    @property
+    def assembly(self) -> Assembly:
+        """Of which slices a window is made."""
+        return "range"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the definition reads."""
+        if isinstance(self.implementation, ContextFree):
+            return ()
+        columns: Any = self.implementation.columns
+        if isinstance(columns, str) or not isinstance(columns, Sequence):
+            raise InvalidType(f"columns: {columns!r} is {a_type(columns)}; columns is a tuple of str")
+        return tuple(columns)
+
+    @property
+    def longest(self) -> Measure | None:
+        """The greatest length of a window, where only a user's definition says it."""
+        given = getattr(self.implementation, "longest", None)
+        return None if given is None else length("longest", given)
+
+    def definition(self) -> Adapter:
+        """Return the object from which the core gets the windows."""
+        return Adapter(self.implementation, self.name)
+
+    @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows: if its edges depend on the time alone."""
+        return isinstance(self.implementation, ContextFree)
+
+
+def custom(definition: Definition) -> Custom:
+    """User-defined windows.
+
+    Parameters
+    ----------
+    definition : ContextFree or ContextAware
+        An object of your subclass of one of these.
+
+    Returns
+    -------
+    Custom
+        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are stored
+        until all have arrived (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what
+        it returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception
+        as its cause.
+
+    Raises
+    ------
+    InvalidType
+        `definition` is something else.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> class FirstOfTen(wk.ContextFree):
+    ...     '''The first three units of every ten.'''
+    ...
+    ...     longest = 3
+    ...
+    ...     def next_edge(self, t):
+    ...         return t - t % 10 + (3 if t % 10 < 3 else 10)
+    ...
+    ...     def windows(self, since, until):
+    ...         return [(end - 3, end) for end in range(since + 1, until + 1) if end % 10 == 3]
+    >>> query = wk.query(by=[], time="t", windows=wk.custom(FirstOfTen()), aggs=wk.count().alias("n"))
+    >>> query.run(pa.table({"t": [0, 2, 5, 12]})).sort_by([("n", "descending")]).to_pylist()
+    [{'window': {'start': 0, 'end': 3}, 'n': 2}, {'window': {'start': 10, 'end': 13}, 'n': 1}]
+    """
+    return Custom(definition)
+
+
+class Adapter:
+    """A definition before it is known which column it is over."""
+
+    def __init__(self, implementation: Definition, name: str) -> None:
+        self.implementation, self.name = implementation, name
+
+    def bound(self, measure: tuple[str, int | None, str | None], max_windows: int | None) -> Edges | Aware:
+        """Return what the core calls, for a time column of this kind."""
+        most = None if max_windows is None else min(max(max_windows, LEAST), MOST)
+        if isinstance(self.implementation, ContextAware):
+            return Aware(self.implementation, most)
+        try:
+            return Edges(self.implementation, Clock(*measure), most)
+        except (InvalidType, InvalidValue) as error:
+            raise type(error)(f"{self.name}: {error}") from None
+
+
+class Edges:
+    """A `ContextFree` in units of the time column."""
+
+    def __init__(self, implementation: ContextFree, clock: Clock, most: int | None) -> None:
+        self.implementation, self.clock, self.most = implementation, clock, most
+        longest = length("longest", getattr(implementation, "longest", None))  # type: ignore[arg-type]
+        self.longest = clock.length("longest", longest)
+
+    def next_edge(self, t: int) -> int:
+        """Return the next edge."""
+        return self.clock.read("next_edge", self.implementation.next_edge(self.clock.value(t)))
+
+    def windows(self, since: int, until: int) -> bytes:
+        """Return the windows that end in a stretch: start and end, start and end, and so on."""
+        clock = self.clock
+        found = array("q")
+        given = self.implementation.windows(clock.value(since), clock.value(until))
+        for window in at_most(self.most, given, "windows"):
+            try:
+                start, end = window
+            except (TypeError, ValueError):
+                raise InvalidValue(f"windows: {window!r} is not a window; a window is (start, end)") from None
+            first, after = clock.read("windows", start), clock.read("windows", end)
+            found.extend((first, after))
+            if not since < after <= until:
+                # The core refuses it, however many others there would be.
+                break
+        return found.tobytes()
+
+
+class Aware:
+    """A `ContextAware` whose answers become ranges of rows."""
+
+    longest = None
+
+    def __init__(self, implementation: ContextAware, most: int | None) -> None:
+        self.implementation, self.most = implementation, most
+
+    def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
+        """Return first ranks, and ranks after the last, of a key's windows."""
+        opened = self.implementation.open()
+        reported: dict[tuple[int, int], None] = {}
+        rows = len(times)
+        for first in range(0, rows, PIECE):
+            piece = [each.slice(first, PIECE) for each in (times, *columns)]
+            reached = first + len(piece[0])
+            apply(reported, iterated(opened.notify(first, *piece), "notify", self.most), reached, "notify")
+        if ended:
+            apply(reported, iterated(opened.finish(rows), "finish", self.most), rows, "finish")
+        lo, hi = zip(*reported, strict=True) if reported else ((), ())
+        return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
+
+    def open(self) -> Opened | None:
+        """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
+        opened = self.implementation.open()
+        return None if opened is self.implementation else Opened(opened, self.most)
+
+    def restored(self, saved: bytes) -> Opened:
+        """Return what `Opened.saved` saved."""
+        return Opened(pickle.loads(saved), self.most)
+
+
+Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
+"""A change: the window that was removed, and the one that was added."""
+
+
+class Opened:
+    """What a definition opened for one key of a stream."""
+
+    def __init__(self, opened: Any, most: int | None) -> None:
+        self.opened, self.most = opened, most
+
+    def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
+        """Show the rows after those shown so far."""
+        changes = iterated(self.opened.notify(first, times, *columns), "notify", self.most)
+        return [edit(change, first + len(times), "notify") for change in changes]
+
+    def finish(self, rows: int) -> list[Edit]:
+        """Signal that there are no more rows."""
+        changes = iterated(self.opened.finish(rows), "finish", self.most)
+        return [edit(change, rows, "finish") for change in changes]
+
+    def saved(self) -> bytes | None:
+        """Return its state, unless it cannot be pickled."""
+        try:
+            return pickle.dumps(self.opened, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError):
+            return None
+
+
+def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[Any]:
+    """Yield what a definition returned; more than so many are refused, since there may be no end to them."""
+    for number, each in enumerate(returned):
+        if number == most:
+            raise InvalidValue(
+                f"max_windows: {what} returned {most:,} windows or changes and goes on, perhaps without end; "
+                f"allowed are {most:,} in a call, and of a query any number with max_windows=None"
+            )
+        yield each
+
+
+def iterated(changes: Any, what: str, most: int | None) -> Iterable[Any]:
+    if not isinstance(changes, Iterable):
+        raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
+    return at_most(most, changes, what)
+
+
+def edit(change: Any, rows: int, what: str) -> Edit:
+    """Return a change as ranks; no window ends after the `rows` rows that were shown."""
+    if isinstance(change, Add):
+        return None, checked_range(change.start, change.end, rows, what)
+    if isinstance(change, Remove):
+        return checked_range(change.start, change.end, rows, what), None
+    if isinstance(change, Shift):
+        gone = checked_range(change.start, change.end, rows, what)
+        return gone, checked_range(*change.to, rows, what)
+    raise InvalidType(f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift")
+
+
+def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: int, what: str) -> None:
+    """Change the windows reported so far; none ends after the `rows` rows that were shown."""
+    for change in changes:
+        gone, new = edit(change, rows, what)
+        if gone is not None:
+            if gone not in reported:
+                raise InvalidValue(f"{what}: {change!r} refers to a window that was not reported before")
+            del reported[gone]
+        if new is not None:
+            reported[new] = None
+
+
+def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:
+    for rank in (start, end):
+        if isinstance(rank, bool) or not hasattr(rank, "__index__"):
+            raise InvalidType(f"{what}: rank {rank!r} is {a_type(rank)}; a rank is an int")
+    if not 0 <= start < end <= rows:
+        raise InvalidValue(
+            f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at least "
+            "one row"
+        )
+    return int(start), int(end)

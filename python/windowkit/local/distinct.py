@@ -1,0 +1,196 @@
+"""Remove duplicates in this process: a row is one if the row before it, by key and time, is near."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowkit import _native
+from windowkit.arrow.reading import as_read
+from windowkit.arrow.results import form_of, plainly
+from windowkit.arrow.validation import refusing
+from windowkit.errors import InvalidType, Overflow
+from windowkit.language.aggregates import max as latest
+from windowkit.language.distinct import Distinct
+from windowkit.language.engines import Engine, register
+from windowkit.language.expressions import hinting
+from windowkit.language.foreign import is_a, is_spark
+from windowkit.language.rolling import rolling
+from windowkit.language.windows import quoted
+from windowkit.language.windows.base import counted
+from windowkit.local import rolling as local_rolling
+from windowkit.local.query import OTHERWISE, Source, checked_threads, reader_of, schema_of
+
+__all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "refuse_spark", "run", "schema"]
+
+IN_SPARK: Final = "distinct.run(data) returns a DataFrame"
+
+
+def run(
+    distinct: Distinct,
+    data: Any,
+    *,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `distinct`; see `windowkit.Distinct.run`."""
+    count, form = checked_threads(threads), form_of(data, result)
+    # A DataFrame that is returned as one is filtered as it is.
+    own = form != "pyarrow" and is_a(data, form, "DataFrame")
+    source = Source("data", data, [*distinct.by, distinct.time] if own else None, validate=validate)
+    planned = bound(distinct, source.schema)
+    with source:
+        table = pa.Table.from_batches(reader_of(source), source.schema)
+    rows = is_first(distinct, planned.within, table, count)
+    if own:
+        return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
+    return plainly(kept(planned, table, rows).read_all(), form)
+
+
+def batches(
+    distinct: Distinct, data: Any, *, threads: int | None = None, validate: bool | None = None
+) -> pa.RecordBatchReader:
+    """Evaluate `distinct` batch by batch; see `windowkit.Distinct.batches`."""
+    refuse_spark("data", data, f"batches are of one process; {IN_SPARK}")
+    count = checked_threads(threads)
+    source = Source("data", data, validate=validate)
+    planned = bound(distinct, source.schema)
+    with source:
+        table = pa.Table.from_batches(reader_of(source), source.schema)
+    return kept(planned, table, is_first(distinct, planned.within, table, count))
+
+
+def schema(distinct: Distinct, data: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Distinct.schema`."""
+    refuse_spark("data", data, f"it has no schema in this process; {IN_SPARK}, which has the schema")
+    given = schema_of(data)
+    bound(distinct, given)
+    return given
+
+
+def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> pa.RecordBatchReader:
+    """Return some rows of a table."""
+    # pyarrow does not filter all types of its own.
+    return pa.RecordBatchReader.from_stream(planned.filter(table, rows.combine_chunks()))
+
+
+def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
+    """Return which rows are no duplicates, of those `within` so many units of time of another."""
+    given = as_read(table.select(list(dict.fromkeys([*distinct.by, distinct.time]))))
+    try:
+        last = units(before(distinct, given, threads))
+        time = units(given[distinct.time])
+    except Overflow:
+        # Times at the limits of 64 bits are in no frames. Their numbers in order are, and lead back to them.
+        with refusing(f"data: column {distinct.time!r}"):
+            time = units(given[distinct.time])
+        each = pc.unique(time).drop_null().sort()
+        numbers = pc.index_in(time, value_set=each)
+        place = given.column_names.index(distinct.time)
+        last = each.take(before(distinct, given.set_column(place, distinct.time, numbers), threads))
+    # It is never negative, but may be more than 63 bits hold: as unsigned integers they do not overflow.
+    apart = pc.subtract(bits(time), bits(last))
+    is_far = pc.greater(apart, pa.scalar(within, pa.uint64()))
+    return pc.if_else(pc.or_(pc.is_null(last), pc.is_null(time)), True, is_far)
+
+
+def before(distinct: Distinct, table: pa.Table, threads: int) -> pa.ChunkedArray:
+    """Return the time of the row before each row, by key and time; null where there is none."""
+    name = "before"
+    while name in table.column_names:
+        name += "_"
+    last = latest(distinct.time).over("1 row", closed="left").alias(name)
+    rolled = rolling(by=distinct.by, time=distinct.time, aggs=last)
+    planned = local_rolling.bound(rolled, table.schema)
+    return local_rolling.results(planned, table, threads)[name]
+
+
+def units(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as integers of 64 bits."""
+    if pa.types.is_dictionary(times.type):
+        times = times.cast(times.type.value_type)
+    return (times.cast(pa.int32()) if pa.types.is_date32(times.type) else times).cast(pa.int64())
+
+
+def bits(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return integers as unsigned ones of the same bits."""
+    return pa.chunked_array([chunk.view(pa.uint64()) for chunk in values.chunks], pa.uint64())
+
+
+def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
+    """Check `distinct` against the schema of its input.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It does not fit.
+    """
+    with hinting(schema):
+        return _native.Distinct(schema, list(distinct.by), distinct.time, counted(distinct.within))
+
+
+def refuse_spark(argument: str, data: Any, instead: str) -> None:
+    """Refuse a DataFrame of Spark, which this process does not hold."""
+    if is_spark(data):
+        raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
+
+
+def explain(distinct: Distinct, data: Any = None) -> str:
+    """Describe how `distinct` is evaluated; see `windowkit.Distinct.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> print(wk.distinct("id", time="ts", within="10 minutes").explain())
+    distinct by id over ts: within 10 minutes
+    duplicates: rows at most 10 minutes after another row with their id, or at one time with an earlier one
+    tables
+      rows are stored, and sorted by key and time unless each key's rows are in order
+      a row whose predecessor in that order is near is a duplicate
+    streams
+      rows are results once the watermark reaches their time
+      rows are stored until the watermark is more than 10 minutes after their time
+    """
+    lines = [
+        *described(distinct),
+        "tables",
+        "  rows are stored, and sorted by key and time unless each key's rows are in order",
+        "  a row whose predecessor in that order is near is a duplicate",
+        "streams",
+        "  rows are results once the watermark reaches their time",
+        f"  rows are stored until the watermark is more than {distinct.within} after their time",
+    ]
+    if data is not None:
+        lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(distinct, data))]
+    return "\n".join(lines)
+
+
+def described(distinct: Distinct) -> list[str]:
+    """Return the lines of `explain` that do not depend on where it is evaluated."""
+    keys = f" with their {', '.join(map(quoted, distinct.by))}" if distinct.by else ""
+    return [
+        f"distinct {distinct}",
+        f"duplicates: rows at most {distinct.within} after another row{keys}, "
+        "or at one time with an earlier one",
+    ]
+
+
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"distinct": run},
+        options=("threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"distinct_batches": batches, "distinct_schema": schema, "explain_distinct": explain},
+        options=("threads", "validate"),
+        otherwise=OTHERWISE,
+    )
+)

@@ -1,0 +1,203 @@
+"""Evaluate joins in this process: two tables of Arrow data in, one out."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.arrow.results import form_of, joined
+from windowkit.errors import InvalidType
+from windowkit.language.engines import Engine, register
+from windowkit.language.expressions import hinting
+from windowkit.language.foreign import is_spark
+from windowkit.language.join import Join
+from windowkit.language.windows.base import counted, units
+from windowkit.local.query import (
+    OTHERWISE,
+    Source,
+    checked_threads,
+    is_relation,
+    reader_of,
+    refuse_twice,
+    schema_of,
+)
+
+__all__ = ["batches", "bound", "described", "explain", "run", "schema"]
+
+BOTH: Final = "left and right both are Spark DataFrames, or neither is"
+IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
+KINDS: Final = {
+    "inner": "pairs of partners",
+    "left": "pairs of partners, and left rows without a partner",
+    "right": "pairs of partners, and right rows without a partner",
+    "full": "pairs of partners, and rows of both sides without a partner",
+    "semi": "left rows that have a partner, once",
+    "anti": "left rows without a partner",
+}
+
+
+def run(
+    join: Join,
+    left: Any,
+    *,
+    right: Any = None,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `join`; see `windowkit.Join.run`."""
+    refuse_spark(left, right)
+    count, form = checked_threads(threads), form_of(left, result)
+    planned, made = started(join, left, right, count, validate)
+    # Not as an iterator, which would end if a handler of signals raised StopIteration.
+    batches = [pa.record_batch(batch) for batch in made.rest()]
+    table = pa.Table.from_batches(batches, pa.schema(planned.output_schema))
+    return joined(table, form, planned.origins, left, right)
+
+
+def batches(
+    join: Join, left: Any, *, right: Any = None, threads: int | None = None, validate: bool | None = None
+) -> pa.RecordBatchReader:
+    """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
+    refuse_spark(left, right, f"batches are of one process; {IN_SPARK}")
+    planned, made = started(join, left, right, checked_threads(threads), validate)
+    return pa.RecordBatchReader.from_batches(pa.schema(planned.output_schema), map(pa.record_batch, made))
+
+
+def started(
+    join: Join, left: Any, right: Any, threads: int, validate: bool | None
+) -> tuple[_native.Join, _native.Batches]:
+    """Return `join` bound to two tables, and its result, of which no batch is made yet."""
+    refuse_twice({"left": left, "right": right})
+    own = Source("left", left, read(join.left_by, join.left_time, join.left_columns), validate=validate)
+    if is_relation(left):
+        # A connection of DuckDB has one open result, and the right side may be another one of it.
+        with own:
+            own = Source("left", pa.Table.from_batches(reader_of(own), own.schema), validate=False)
+    # All but the columns of the keys, unless it is said which.
+    columns = () if join.how in ("semi", "anti") else join.right_columns
+    other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
+    planned = bound(join, own.schema, other.schema)
+    with own, other:
+        return planned, planned.run(own, other, threads)
+
+
+def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> list[str] | None:
+    """Return the columns of a side that are read; None for all."""
+    return None if columns is None else list(dict.fromkeys([*by, time, *columns]))
+
+
+def schema(join: Join, left: Any, right: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Join.schema`."""
+    refuse_spark(left, right, f"it has no schema in this process; {IN_SPARK}, which has the schema")
+    return pa.schema(bound(join, schema_of(left, "left"), schema_of(right, "right")).output_schema)
+
+
+def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
+    """Check `join` against the schemas of its sides.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It does not fit.
+    """
+    within = None
+    if join.within is not None:
+        before, after = map(counted, join.within)
+        within = (before, after, join.closed)
+    with hinting(left, right):
+        return _native.Join(
+            (left, list(join.left_by), join.left_time, join.left_columns),
+            (right, list(join.right_by), join.right_time, join.right_columns),
+            within,
+            None if join.windows is None else join.windows.bound(),
+            join.how,
+            join.suffix,
+        )
+
+
+def refuse_spark(left: Any, right: Any, instead: str = BOTH) -> None:
+    """Refuse DataFrames of Spark, which this process does not hold."""
+    for argument, data in (("left", left), ("right", right)):
+        if is_spark(data):
+            raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
+
+
+def explain(join: Join, left: Any = None, *, right: Any = None) -> str:
+    """Describe how `join` is evaluated; see `windowkit.Join.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> join = wk.join(
+    ...     by={"src": "dst"},
+    ...     left_time="sent",
+    ...     right_time="seen",
+    ...     within=("2 minutes", "0 seconds"),
+    ...     how="left",
+    ... )
+    >>> print(join.explain())
+    join by src = dst over sent and seen: within (2 minutes, 0 seconds), left
+    partners: right rows from 2 minutes before the time of a left row to that time, with both ends
+    result: pairs of partners, and left rows without a partner
+    tables
+      rows of both sides are stored, and sorted by key and time unless each key's rows are in order
+      a sweep over both finds the partners of each row
+    streams
+      left rows are stored until the right side is complete beyond their time
+      right rows are stored until the left side is complete beyond 2 minutes after their time
+    """
+    lines = [
+        *described(join),
+        "tables",
+        "  rows of both sides are stored, and sorted by key and time unless each key's rows are in order",
+        "  a sweep over both finds the partners of each row",
+        "streams",
+        *stored(join),
+    ]
+    if left is not None:
+        lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(join, left, right))]
+    return "\n".join(lines)
+
+
+def described(join: Join) -> list[str]:
+    """Return the lines of `explain` that do not depend on where it is evaluated."""
+    where = "that are in one window with a left row, once for each such window"
+    if join.within is not None:
+        before, after = join.within
+        first = f"{before} before the time of a left row" if units(before) else "the time of a left row"
+        last = f"{after} after it" if units(after) else "that time"
+        ends = {"both": "both ends", "left": "the first end only", "right": "the last end only"}
+        where = f"from {first} to {last}, with {ends.get(join.closed, 'neither end')}"
+    return [f"join {join}", f"partners: right rows {where}", f"result: {KINDS[join.how]}"]
+
+
+def stored(join: Join) -> list[str]:
+    """Describe how long operators store rows."""
+    if join.within is None:
+        return ["  rows are stored until the other side is complete beyond the end of their last window"]
+    before, after = (f"{each} after their time" if units(each) else "their time" for each in join.within)
+    return [
+        f"  left rows are stored until the right side is complete beyond {after}",
+        f"  right rows are stored until the left side is complete beyond {before}",
+    ]
+
+
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"join": run},
+        options=("right", "threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"join_batches": batches, "join_schema": schema, "explain_join": explain},
+        options=("right", "threads", "validate"),
+        otherwise=OTHERWISE,
+    )
+)

@@ -1,0 +1,234 @@
+"""Evaluate rolling aggregates in this process: Arrow data in, its rows, or labels, with more columns out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.reading import as_read, read_types
+from windowkit.arrow.results import form_of, widened
+from windowkit.errors import InvalidType
+from windowkit.language.aggregation import Framed
+from windowkit.language.engines import Engine, register
+from windowkit.language.expressions import hinting
+from windowkit.language.foreign import is_spark
+from windowkit.language.rolling import Rolling
+from windowkit.local.explain import partial, properties_of, sizes
+from windowkit.local.query import (
+    OTHERWISE,
+    Source,
+    aggregates,
+    checked_threads,
+    opened,
+    reader_of,
+    refuse_twice,
+    schema_of,
+)
+
+__all__ = ["at", "bound", "explain", "results", "run", "schema"]
+
+
+def run(
+    rolling: Rolling,
+    data: Any,
+    *,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `rolling`; see `windowkit.Rolling.run`."""
+    count, form = checked_threads(threads), form_of(data, result)
+    source = Source("data", data, validate=validate)
+    compute = computing("data", rolling.expressions)
+    planned = bound(rolling, source.schema, compute=compute)
+    with source:
+        table = pa.Table.from_batches(reader_of(source), source.schema)
+    own = {each.name: each.aggregate for each in rolling.aggs}
+    rows = as_read(table)
+    if compute is not None:
+        # What is computed is not in the result.
+        rows = as_read(compute(rows, compute.schema(rows.schema)))
+    return widened(with_columns(table, answers(planned, rows, count)), form, data, own)
+
+
+def at(
+    rolling: Rolling,
+    labels: Any,
+    *,
+    by: tuple[str, ...],
+    time: str,
+    events: Any = None,
+    threads: int | None = None,
+    validate: bool | None = None,
+    result: str | None = None,
+) -> Any:
+    """Evaluate `rolling` for labels; see `windowkit.Rolling.at`."""
+    refuse_twice({"labels": labels, "events": events})
+    count, form = checked_threads(threads), form_of(labels, result)
+    if is_spark(events):
+        raise InvalidType(
+            "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
+        )
+    fitting, source = opened(rolling, events, validate, "events")
+    own = Source("labels", labels, validate=validate)
+    fitting = fitting.resolved(source.names)
+    planned = bound(fitting, source.schema, (read_types(own.schema), list(map(str, by)), str(time)))
+    with own:
+        table = pa.Table.from_batches(reader_of(own), own.schema)
+    with source:
+        table = with_columns(table, answers(planned, source, count, as_read(table)))
+    return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)
+
+
+def answers(planned: _native.Rolling, rows: Any, threads: int, labels: Any = None) -> pa.Table:
+    """Return the results of rows; or those of labels, if there are any, of these rows."""
+    return pa.RecordBatchReader.from_stream(planned.run(rows, threads, labels)).read_all()
+
+
+def with_columns(table: pa.Table, columns: pa.Table) -> pa.Table:
+    """Return a table with more columns."""
+    for field, column in zip(columns.schema, columns.columns, strict=True):
+        table = table.append_column(field, column)
+    return table
+
+
+def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table | None = None) -> pa.Table:
+    """Return a table with the results of its rows; or labels with theirs, of the rows of `data`."""
+    table = data if labels is None else labels
+    asked = None if labels is None else as_read(labels)
+    rows = as_read(data) if isinstance(data, pa.Table) else data
+    return with_columns(table, answers(planned, rows, threads, asked))
+
+
+def schema(rolling: Rolling, data: Any) -> pa.Schema:
+    """Return the schema of the result; see `windowkit.Rolling.schema`."""
+    given = schema_of(data)
+    result = pa.schema(
+        bound(rolling, given, compute=computing("data", rolling.expressions)).plan.output_schema
+    )
+    # Those of the input as they were, with what Arrow's interface may not carry.
+    return pa.schema([*given, *list(result)[-len(rolling.aggs) :]], given.metadata)
+
+
+def bound(
+    rolling: Rolling,
+    schema: pa.Schema,
+    labels: tuple[pa.Schema, list[str], str] | None = None,
+    *,
+    compute: Computing | None = None,
+) -> _native.Rolling:
+    """Check `rolling` against the schema of its input; and that of labels, with their keys and time, if any.
+
+    Columns that `compute` adds are not in that schema.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It does not fit.
+    """
+    schema = read_types(schema)
+    rolling = rolling.resolved(schema.names).plain
+    if compute is not None:
+        schema = read_types(compute.schema(schema))
+    own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
+    frames = [each.frame.bound() for each in rolling.aggs]
+    with hinting(schema, *([] if labels is None else [labels[0]])):
+        return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
+
+
+def explain(rolling: Rolling, data: Any = None) -> str:
+    """Describe how `rolling` is evaluated; see `windowkit.Rolling.explain`.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> rolling = wk.rolling(
+    ...     by="device",
+    ...     time="ts",
+    ...     aggs=[wk.mean("v").over("10 minutes"), wk.max("v").over("9 rows"), wk.median("v").over("9 rows")],
+    ... )
+    >>> print(rolling.explain())
+    rolling by device over ts
+    rows, of each key
+      stored until all have arrived, and sorted by time, then by arrival: once for all frames
+      partials of each row: sum(v), count(v), max(v), values(v)
+    frames
+      10 minutes: from 10 minutes before to its time, with both ends; rows at one time have the same
+      9 rows: from 9 rows before to the row itself, without the start
+    aggregates from partials of frames
+      avg(v) OVER (10 minutes): sum(v) and count(v); algebraic, associative, commutative
+      max(v) OVER (9 rows): max(v); distributive, associative, commutative
+      median(v) OVER (9 rows): values(v); holistic, associative, commutative, invertible
+    """
+    if data is None:
+        rolling = rolling.plain
+        planned = bound(rolling, assumed(rolling))
+    else:
+        planned = bound(rolling, schema_of(data), compute=computing("data", rolling.expressions))
+    lines = described(rolling, planned.plan)
+    if data is not None:
+        results = list(pa.schema(planned.plan.output_schema))[-len(rolling.aggs) :]
+        lines += [
+            "output, after the columns of the input",
+            *(f"  {each.name}: {each.type}" for each in results),
+        ]
+    return "\n".join(lines)
+
+
+def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
+    """Return the lines of `explain` that do not depend on the data."""
+    numbers = sizes([each.aggregate for each in rolling.aggs], planned)
+    stored = [partial(*each, size) for each, size in zip(planned.partials, numbers, strict=True)]
+    frames = dict.fromkeys(each.frame for each in rolling.aggs)
+    return [
+        f"rolling by {', '.join(rolling.by) or 'nothing'} over {rolling.time}",
+        f"rows, of {'each key' if rolling.by else 'all rows'}",
+        "  stored until all have arrived, and sorted by time, then by arrival: once for all frames",
+        f"  partials of each row: {', '.join(stored)}",
+        "frames",
+        *(f"  {frame}: {frame.meaning}" for frame in frames),
+        "aggregates from partials of frames",
+        *(
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
+            for each, sources, properties in zip(
+                rolling.aggs, planned.sources, planned.properties, strict=True
+            )
+        ),
+    ]
+
+
+def assumed(rolling: Rolling) -> pa.Schema:
+    """Return a schema that it fits: what is stored does not depend on which."""
+    fields = dict.fromkeys(rolling.inputs, pa.float64())
+    fields |= {
+        each.aggregate.condition: pa.bool_() for each in rolling.aggs if each.aggregate.condition is not None
+    }
+    fields[rolling.time] = pa.int64() if any(map(counts_units, rolling.aggs)) else pa.timestamp("ns")
+    return pa.schema(fields)
+
+
+def counts_units(framed: Framed) -> bool:
+    """Return whether a frame fits integer times only."""
+    frame = framed.frame
+    return any(isinstance(each, int) and each > 0 for each in (frame.before, frame.after, frame.tail))
+
+
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"roll": run, "roll_schema": schema, "explain_rolling": explain},
+        options=("threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)
+register(
+    Engine(
+        takes=lambda _: True,
+        calls={"at": at},
+        options=("events", "by", "time", "threads", "validate", "result"),
+        otherwise=OTHERWISE,
+    )
+)

@@ -1,0 +1,75 @@
+"""What an operator decided, by general stream slicing, described for `windowkit.Operator.explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from windowkit import _native
+from windowkit.language.query import Query
+from windowkit.language.shedding import Shed
+from windowkit.language.windows import quoted
+
+__all__ = ["Decisions", "decisions_of", "described", "summary"]
+
+LAZILY: Final = "their slices are combined when a window is ready, whatever store= says"
+KEPT: Final = {
+    "in-order": (
+        "as long as a window that is not final may need them, in the order of time and arrival",
+        "in order, slices would do for windows of a number of rows, between marks, and for users' own that "
+        "depend on time alone",
+        LAZILY,
+    ),
+    "out-of-order": (
+        "as long as a row or a window to come may need them, in the order of time and arrival",
+        LAZILY,
+    ),
+}
+
+
+class Decisions(NamedTuple):
+    """What the core reports of itself."""
+
+    strategy: list[tuple[str, str, str, str]]
+    """What was to be decided, how it was, why, and by which source."""
+    with_rows: list[str]
+    """Names of the queries for which rows are stored."""
+    stores: list[tuple[str, str]]
+
+
+def decisions_of(core: _native.Operator) -> Decisions:
+    """Return what a core decided."""
+    return Decisions(core.strategy(), core.queries_with_rows(), core.stores())
+
+
+def summary(query: Query) -> str:
+    """Return what distinguishes a query from others of the same keys and time."""
+    windows, aggs = (", ".join(map(str, each)) for each in (query.windows, query.aggs))
+    policy = "" if query.emit is None else f"; {query.emit}"
+    return f"{windows}; {aggs}{policy}"
+
+
+def described(
+    order: str, queries: Mapping[str, Query], decisions: Decisions | None, shed: Shed | None = None
+) -> str:
+    """Describe an operator; None if the schema of its rows is not known yet."""
+    first = next(iter(queries.values()))
+    orders = "in order" if order == "in-order" else "out of order"
+    lines = [f"stream operator, rows {orders}, by {', '.join(first.by) or 'nothing'} over {first.time}"]
+    lines += ["queries"]
+    lines += [f"  {quoted(name)}: {summary(query)}" for name, query in queries.items()]
+    if shed is not None:
+        lines += [f"shed: {shed.keep} are kept where the state would take more than {shed.bytes:,} bytes"]
+    if decisions is None:
+        return "\n".join([*lines, "decisions", "  none before the schema is known"])
+    lines.append("decisions (Traub et al. 2019)")
+    for what, answer, why, source in decisions.strategy:
+        lines += [f"  {what}: {answer} ({source})", f"    {why}"]
+    if decisions.with_rows:
+        lines.append(f"rows are stored for {', '.join(map(quoted, decisions.with_rows))} (§5.1)")
+        lines += [f"  {line}" for line in KEPT[order]]
+        if order == "out-of-order" and ("store rows", "no") in [each[:2] for each in decisions.strategy]:
+            lines.append("  slices would do for users' own windows that depend on time alone")
+    for form, why in decisions.stores:
+        lines += [f"store: {form} (§5.2)", f"  {why}"]
+    return "\n".join(lines)

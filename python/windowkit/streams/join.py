@@ -1,0 +1,370 @@
+"""Join two streams in this process: rows and watermarks of both sides in, rows of the result out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.arrow.reading import Expected
+from windowkit.errors import InvalidType
+from windowkit.language.checks import a_type, limit
+from windowkit.language.engines import Engine, register
+from windowkit.language.join import Join
+from windowkit.language.query import LATE_LIMIT
+from windowkit.language.windows.base import counted
+from windowkit.local.join import bound, refuse_spark
+from windowkit.local.query import Source, schema_of
+from windowkit.streams.stats import JoinStats
+from windowkit.streams.stepped import Stepped, snapshot_bytes, time_type
+from windowkit.streams.watermarks import in_time, scalar
+
+__all__ = ["JoinOperator", "Watermarks"]
+
+NO_SPARK: Final = "an operator joins streams in one process; join.run(left, right) joins two DataFrames"
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """Up to which times the results of a join of two streams are complete; see `JoinOperator.watermarks`.
+
+    Parameters
+    ----------
+    left, right : pyarrow.Scalar or None
+        No result that is still to come has an earlier time of that side; None if that is not known.
+    joint : tuple of two pyarrow.Scalar, or None
+        No pair that is still to come has an earlier time of both sides. None if that is not known, or if rows
+        at these times are no partners: `left` and `right` then say as much.
+    """
+
+    left: pa.Scalar | None
+    right: pa.Scalar | None
+    joint: tuple[pa.Scalar, pa.Scalar] | None
+
+
+class JoinOperator(Stepped[_native.JoinOperator]):
+    """A join of two streams; made by `windowkit.Join.operator`.
+
+    Rows of the sides go in by `push_left` and `push_right`, in any order. `advance_left` and `advance_right`
+    say up to which time a side is complete (its *watermark*), and `close` that both have ended. Each returns
+    a table of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as
+    soon as its second row is there, and a row without a partner once the other side is complete beyond all
+    partners that it could have. The results of all calls are those of `windowkit.Join.run` over all rows that
+    are not late, in another order.
+
+    A call that raises leaves the operator as it was.
+
+    ``with join.operator(...) as op:`` releases what the operator holds when the block ends, as for
+    `windowkit.Operator`.
+
+    Notes
+    -----
+    OA-Join (Li 2008, ch. 7). A row is stored until the other side is complete beyond its last possible
+    partner, and not at all if that is so when it comes; by windows, once for each of its windows. So the
+    progress of the left side bounds the rows of the right side that are held, and vice versa. O(1) amortised
+    for a row in order of time and for a row of the result, and O(log n) to find the first partner among n
+    stored rows of the key.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import windowkit as wk
+    >>> join = wk.join(by="ip", left_time="t", right_time="u", within=(0, 5), how="left")
+    >>> left = pa.schema({"ip": pa.string(), "t": pa.int64()})
+    >>> op = join.operator(left, pa.schema({"ip": pa.string(), "u": pa.int64()}))
+    >>> op.push_left(pa.table({"ip": ["a", "b"], "t": [10, 12]})).num_rows
+    0
+    >>> op.push_right(pa.table({"ip": ["a"], "u": [13]})).to_pylist()
+    [{'ip': 'a', 't': 10, 'u': 13}]
+    >>> op.advance_right(18).to_pylist()
+    [{'ip': 'b', 't': 12, 'u': None}]
+    """
+
+    def __init__(self, join: Join, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
+        refuse_spark(left, right, NO_SPARK)
+        self._bind(join, schema_of(left, "left"), schema_of(right, "right"))
+        self._hold(_native.JoinOperator(self._planned, limit("late_limit", late_limit, 0)))
+
+    def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+        self._join, self._left, self._right = join, left, right
+        self._expected = (Expected(right), Expected(left))
+        self._planned = bound(join, left, right)
+        self._time = time_type(left, join.left_time)
+
+    def __enter__(self) -> JoinOperator:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<windowkit.JoinOperator of {self._join}{self._ended}>"
+
+    @property
+    def join(self) -> Join:
+        """The join that it evaluates."""
+        return self._join
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of results."""
+        return pa.schema(self._planned.output_schema)
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """Up to which times the results returned so far are complete, for whatever reads these.
+
+        With the left side complete up to l and the right side up to r, and partners within ``(before,
+        after)``, it is ``left = min(l, r - after)`` and ``right = min(r, l - before)`` (individual
+        punctuation; Li 2008, Fig. 7-1), and ``joint = (l, r)`` (Fig. 7-3): a pair that is still to come
+        has a row that is still to come. By windows, rows of the left side are stored as long as their last
+        window is open on the right, so ``left`` is the start of the first window that is open there, or l
+        if that is earlier (Figs. 7-2 and 7-4). The watermarks of a side apply to its rows without partners,
+        too, unless they have no time; the joint one applies to pairs.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=2).operator(side, side)
+        >>> op.advance_left(2).num_rows, op.advance_right(1).num_rows
+        (0, 0)
+        >>> op.watermarks.left.as_py(), op.watermarks.right.as_py()
+        (-1, 0)
+        >>> [time.as_py() for time in op.watermarks.joint]
+        [2, 1]
+        """
+        left, right, joint = self._ask("watermarks", lambda core: core.watermarks())
+        both = None if joint is None else (scalar(joint[0], self._time), scalar(joint[1], self._time))
+        return Watermarks(self._moment(left), self._moment(right), both)
+
+    def _moment(self, units: int | None) -> pa.Scalar | None:
+        """Return a time of the columns' type, unless it is before all that the type can hold."""
+        is_beyond = units is not None and pa.types.is_date32(self._time) and units < -(2**31)
+        return None if units is None or is_beyond else scalar(units, self._time)
+
+    def push_left(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
+        """Add rows of the left side.
+
+        Parameters
+        ----------
+        batch : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``
+            Rows with the columns of the left side's schema, in any order; others are ignored. A type may be
+            another one if the cast loses no information, as for `windowkit.Operator.push`.
+        validate : bool, optional
+            Look at every value, and refuse malformed data, as `windowkit.Query.run` does.
+
+        Returns
+        -------
+        pyarrow.Table
+            The pairs with stored rows, in the order of the rows, then of their partners' times; and the rows
+            that can have no partner. Of a semi join, the left rows that have their first partner now.
+
+        Raises
+        ------
+        UnknownColumn, InvalidType, InvalidValue
+            A column is missing or has another type with other values, the data is malformed, or the operator
+            is closed.
+        Overflow
+            A time is too far away for its windows.
+
+        Notes
+        -----
+        Rows before the watermark of their own side are late: see `take_late_left`. A row with a null key or
+        without a time has no partner, and is a result at once of kinds that have such rows. If the call
+        raises, a reader that is given has moved on nevertheless: see `windowkit.Operator.push`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=1).operator(side, side)
+        >>> op.push_left(pa.table({"t": [1, 2]})).num_rows, op.push_right(pa.table({"t": [2, 9]})).num_rows
+        (0, 2)
+        """
+        return self._push("push_left", True, batch, validate)
+
+    def push_right(self, batch: Any, *, validate: bool | None = None) -> pa.Table:
+        """Add rows of the right side; see `push_left`."""
+        return self._push("push_right", False, batch, validate)
+
+    def advance_left(self, watermark: Any) -> pa.Table:
+        """Declare the left side complete up to a time: rows of it that come before that are late.
+
+        Parameters
+        ----------
+        watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
+            As for `windowkit.Operator.advance`; not before the last one of this side.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows of the right side that can have no partner any more, of kinds that have such rows; by
+            their times. All that can have none are no longer stored.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is not a time of the column's type, or before the last one, or the operator is closed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=1, how="right").operator(side, side)
+        >>> op.push_right(pa.table({"t": [1, 2]})).num_rows
+        0
+        >>> op.advance_left(3).to_pylist()
+        [{'t': None, 't_right': 1}]
+        """
+        return self._advance("advance_left", True, watermark)
+
+    def advance_right(self, watermark: Any) -> pa.Table:
+        """Declare the right side complete up to a time; see `advance_left`."""
+        return self._advance("advance_right", False, watermark)
+
+    def close(self) -> pa.Table:
+        """End both sides, and return the rows that are left without a partner.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=1, how="anti").operator(side, side)
+        >>> op.push_left(pa.table({"t": [1, 5]})).num_rows, op.push_right(pa.table({"t": [2]})).num_rows
+        (0, 0)
+        >>> op.close().to_pylist()
+        [{'t': 5}]
+        """
+        return self._close()
+
+    def take_late_left(self) -> pa.Table:
+        """Return the rows of the left side that came before its watermark, and release them.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows since the last call, with all their columns and ``late_reason``, which is ``too late``.
+            Once ``late_limit`` of `windowkit.Join.operator` are held, further rows are dropped until the next
+            call, and counted by `JoinStats.left_dropped`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=1).operator(side, side)
+        >>> op.advance_left(3).num_rows, op.push_left(pa.table({"t": [2, 3]})).num_rows
+        (0, 0)
+        >>> op.take_late_left().to_pylist()
+        [{'t': 2, 'late_reason': 'too late'}]
+        """
+        return self._step("take_late_left", lambda core: core.take_late(True), closed=True)
+
+    def take_late_right(self) -> pa.Table:
+        """Return the rows of the right side that came before its watermark; see `take_late_left`."""
+        return self._step("take_late_right", lambda core: core.take_late(False), closed=True)
+
+    def stats(self) -> JoinStats:
+        """Return what the operator holds and has done.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> op = wk.join(by=[], left_time="t", right_time="t", within=1).operator(side, side)
+        >>> op.push_left(pa.table({"t": [1, 2]})).num_rows, op.advance_right(3).num_rows
+        (0, 0)
+        >>> op.stats().left_kept, op.stats().left_rows
+        (1, 2)
+        """
+        return JoinStats(*self._ask("stats", lambda core: core.stats()))
+
+    def snapshot(self) -> bytes:
+        """Return the whole state of the operator as bytes, for `JoinOperator.restore`.
+
+        They are versioned and checksummed, and bound to the join and the schemas. Windows of a
+        `windowkit.ContextFree` are identified by the name of its class.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> join = wk.join(by=[], left_time="t", right_time="t", within=1)
+        >>> op = join.operator(side, side)
+        >>> op.push_left(pa.table({"t": [1, 2]})).num_rows
+        0
+        >>> JoinOperator.restore(op.snapshot(), join).push_right(pa.table({"t": [2]})).num_rows
+        2
+        """
+        return self._ask("snapshot", lambda core: core.snapshot(identity(self._join)))
+
+    @classmethod
+    def restore(cls, snapshot: bytes, join: Join) -> JoinOperator:
+        """Return an operator that continues from a snapshot.
+
+        Parameters
+        ----------
+        snapshot : bytes
+            What `JoinOperator.snapshot` returned.
+        join : Join
+            The join that the operator was made of.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            The bytes are not a snapshot of a join, are truncated or damaged, are of a version that this
+            windowkit does not read, or are of another join.
+        """
+        given = snapshot_bytes(snapshot)
+        if not isinstance(join, Join):
+            raise InvalidType(f"join: it is {a_type(join)}; it is what windowkit.join returns")
+        name = identity(join)
+        this = cls.__new__(cls)
+        this._bind(join, *map(pa.schema, _native.JoinOperator.contents(given, name)))
+        this._hold(_native.JoinOperator.restore(given, name, this._planned))
+        return this
+
+    def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
+        def push(core: _native.JoinOperator) -> Any:
+            rows = self._expected[is_left].rows(batch, validate)
+            if rows is not None:
+                return core.push(is_left, rows)
+            refuse_spark(batch, None, NO_SPARK)
+            schema = self._left if is_left else self._right
+            source = Source("batch", batch, validate=validate, schema=schema)
+            with source:
+                return core.push(is_left, source.shortest)
+
+        return self._step(call, push)
+
+    def _advance(self, call: str, is_left: bool, watermark: Any) -> pa.Table:
+        def advance(core: _native.JoinOperator) -> Any:
+            return core.advance(is_left, in_time("watermark", watermark, self._time))
+
+        return self._step(call, advance)
+
+
+def identity(join: Join) -> str:
+    """Return a text that tells a join from others, however its lengths are written."""
+    within = None if join.within is None else tuple(map(counted, join.within))
+    kind, _, lengths, options, columns, own = (None,) * 6 if join.windows is None else join.windows.bound()
+    windows = (kind if own is None else str(join.windows), lengths, options, columns)
+    parts = {
+        "by": (join.left_by, join.right_by),
+        "times": (join.left_time, join.right_time),
+        "within": within if join.windows is None else windows,
+        "how": join.how,
+        "closed": join.closed,
+        "suffix": join.suffix,
+        "columns": (join.left_columns, join.right_columns),
+    }
+    return ", ".join(f"{name}={part!r}" for name, part in parts.items())
+
+
+register(Engine(takes=lambda _: True, calls={"join_operator": JoinOperator}))

@@ -1,0 +1,131 @@
+"""Times and keys as an operator takes and returns them: watermarks and punctuations in the column's type."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, whole
+from windowkit.language.durations import Duration, duration
+from windowkit.language.foreign import is_a
+
+__all__ = ["in_time", "one_key", "scalar"]
+
+REFUSALS: Final = (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+"""What pyarrow raises of Python values that are not of a type: its other exceptions are among these."""
+
+MEANT: Final = {
+    "watermark": "its watermark",
+    "time": "the time of a punctuation",
+    "start": "the start of a picture",
+    "end": "the end of a picture",
+}
+
+
+def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
+    """Return a time in the units of a type of times."""
+    given = time
+    if not isinstance(time, pa.Scalar) and pa.types.is_integer(kind):
+        units = whole(time)
+        if units is None:
+            raise InvalidType(
+                f"{argument}: {time!r} is {a_type(time)}; the time column is an "
+                f"integer, and so is {MEANT[argument]}"
+            )
+        if not -(2**63) <= units < 2**63:
+            raise InvalidValue(f"{argument}: {units} is out of range; allowed are integers of 64 bits")
+        return units
+    if pa.types.is_duration(kind) and (
+        isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
+    ):
+        return in_units(argument, duration(argument, time), kind)
+    try:
+        scalar = given if isinstance(given, pa.Scalar) else pa.scalar(given)
+        is_day = pa.types.is_date32(kind) and pa.types.is_integer(scalar.type)
+        cast = (scalar.cast(pa.int32()) if is_day else scalar).cast(kind)
+    except REFUSALS as error:
+        raise InvalidType(
+            f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
+        ) from error
+    refuse_unlike(argument, time, scalar, kind)
+    if not cast.is_valid:
+        raise InvalidValue(f"{argument}: it is null; allowed are times")
+    return int(cast.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py())
+
+
+def scalar(units: int, kind: pa.DataType) -> pa.Scalar:
+    """Return a time of a type."""
+    return pa.scalar(units, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+
+
+def allowed_times(kind: pa.DataType) -> str:
+    """Return what may be given for a time of a type."""
+    if pa.types.is_timestamp(kind):
+        zone = (
+            "without a zone or an offset, as the time column has none"
+            if kind.tz is None
+            else "with a zone or an offset (add Z or an offset such as +01:00 to a string), as the time "
+            f"column is in {kind.tz}"
+        )
+        return f"allowed are times {zone}, as exact as the time column"
+    if pa.types.is_date(kind):
+        return "allowed are dates without a time of day"
+    return "allowed is what the time column can hold"
+
+
+def refuse_unlike(argument: str, given: object, scalar: pa.Scalar, kind: pa.DataType) -> None:
+    """Refuse what Arrow casts to a type of times, and in doing so adds a zone or takes a time of day away."""
+    is_zoned = pa.types.is_timestamp(scalar.type) and scalar.type.tz is not None
+    why = None
+    if pa.types.is_timestamp(kind) and (pa.types.is_timestamp(scalar.type) or pa.types.is_date(scalar.type)):
+        if is_zoned != (kind.tz is not None):
+            why = "has a zone" if is_zoned else "has no zone"
+    elif pa.types.is_date(kind) and pa.types.is_timestamp(scalar.type) and scalar.is_valid:
+        if is_zoned:
+            why = "has a zone"
+        elif scalar.cast(kind).cast(scalar.type) != scalar:
+            why = "has a time of day"
+    if why is not None:
+        raise InvalidType(f"{argument}: {given!r} {why}; {allowed_times(kind)}")
+
+
+def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
+    """Return a duration in the units of a type of durations."""
+    per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[kind.unit]
+    count, rest = divmod(given.nanoseconds, per_unit)
+    if rest:
+        raise InvalidType(f"{argument}: {given.text!r} is not a time of type {kind}; {allowed_times(kind)}")
+    return count
+
+
+def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Return a key as a batch of one row of the key columns."""
+    if isinstance(key, Mapping):
+        if sorted(key) != sorted(by):
+            raise InvalidValue(f"key: it has {sorted(key)}; the columns of a key are {sorted(by)}")
+        values = [key[name] for name in by]
+    elif len(by) == 1:
+        values = [key]
+    elif isinstance(key, tuple) and len(key) == len(by):
+        values = list(key)
+    else:
+        raise InvalidValue(
+            f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these, or "
+            f"a tuple of {len(by)} values in that order"
+        )
+    fields = [schema.field(name) for name in by]
+    columns = []
+    for value, field in zip(values, fields, strict=True):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        try:
+            columns.append(pa.array([value], kind).cast(field.type))
+        except REFUSALS as error:
+            raise InvalidType(
+                f"key: {value!r} is not a value of column {field.name!r}, whose type is {field.type} "
+                f"({error})"
+            ) from error
+    return pa.record_batch(columns, schema=pa.schema(fields))
