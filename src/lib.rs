@@ -8,22 +8,22 @@
 //! Arrow batch -> measure column + dense key ids -> slice slots -> partials -> windows -> Arrow batch
 //! ```
 //!
-//! The modules are listed in that order; a lower layer never uses a higher one.
+//! The modules are listed from the lowest layer on; a lower layer never uses a higher one.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
 //! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream |
-//! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
-//! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
+//! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
+//! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`state`] | snapshots: one envelope, one byte reader |
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
-//! In all of them, [`select`] takes rows of arrays, and [`interrupt`] lets long work end early.
+//! Below all of them, [`select`] takes rows of arrays, and [`interrupt`] lets long work end early.
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]

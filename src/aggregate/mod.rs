@@ -5,6 +5,10 @@
 //! dynamic face of such a column, called once per batch, and [`Column`] does the work for any [`Aggregate`]: a
 //! [`Monoid`] of [`crate::algebra`], and how it is lifted from Arrow columns and lowered to them.
 //!
+//! `States` are the columns whose slots are states. Functions with columns of their own are `multiset` with `tally` (order
+//! statistics, frequent and distinct values), `estimate` (from a sample of the rows), `list`, `sketch`, `hyperloglog` and
+//! `arrays` (functions over whole arrays, user-defined ones).
+//!
 //! `CONTRIBUTING.md` says how to add a function.
 
 mod arrays;

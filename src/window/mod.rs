@@ -4,13 +4,21 @@
 //! - `extent(w)`: which part of the measure window `w` covers — the definition, and what tests evaluate,
 //! - `wids(t)`: which windows a row at `t` belongs to — the inverse of `extent`, and what runs.
 //!
-//! Everything that differs from type to type is in the type's file, behind [`Rules`]: where its windows cut slices,
-//! which windows are final or changed, what must be kept for them. No other code of this crate branches on the window
-//! type.
+//! Everything that differs from type to type is in the type's file, behind [`Rules`]: its windows, its extent, the windows
+//! of a row, the edges it cuts, which windows are final or changed, and what must be stored for them. Elsewhere in this
+//! crate a type is named where windows are stated and bound (`WindowKind` in `operator/window_spec.rs`,
+//! `operator/binding`), and two types are handed out as such: sliding windows, whose next ends a stream's agenda reckons
+//! ([`Window::regular`]), and sessions, which a late row may join or reopen ([`Window::merging`]).
 //!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no
-//! tuples are kept for it either. These are [`ByTime`]. Types that need rows in order are [`ByRows`].
+//! tuples are kept for it either. These are [`ByTime`]: they list windows over [`Spans`], rows or slices alike. Types that
+//! need rows in order are [`ByRows`], over a key's rows, with a [`Memory`] of numbered windows.
+//!
+//! What types share is below them: `runs`, the rules of windows that follow each other by rows; `series`, of those that
+//! follow each other in time; `growing`, of those that begin at landmarks. `zone` (clocks), `periods` (days and months of a
+//! calendar) and `timetable` (edges there) are for windows in local time. `rules` and `view` (the rows and the call that
+//! rules are given) know no type; this file chooses among them. [`Ids`] number the windows that are known before any row.
 
 mod arrivals;
 mod band;

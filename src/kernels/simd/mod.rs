@@ -19,7 +19,7 @@
 //! Every kernel is compiled for each [`Level`] of instructions and chosen at run time (`level`); all share the way
 //! values are read and answers written, tile by tile (`stream`, `numbers`). No result depends on the level.
 //!
-//! This is the only module with `unsafe`; each use says why it is sound.
+//! `unsafe` is allowed here, as in few other places; each use says why it is sound.
 
 #![allow(unsafe_code)]
 
