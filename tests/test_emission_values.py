@@ -17,6 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import samples
 
 LEAVES = st.one_of(
     st.integers(1, 2**32 - 1).map(wk.rows),
@@ -381,27 +382,26 @@ class Own(wk.ContextAware):
         raise NotImplementedError
 
 
-BY_ROWS = [
-    wk.tumbling(rows=5),
-    wk.sliding("5 rows", "2 rows"),
-    wk.sliding("5 rows", 10),
-    wk.sliding(10, "5 rows"),
-    wk.sliding(10, "5 rows", order="arrival"),
-    wk.punctuation("m"),
-    wk.between("a", "b"),
-    wk.session(10, at_most=30),
-    wk.session("gap"),
-    wk.custom(Own()),
-]
+BY_ROWS = [*samples.by_rows().values(), wk.custom(Own())]
+MERGING = ("session",)
+GROWING = ("landmark", "landmark by period")
+UNKNOWN = (*MERGING, *GROWING, "band", "global")
+"""Names of windows whose extents are not known before their rows, or that are one window."""
 
-LANDMARKS = [wk.landmark(10, start=0), wk.landmark(10, period=40)]
+
+def named(*names: str) -> list[wk.Window]:
+    return [window for name, window in samples.by_time().items() if name in names]
+
+
+def not_named(*names: str) -> list[wk.Window]:
+    return [window for name, window in samples.by_time().items() if name not in names]
 
 
 def query(window: wk.Window, policy: Any) -> wk.Query:
     return wk.query(by=[], time="t", windows=[wk.tumbling(10), window], aggs=wk.count(), emit=policy)
 
 
-@pytest.mark.parametrize("window", [wk.session(10), *LANDMARKS, *BY_ROWS], ids=str)
+@pytest.mark.parametrize("window", [*named(*MERGING, *GROWING), *BY_ROWS], ids=str)
 def test_windows_that_cannot_be_discarded(window: wk.Window) -> None:
     with pytest.raises(
         wk.InvalidValue, match=r"^emit: emit\(rows\(2\), refinement='discarding'\) is given for"
@@ -411,31 +411,12 @@ def test_windows_that_cannot_be_discarded(window: wk.Window) -> None:
         assert query(window, wk.emit(wk.rows(2), refinement)).emit is not None
 
 
-@pytest.mark.parametrize(
-    "window",
-    [
-        wk.sliding(10, 5),
-        wk.band(0, 10),
-        wk.global_window(),
-        wk.custom(Weeks()),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("window", not_named(*MERGING, *GROWING, "tumbling"), ids=str)
 def test_windows_that_can_be(window: wk.Window) -> None:
     assert query(window, wk.emit(refinement="discarding")).emit is not None
 
 
-@pytest.mark.parametrize(
-    "window",
-    [
-        wk.session(10),
-        wk.band(0, 10),
-        *LANDMARKS,
-        wk.global_window(),
-        *BY_ROWS,
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("window", [*named(*UNKNOWN), *BY_ROWS], ids=str)
 def test_windows_without_an_extent_before_their_rows(window: wk.Window) -> None:
     with pytest.raises(
         wk.InvalidValue, match=r"^emit: .* is given for .*; at\(\.\.\.\) is allowed for windows"

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import samples
 from support.oracle import evaluate
 from support.programs import program
 
@@ -138,46 +139,20 @@ def test_starts_follow_each_other() -> None:
     assert all(a < b for a, b in pairwise(starts))
 
 
-class Halves(wk.ContextFree):
-    """Two windows a day of ten hours: one of all of it, one of its first half."""
-
-    longest = 10
-
-    def next_edge(self, t):
-        return (t // 5 + 1) * 5
-
-    def windows(self, since, until):
-        return [
-            (start, end)
-            for start in range(since // 10 * 10 - 10, until, 10)
-            for end in (start + 5, start + 10)
-            if since < end <= until
-        ]
-
-
-EVERY = {
-    "tumbling": [wk.tumbling(10)],
-    "sliding": [wk.sliding(10, 5)],
+EVERY = {name: [window] for name, window in samples.windows().items()} | {
     "overlapping": [wk.sliding(50, 1)],
-    "session": [wk.session(5)],
-    "band": [wk.band(0, 10)],
-    "landmark": [wk.landmark(5, period=20)],
-    "global": [wk.global_window()],
-    "rows": [wk.tumbling(rows=2)],
-    "sliding rows": [wk.sliding("3 rows", "1 row")],
-    "rows by time": [wk.sliding("2 rows", 5)],
-    "time by rows": [wk.sliding(5, "2 rows")],
-    "time by arrivals": [wk.sliding(5, "2 rows", order="arrival")],
-    "punctuation": [wk.punctuation("m")],
-    "between": [wk.between("m", "m")],
-    "long session": [wk.session(5, at_most=6)],
-    "custom": [wk.custom(Halves())],
     "several": [wk.sliding(10, 5), wk.session(5), wk.tumbling(10)],
     "rows and time": [wk.tumbling(rows=2), wk.sliding(50, 1), wk.session(5)],
 }
 TIMES = [0, 1, 5, 5, 20, 70, 71, 3, 300]
 ROWS = pa.table(
-    {"k": [n % 2 for n in range(9)], "t": TIMES, "v": range(9), "m": [n % 3 == 0 for n in range(9)]}
+    {
+        "k": [n % 2 for n in range(9)],
+        "t": TIMES,
+        "v": range(9),
+        "m": [n % 3 == 0 for n in range(9)],
+        "g": [5] * 9,
+    }
 )
 
 
@@ -188,15 +163,7 @@ def allowed(windows: list[wk.Window], most: int | None) -> wk.Query:
 
 def count_of(windows: list[wk.Window], table: pa.Table) -> int:
     """Return how many windows there are, by definition."""
-    count = 0
-    for window in windows:
-        if window in EVERY["custom"]:
-            rows = zip(table["k"].to_pylist(), table["t"].to_pylist(), strict=True)
-            ends = [(key, time // 10, half) for key, time in rows for half in (5, 10) if time % 10 < half]
-            count += len(set(ends))
-        else:
-            count += len(evaluate(allowed([window], None), table))
-    return count
+    return sum(len(evaluate(allowed([window], None), table)) for window in windows)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -216,7 +183,7 @@ def test_the_limit_is_the_number_of_windows(name: str, threads: int) -> None:
 
 
 @given(
-    windows=st.lists(st.sampled_from([each for group in EVERY.values() for each in group]), min_size=1),
+    windows=st.lists(st.sampled_from([*samples.together(), wk.sliding(50, 1)]), min_size=1),
     rows=st.lists(st.tuples(st.integers(0, 2), st.integers(-40, 40)), min_size=1, max_size=30),
 )
 @settings(max_examples=60, deadline=None)

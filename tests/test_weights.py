@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 import windowkit.local.query as local
+from support import samples
 from support.failing import Terms
 from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
@@ -367,15 +368,7 @@ def test_functions_that_cannot_take_back_are_refused(agg: wk.Aggregate) -> None:
         wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg, weight="w")
 
 
-MOVING = [
-    wk.session(5),
-    wk.session(5, at_most=20),
-    wk.tumbling(rows=2),
-    wk.sliding("2 rows", 5),
-    wk.sliding(5, "2 rows"),
-    wk.punctuation("b"),
-    wk.between("b", "b"),
-]
+MOVING = [samples.by_time()["session"], *samples.by_rows("b", "i").values()]
 
 
 @pytest.mark.parametrize("window", MOVING, ids=str)
@@ -498,14 +491,7 @@ def test_counts_and_functions_of_users_are_refused_as_the_core_does(agg: wk.Aggr
     assert allows(query) == is_invertible(agg)
 
 
-FIXED = [
-    wk.tumbling(5),
-    wk.sliding(6, 4, start_time=1),
-    wk.landmark(6, start=0),
-    wk.landmark(6, period=24),
-    wk.band(0, 10),
-    wk.global_window(),
-]
+FIXED = [window for name, window in samples.by_time().items() if name != "session"]
 
 
 @pytest.mark.parametrize("window", [*FIXED, *MOVING], ids=str)

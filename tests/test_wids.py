@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support import samples
 
 Extent = Callable[[int], tuple[int, int] | None]
 """The definition: ``[start, end)`` of a window."""
@@ -225,25 +226,11 @@ class Any(wk.ContextFree):
 
 @pytest.mark.parametrize(
     "window",
-    [
-        wk.session("30 seconds"),
-        wk.session("30 seconds", at_most="1 hour"),
-        wk.session("patience"),
-        wk.tumbling(rows=10),
-        wk.sliding("10 rows", "5 rows"),
-        wk.sliding("10 rows", "5 seconds"),
-        wk.sliding("10 seconds", "5 rows"),
-        wk.sliding("10 seconds", "5 rows", order="arrival"),
-        wk.punctuation("done"),
-        wk.between("hot", "cold"),
-        wk.global_window(),
-        wk.custom(Any()),
-    ],
+    [samples.by_time()["session"], wk.global_window(), wk.custom(Any()), *samples.by_rows().values()],
     ids=str,
 )
 def test_windows_that_rows_determine_have_no_ids(window):
-    times = pa.array(MOMENTS, pa.timestamp("us"))
-    for call in (lambda: window.wids(times), lambda: window.extent(pa.array([0]))):
+    for call in (lambda: window.wids(pa.array([0, 5])), lambda: window.extent(pa.array([0]))):
         with pytest.raises(wk.InvalidType, match="has no window ids") as caught:
             call()
         assert window.name in str(caught.value)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support import samples
 from support.oracle import assert_equal, evaluate, rows_of
 
 
@@ -147,21 +148,11 @@ def test_punctuation_equals_groups_by_counted_marks(at: str) -> None:
 
 
 ALL_WINDOWS = [
+    *samples.together(),
     wk.tumbling(rows=7),
     wk.sliding("20 rows", "3 rows", partial=True),
-    wk.sliding("10 rows", 15),
     wk.sliding(40, "6 rows"),
-    wk.sliding(40, "5 rows", order="arrival"),
-    wk.punctuation("m"),
-    wk.punctuation("m", at="start"),
-    wk.between("m", "m"),
-    wk.session(2, at_most=5),
-    wk.band(50, 200),
-    wk.landmark(30, start=60),
     wk.landmark(10, period=100, start_time=7),
-    wk.global_window(),
-    wk.sliding(50, 20),
-    wk.session(2),
 ]
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support import samples
 from windowkit.language.moments import Moment, place
 from windowkit.language.windows import Assembly
 
@@ -232,14 +233,7 @@ def test_times_are_read_exactly(given: Any, nanoseconds: int, zoned: bool) -> No
 
 
 def test_a_query_of_every_window_pickles() -> None:
-    windows = [
-        wk.tumbling(rows=5),
-        wk.sliding("5 rows", "1 second"),
-        wk.punctuation("done"),
-        wk.band("2024-01-01", "2024-01-02"),
-        wk.landmark("1 hour", period="1 day"),
-        wk.global_window(),
-    ]
+    windows = [window for window in samples.windows().values() if not window.is_user_defined]
     query = wk.query(by=[], time="t", windows=windows, aggs=wk.count())
     assert pickle.loads(pickle.dumps(query)) == query
 
