@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
 import windowkit as wk
+from support import dense, samples
 from support.oracle_types import functions_of
 from support.registries import kinds_of_partials, parameters
 from windowkit import _native
 from windowkit.language.aggregation import FUNCTIONS
+from windowkit.language.emission import TRIGGERS
 from windowkit.language.windows import WINDOW_FORMS
 from windowkit.language.windows.text import FORMS
 from windowkit.spark.jobs import sql
@@ -52,3 +56,60 @@ def test_messages_name_every_window_type() -> None:
     allowed = str(refused.value).rpartition("allowed are ")[2]
     assert set(re.findall(r"'(\w+)'", allowed)) == FORMS.keys(), "the message of src/python/window.rs"
     assert set(re.findall(r"(\w+)\(", WINDOW_FORMS)) == FORMS.keys(), "`WINDOW_FORMS` of windows/text.py"
+
+
+EXAMPLES = range(8)
+ENOUGH = 7
+"""In so many of the examples a mutant must be caught: that is what makes them dense."""
+
+
+def caught(check: Callable[[int], None]) -> int:
+    """Return in how many examples a comparison finds a difference."""
+    return sum(dense.is_caught(partial(check, seed)) for seed in EXAMPLES)
+
+
+def test_every_kind_has_examples_of_its_own_and_a_mutant() -> None:
+    kinds = {each.keys[0] for each in TRIGGERS} | {"repeat"}
+    assert {name.split()[0] for name in dense.FIRINGS} == kinds, "`FIRINGS` of tests/support/dense.py"
+    windows = samples.windows()
+    assert {each.kind for each in windows.values()} == {*FORMS, "custom"}, "tests/support/samples.py"
+    assert dense.MISTAKEN.keys() == windows.keys(), "`MISTAKEN` of tests/support/dense.py"
+    functions = {name: each.function for name, (each, _) in dense.FUNCTIONS.items()}
+    assert functions == {name: name for name in FUNCTIONS}, "`FUNCTIONS` of tests/support/dense.py"
+
+
+def test_every_trigger_is_among_those_that_forms_are_read_by() -> None:
+    defined = {each for each in subclasses(wk.Trigger) if each.__module__.startswith("windowkit.")}
+    assert {each.__name__ for each in defined} == {each.__name__ for each in TRIGGERS}
+
+
+def subclasses(kind: type) -> set[type]:
+    return {each for sub in kind.__subclasses__() for each in (sub, *subclasses(sub))}
+
+
+@pytest.mark.parametrize("name", dense.FIRINGS)
+def test_a_trigger_fires_where_it_should_and_nowhere_else(name: str) -> None:
+    for seed in EXAMPLES:
+        dense.check_trigger(name, seed, mutated=False)
+    assert caught(lambda seed: dense.check_trigger(name, seed, mutated=True)) >= ENOUGH
+
+
+@pytest.mark.parametrize("name", dense.MISTAKEN)
+def test_a_window_has_its_rows_and_no_others(name: str) -> None:
+    for seed in EXAMPLES:
+        dense.check_window(name, seed, mutated=False)
+    assert caught(lambda seed: dense.check_window(name, seed, mutated=True)) >= ENOUGH
+
+
+@pytest.mark.parametrize("name", dense.FUNCTIONS)
+def test_a_function_is_what_its_definition_says(name: str) -> None:
+    for seed in EXAMPLES:
+        dense.check_function(name, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [pytest.param(name, mutant, id=f"{name}: {label}") for name, label, mutant in dense.all_mutants()],
+)
+def test_what_is_taken_for_a_function_is_caught(name: str, mutant: dense.Mutant) -> None:
+    assert caught(lambda seed: dense.check_function(name, seed, mutant)) >= ENOUGH
