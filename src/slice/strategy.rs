@@ -6,12 +6,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, Result};
 
 pub use crate::window::{Class, WindowTraits};
 
 /// Whether rows may come behind others in time (§4.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Time never decreases; a row that goes back in time is rejected.
     InOrder,

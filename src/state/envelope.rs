@@ -66,7 +66,7 @@ impl Envelope {
         if self::checksum(body) != checksum || zeros != [0; 2] {
             return Err(refused("it is damaged: its checksum does not match".into()));
         }
-        Ok(Reader::of(body, "snapshot").of_version(version))
+        Ok(Reader::of(body, "snapshot"))
     }
 }
 /// The CRC-32 of bytes.

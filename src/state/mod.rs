@@ -1,8 +1,9 @@
 //! Snapshots: the state of an operator, as bytes that outlive the process and are validated when read.
 //!
-//! A snapshot is a body in an `Envelope`. That of an operator is a list of numbers and of Arrow IPC streams, in an
-//! order that only its operator knows; that of a partitioner is numbers. Bytes that are not a snapshot, are damaged, or
-//! have another version are rejected, each with its own reason, before anything of the body is read.
+//! A snapshot is a body in an `Envelope`. The body is a sequence of values and of columns: a value is a struct that
+//! derives its form (serde, written by postcard), and columns are an Arrow IPC stream. Whoever owns the state says in
+//! which order they come, and checks that what was read is sound. Bytes that are not a snapshot, are damaged, or have
+//! another version are rejected, each with its own reason, before anything of the body is read.
 
 mod envelope;
 mod reader;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 pub(crate) use envelope::Envelope;
 pub use reader::Reader;
@@ -26,8 +27,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 5,
-    since: 3,
+    version: 6,
+    since: 6,
     of: "an operator; it is what op.snapshot() returned",
 };
 
@@ -53,19 +54,8 @@ impl Writer {
     }
 
     /// Writes a number.
-    pub fn number(&mut self, number: u64) {
+    fn number(&mut self, number: u64) {
         self.bytes.extend_from_slice(&number.to_le_bytes());
-    }
-
-    /// Writes an optional number.
-    pub fn option(&mut self, number: Option<i64>) {
-        self.number(u64::from(number.is_some()));
-        self.number(number.unwrap_or_default() as u64);
-    }
-
-    /// Writes a string.
-    pub fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
     }
 
     /// Writes batches of one schema.
@@ -105,12 +95,6 @@ impl Writer {
     /// The snapshot, in another envelope than that of operators.
     pub(crate) fn sealed(self, envelope: &Envelope) -> Vec<u8> {
         envelope.seal(self.bytes)
-    }
-
-    /// Writes bytes.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        Body(&mut self.bytes).add(bytes);
     }
 }
 
@@ -166,6 +150,12 @@ pub(crate) fn forged(
     let room = Envelope::room().len();
     damage.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes[room..]) = *byte);
     envelope.seal(bytes)
+}
+
+/// Reads how many there were of something: so many that as many again can be counted.
+pub(crate) fn tally<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<u64, D::Error> {
+    let tally = u64::deserialize(from)?;
+    if tally < 1 << 62 { Ok(tally) } else { Err(de::Error::custom("more than there can be")) }
 }
 
 /// Contents with a valid checksum that no operator writes.

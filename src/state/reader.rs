@@ -20,23 +20,12 @@ use crate::{Error, Result};
 pub struct Reader<'a> {
     bytes: &'a [u8],
     what: &'static str,
-    version: u16,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `bytes`, which errors call `what`.
     pub fn of(bytes: &'a [u8], what: &'static str) -> Self {
-        Self { bytes, what, version: 0 }
-    }
-
-    /// The same bytes, written in this version of their format.
-    pub(super) fn of_version(self, version: u16) -> Self {
-        Self { version, ..self }
-    }
-
-    /// The version of the snapshot.
-    pub fn version(&self) -> u16 {
-        self.version
+        Self { bytes, what }
     }
 
     /// Reads a value that [`Writer::value`](super::Writer::value) wrote. Whether its fields agree with each other is for
@@ -71,14 +60,6 @@ impl<'a> Reader<'a> {
         Ok(self.take(N)?.try_into().expect("as many as were taken"))
     }
 
-    /// The next byte.
-    ///
-    /// # Errors
-    /// `InvalidValue` if none is left.
-    pub fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
     /// The next 4 bytes, little-endian.
     ///
     /// # Errors
@@ -95,51 +76,12 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// The next 8 bytes as a float, little-endian.
-    ///
-    /// # Errors
-    /// `InvalidValue` if fewer are left.
-    pub fn f64(&mut self) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.array()?))
-    }
-
-    /// The next `count` integers of 8 bytes.
-    ///
-    /// # Errors
-    /// `InvalidValue` if fewer are left; nothing is allocated then.
-    pub fn u64s(&mut self, count: usize) -> Result<Vec<u64>> {
-        let bytes = self.take(count.saturating_mul(8))?;
-        Ok(bytes.as_chunks().0.iter().map(|&chunk| u64::from_le_bytes(chunk)).collect())
-    }
-
     /// Reads a count, of bytes or of items that follow and take at least one byte each.
     pub fn count(&mut self) -> Result<usize> {
         usize::try_from(self.number()?)
             .ok()
             .filter(|&count| count <= self.bytes.len())
             .map_or_else(broken, Ok)
-    }
-
-    /// Reads how many there were of something: so many that as many again can be counted.
-    pub fn tally(&mut self) -> Result<u64> {
-        Some(self.number()?).filter(|&tally| tally < 1 << 62).map_or_else(broken, Ok)
-    }
-
-    /// Reads the place of an item among `len` items.
-    pub fn place(&mut self, len: usize) -> Result<usize> {
-        usize::try_from(self.number()?).ok().filter(|&place| place < len).map_or_else(broken, Ok)
-    }
-
-    /// Reads an optional number.
-    pub fn option(&mut self) -> Result<Option<i64>> {
-        let is_there = self.number()? != 0;
-        let number = self.number()? as i64;
-        Ok(is_there.then_some(number))
-    }
-
-    /// Reads a string.
-    pub fn text(&mut self) -> Result<String> {
-        String::from_utf8(self.bytes()?.to_vec()).or_else(|_| broken())
     }
 
     /// Reads batches of one schema.

@@ -1,5 +1,7 @@
 //! What is remembered from call to call of one key's windows of one type, where rows determine their edges.
 
+use serde::{Deserialize, Serialize};
+
 use super::numbered::Emitted;
 use super::observed::Observed;
 use super::view::{View, place_from};
@@ -66,12 +68,26 @@ pub struct Memory {
     pub observed: Option<Box<Observed>>,
 }
 
-/// What was remembered before a call.
-#[derive(Debug)]
-pub struct Saved {
+/// What must be kept of the windows of a type: before a call, to undo it, and in snapshots.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Kept {
     next: i64,
     from: Option<(i64, u64)>,
     emitted: Vec<Emitted>,
+}
+
+impl Kept {
+    /// The arrival numbers that are kept.
+    pub fn arrivals(&self) -> impl Iterator<Item = u64> {
+        let emitted = self.emitted.iter().flat_map(|emitted| [emitted.first, emitted.last]);
+        self.from.iter().map(|&(_, at)| at).chain(emitted)
+    }
+}
+
+impl From<Kept> for Memory {
+    fn from(Kept { next, from, emitted }: Kept) -> Self {
+        Self { next, from, emitted, ..Self::default() }
+    }
 }
 
 impl Memory {
@@ -88,15 +104,15 @@ impl Memory {
     }
 
     /// Saves what is remembered, for [`Memory::take_back`].
-    pub fn save(&mut self) -> Saved {
+    pub fn save(&mut self) -> Kept {
         if let Some(observed) = &mut self.observed {
             observed.begin();
         }
-        Saved { next: self.next, from: self.from, emitted: self.emitted.clone() }
+        Kept { next: self.next, from: self.from, emitted: self.emitted.clone() }
     }
 
     /// Restores what was remembered before a call.
-    pub fn take_back(&mut self, saved: Saved) {
+    pub fn take_back(&mut self, saved: Kept) {
         (self.next, self.from, self.emitted) = (saved.next, saved.from, saved.emitted);
         self.scanned = Scanned::default();
         if let Some(observed) = &mut self.observed {
@@ -110,6 +126,13 @@ impl Memory {
             + self.emitted.capacity() * size_of::<Emitted>()
             + self.scanned.waiting.capacity() * size_of::<(Run, u64)>()
             + self.observed.as_ref().map_or(0, |observed| observed.bytes())
+    }
+
+    /// What must be kept, for snapshots, in which rows have other arrival numbers.
+    pub fn kept(&self, number: impl Fn(u64) -> u64) -> Kept {
+        let mut emitted: Vec<Emitted> = self.all_emitted().copied().collect();
+        emitted.iter_mut().for_each(|emitted| emitted.renumber(&number));
+        Kept { next: self.next, from: self.from.map(|(time, at)| (time, number(at))), emitted }
     }
 
     /// All emitted windows that may still change.

@@ -73,7 +73,7 @@ pub use last_time::LastTime;
 pub use local::Local;
 pub use local_landmark::LocalLandmark;
 pub use measure::Measure;
-pub use memory::{Memory, Saved};
+pub use memory::{Kept, Memory};
 pub use numbered::Emitted;
 pub use observed::Observed;
 pub use periods::{Periods, Unit};

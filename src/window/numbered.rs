@@ -5,13 +5,15 @@
 //! window between marks has neither: a late mark cuts it in two, and several may have the same times. So each such
 //! window gets a number when it is emitted, and keeps it.
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::view::{Emission, Ready, View, place_from};
 
 /// A numbered window that was emitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emitted {
     /// Its number.
     pub number: i64,

@@ -1,6 +1,8 @@
 //! What windows determined by rows are given, a key's rows and how a call changed them, and what they report: windows to
 //! emit, and where slices are cut.
 
+use serde::{Deserialize, Serialize};
+
 use arrow_array::ArrayRef;
 
 use crate::Result;
@@ -91,7 +93,7 @@ pub trait ReadRows {
 }
 
 /// A punctuation by a call: it separates the rows that had arrived by then, up to its time, from all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Point {
     /// Its time.
     pub time: i64,

@@ -3,21 +3,36 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema};
+use serde::{Deserialize, Serialize};
 
 use super::{DistinctPlan, DistinctStream};
 use crate::dictionary::plain;
 use crate::interrupt::{sort_unstable, within};
 use crate::operator::held::{Item, Store, read_keys, write_keys};
-use crate::state::{Envelope, Reader, Writer, broken};
+use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of these snapshots.
 const DISTINCT: Envelope = Envelope {
     magic: *b"WKUNIQUE",
-    version: 1,
-    since: 1,
+    version: 2,
+    since: 2,
     of: "an operator of windowkit.distinct; it is what op.snapshot() returned",
 };
+
+/// What is stored of the operator as a whole, besides rows and keys.
+#[derive(Serialize, Deserialize)]
+struct Common {
+    closed: bool,
+    late_limit: Option<u64>,
+    reached: Option<i64>,
+    #[serde(deserialize_with = "tally")]
+    next: u64,
+    #[serde(deserialize_with = "tally")]
+    rows: u64,
+    #[serde(deserialize_with = "tally")]
+    results: u64,
+}
 
 impl DistinctStream {
     /// All that it holds, as bytes, for an operator that `identity` tells from others. The step that was attempted last is
@@ -32,15 +47,12 @@ impl DistinctStream {
 
     fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
-        writer.text(identity);
+        writer.value(identity);
         writer.batches(&self.plan.input, &[])?;
-        writer.number(u64::from(self.closed));
-        writer.option(self.late_limit.map(|limit| limit as i64));
-        writer.option(self.reached);
-        [self.next, self.rows, self.results].iter().for_each(|&number| writer.number(number));
+        let Self { closed, late_limit, reached, next, rows, results, .. } = *self;
+        writer.value(&Common { closed, late_limit, reached, next, rows, results });
         write_keys(&self.keys, &mut writer)?;
-        [self.late.count(), self.late.dropped()].iter().for_each(|&number| writer.number(number));
-        writer.batches(self.late.schema(), self.late.batches())?;
+        self.late.save(&mut writer)?;
         self.store.write(&mut writer)?;
         Ok(writer.sealed(&DISTINCT))
     }
@@ -62,22 +74,14 @@ impl DistinctStream {
         if *reader.batches()?.0 != *plan.input {
             return broken();
         }
-        let closed = reader.number()? != 0;
-        let late_limit = reader.option()?.map(|limit| limit as u64);
+        let Common { closed, late_limit, reached, next, rows, results } = reader.value()?;
         let types: Vec<DataType> =
             plan.by.iter().map(|&key| plain(plan.input.field(key).data_type()).clone()).collect();
         let kinds: Vec<DataType> =
             plan.output.fields().iter().map(|field| field.data_type().clone()).collect();
-        let mut stream = Self::new(plan, late_limit)?;
-        (stream.closed, stream.reached) = (closed, reader.option()?);
-        (stream.next, stream.rows, stream.results) = (reader.tally()?, reader.tally()?, reader.tally()?);
+        let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, late_limit)? };
         let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
-        let (count, dropped) = (reader.tally()?, reader.tally()?);
-        let (schema, batches) = reader.batches()?;
-        if schema != *stream.late.schema() {
-            return broken();
-        }
-        stream.late.restore(batches, count, dropped);
+        stream.late.load(&mut reader)?;
         stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), keys)?;
         // Those up to which the stream is complete were decided on.
         let open =
@@ -96,7 +100,7 @@ impl DistinctStream {
 
 fn opened<'a>(snapshot: &'a [u8], identity: &str) -> Result<Reader<'a>> {
     let mut reader = DISTINCT.open(snapshot)?;
-    let found = reader.text()?;
+    let found: String = reader.value()?;
     if found != identity {
         return Err(Error::InvalidValue(format!(
             "snapshot: it is of distinct rows {found}, and not {identity}; an operator is restored by what it was made of"

@@ -20,7 +20,7 @@ impl Store {
     pub(in crate::operator) fn write(&self, writer: &mut Writer) -> Result<()> {
         // In parts, so that none takes long to write.
         let parts = |rows: usize| rows.div_ceil(PART).max(1);
-        writer.number(self.chunks().map(|(_, chunk)| parts(chunk.rows) as u64).sum());
+        writer.value(&self.chunks().map(|(_, chunk)| parts(chunk.rows)).sum::<usize>());
         let (mut numbers, mut number) = (vec![0; self.next_chunk()], 0);
         for (at, chunk) in self.chunks() {
             numbers[at] = number as u32;
@@ -28,7 +28,6 @@ impl Store {
                 check()?;
                 let from = part * PART;
                 let rows = PART.min(chunk.rows - from);
-                writer.number(rows as u64);
                 writer
                     .columns(chunk.columns.iter().map(|column| column.slice(from, rows)).collect(), rows)?;
             }
@@ -65,11 +64,11 @@ impl Store {
         keys: usize,
     ) -> Result<Self> {
         let mut store = Self::default();
-        for _ in 0..reader.count()? {
-            let rows = usize::try_from(reader.number()?).or_else(|_| broken())?;
-            let (columns, count) = reader.columns()?;
+        let parts: usize = reader.value()?;
+        for _ in 0..parts {
+            let (columns, rows) = reader.columns()?;
             let own = columns.iter().map(|column| column.data_type());
-            if rows != count || !own.eq(kinds.iter().copied()) {
+            if !own.eq(kinds.iter().copied()) {
                 return broken();
             }
             store.push_chunk(columns, rows);
@@ -103,9 +102,7 @@ impl Store {
 
 /// Writes keys.
 pub(in crate::operator) fn write_keys(keys: &KeyIndex, writer: &mut Writer) -> Result<()> {
-    writer.columns(keys.plain_values()?, keys.len())?;
-    writer.number(keys.len() as u64);
-    Ok(())
+    writer.columns(keys.plain_values()?, keys.len())
 }
 
 /// Reads keys of these types into an index without any; returns how many there are.
@@ -116,7 +113,7 @@ pub(in crate::operator) fn read_keys(
 ) -> Result<usize> {
     let (columns, keys) = reader.columns()?;
     let own = columns.iter().map(|column| column.data_type());
-    if reader.number()? != keys as u64 || !own.eq(types.iter()) || (types.is_empty() && keys > 1) {
+    if !own.eq(types.iter()) || (types.is_empty() && keys > 1) {
         return broken();
     }
     let mut ids = Vec::with_capacity(keys);

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use crate::Result;
 use crate::aggregate::held_bytes;
 use crate::select::take_record_batch;
+use crate::state::{Reader, Writer, broken};
 
 /// Why a row is in no window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +91,24 @@ impl Late {
         Ok(RecordBatch::try_new(self.schema.clone(), all)?)
     }
 
-    /// Holds rows that were written by another operator.
-    pub(crate) fn restore(&mut self, batches: Vec<RecordBatch>, count: u64, dropped: u64) {
-        (self.batches, self.count, self.dropped) = (batches, count, dropped);
+    /// Writes the rows, and how many there were.
+    pub(crate) fn save(&self, to: &mut Writer) -> Result<()> {
+        to.value(&(self.count, self.dropped));
+        to.batches(&self.schema, &self.batches)
+    }
+
+    /// Reads what [`Late::save`] wrote, of a stream with the same columns.
+    ///
+    /// # Errors
+    /// `InvalidValue` for anything else.
+    pub(crate) fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let counts: (u64, u64) = from.value()?;
+        let (schema, batches) = from.batches()?;
+        if schema.fields() != self.schema.fields() || counts.0 >= 1 << 62 || counts.1 > counts.0 {
+            return broken();
+        }
+        ((self.count, self.dropped), self.batches) = (counts, batches);
+        Ok(())
     }
 
     /// All columns of the stream, and the reason.

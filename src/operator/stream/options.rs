@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::progress::Delay;
 use super::shedding::{Shed, ShedStats};
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
-use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 
 /// The order of a stream, how long late rows are accepted, and how slices are stored.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Whether rows may come out of order.
     pub order: Order,
@@ -59,7 +60,7 @@ impl Options {
 }
 
 /// How slices are stored (Traub et al. 2019, §5.2).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreKind {
     /// Whichever suits the queries.
     #[default]
@@ -71,7 +72,7 @@ pub enum StoreKind {
 }
 
 /// What an operator holds and has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Keys with slices.
     pub keys: usize,
@@ -108,26 +109,6 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Writes the counters of what was done.
-    pub(super) fn save(&self, to: &mut Writer) {
-        let Self { windows, updates, splits, merges, shifts, recomputations, .. } = *self;
-        let counts = [windows, updates, splits, merges, shifts, recomputations];
-        counts.into_iter().for_each(|count| to.number(count));
-    }
-
-    /// Reads what [`Stats::save`] wrote.
-    pub(super) fn load(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            windows: from.number()?,
-            updates: from.number()?,
-            splits: from.number()?,
-            merges: from.number()?,
-            shifts: from.number()?,
-            recomputations: from.number()?,
-            ..Self::default()
-        })
-    }
-
     /// What two engines hold and have done.
     pub(super) fn with(self, other: Self) -> Self {
         Self {

@@ -13,12 +13,13 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::intake::Accepted;
 use crate::dictionary::widened;
 use crate::keys::KeyIndex;
 use crate::select::take;
-use crate::state::{Reader, Writer, broken};
+use crate::state::{Reader, Writer, broken, tally};
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -29,7 +30,7 @@ const BLOCKS: u64 = 256;
 const K: u16 = 200;
 
 /// How the watermark follows rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
     /// How far it is behind the latest row.
     pub by: By,
@@ -42,7 +43,7 @@ pub struct Delay {
 }
 
 /// How far a watermark is behind the latest row.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum By {
     /// By a time.
     Time(i64),
@@ -53,15 +54,17 @@ pub enum By {
 }
 
 /// What was seen of a source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Source {
     latest: Option<i64>,
+    #[serde(deserialize_with = "tally")]
     rows: u64,
     /// When its last row came, in microseconds.
     seen: i64,
     /// At which row the latest time so far became which, block by block; those from the one that counts on.
     reached: VecDeque<(u64, i64)>,
     /// How far rows were behind the latest one.
+    #[serde(serialize_with = "write_sketch", deserialize_with = "read_sketch")]
     delays: Option<KllSketch<i64>>,
 }
 
@@ -94,6 +97,13 @@ impl Source {
             By::Time(_) | By::Rows(_) => None,
         };
         Ok(Self { latest: None, rows: 0, seen: 0, reached: VecDeque::new(), delays })
+    }
+
+    /// Whether a stream can have seen this, which was read.
+    fn is_sound(&self, by: By) -> bool {
+        self.latest.is_some() == (self.rows > 0)
+            && self.delays.is_some() == matches!(by, By::Share(_))
+            && self.reached.iter().is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)
     }
 
     /// Takes note of a row.
@@ -166,16 +176,6 @@ impl Seen {
             is_ahead
         });
         any.then_some(ahead)
-    }
-
-    /// Takes note that the latest row of the only source was at this time.
-    pub(super) fn saw_until(&mut self, latest: Option<i64>) -> Result<()> {
-        if let Some(time) = latest {
-            let mut source = Source::new(&self.delay)?;
-            source.see(self.delay.by, time);
-            (self.sources, self.latest) = (vec![source], latest);
-        }
-        Ok(())
     }
 
     /// Takes note of rows, with the number of each one's source if there are several.
@@ -257,29 +257,17 @@ impl Progress {
 
     /// Writes what was seen.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
-        let Seen { delay, sources, latest } = &self.seen;
-        if delay.source.is_some() {
+        if self.seen.delay.source.is_some() {
             to.columns(self.index.plain_values()?, self.index.len())?;
         }
-        to.option(*latest);
-        to.number(sources.len() as u64);
-        for Source { latest, rows, seen, reached, delays } in sources {
-            to.option(*latest);
-            to.number(*rows);
-            to.number(*seen as u64);
-            to.number(reached.len() as u64);
-            for &(row, time) in reached {
-                to.number(row);
-                to.number(time as u64);
-            }
-            to.bytes(&delays.as_ref().map(KllSketch::serialize).unwrap_or_default());
-        }
+        to.value(&(self.seen.latest, &self.seen.sources));
         Ok(())
     }
 
     /// Reads what [`Progress::save`] wrote.
     pub(super) fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        if self.seen.delay.source.is_some() {
+        let delay = self.seen.delay;
+        if delay.source.is_some() {
             let (columns, keys) = from.columns()?;
             let mut ids = Vec::new();
             self.index.assign_all(&columns, keys, &mut ids)?;
@@ -287,27 +275,13 @@ impl Progress {
                 return broken();
             }
         }
-        self.seen.latest = from.option()?;
-        for _ in 0..from.count()? {
-            let mut source = Source::new(&self.seen.delay)?;
-            (source.latest, source.rows, source.seen) =
-                (from.option()?, from.number()?, from.number()? as i64);
-            for _ in 0..from.count()? {
-                source.reached.push_back((from.number()?, from.number()? as i64));
-            }
-            let sketch = from.bytes()?;
-            if source.delays.is_some() {
-                let read = KllSketch::<i64>::deserialize(sketch);
-                source.delays = Some(read.map_err(|error| from.damaged(&error.to_string()))?);
-            }
-            let ascends = source.reached.iter().is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
-            if source.latest.is_some() != (source.rows > 0) || !ascends {
-                return broken();
-            }
-            self.seen.sources.push(source);
+        let (latest, sources): (_, Vec<Source>) = from.value()?;
+        let known = if delay.source.is_some() { self.index.len() } else { 1 };
+        if sources.len() > known || !sources.iter().all(|source| source.is_sound(delay.by)) {
+            return broken();
         }
-        let known = if self.seen.delay.source.is_some() { self.index.len() } else { 1 };
-        if self.seen.sources.len() > known { broken() } else { Ok(()) }
+        (self.seen.latest, self.seen.sources) = (latest, sources);
+        Ok(())
     }
 }
 
@@ -318,39 +292,25 @@ fn nullable(measure: &Measure, times: &Int64Array) -> Result<ArrayRef> {
 }
 
 impl Delay {
-    pub(super) fn save(delay: Option<&Self>, to: &mut Writer) {
-        let Some(Self { by, source, idle, future }) = delay else { return to.number(0) };
-        let (kind, value) = match *by {
-            By::Time(delay) => (1, delay as u64),
-            By::Rows(rows) => (2, rows),
-            By::Share(share) => (3, share.to_bits()),
+    /// Whether a stream with so many columns can have this one, which was read.
+    pub(super) fn is_sound(&self, columns: usize) -> bool {
+        let is_delay = match self.by {
+            By::Time(delay) => delay >= 0,
+            By::Rows(_) => true,
+            By::Share(share) => (0.0..1.0).contains(&share),
         };
-        to.number(kind);
-        to.number(value);
-        to.option(source.map(|source| source as i64));
-        to.option(*idle);
-        to.option(*future);
+        is_delay && self.source.is_none_or(|source| source < columns)
     }
+}
 
-    pub(super) fn load(from: &mut Reader<'_>, columns: usize) -> Result<Option<Self>> {
-        let kind = from.number()?;
-        if kind == 0 {
-            return Ok(None);
-        }
-        let value = from.number()?;
-        let by = match kind {
-            1 if value as i64 >= 0 => By::Time(value as i64),
-            2 => By::Rows(value),
-            3 if (0.0..1.0).contains(&f64::from_bits(value)) => By::Share(f64::from_bits(value)),
-            _ => return broken(),
-        };
-        let source = from.option()?.map(usize::try_from).transpose();
-        let (idle, future) = (from.option()?, from.option()?);
-        match source {
-            Ok(source) if source.is_none_or(|source| source < columns) => {
-                Ok(Some(Self { by, source, idle, future }))
-            }
-            _ => broken(),
-        }
-    }
+fn write_sketch<S: Serializer>(
+    sketch: &Option<KllSketch<i64>>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    sketch.as_ref().map(KllSketch::serialize).serialize(to)
+}
+
+fn read_sketch<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<KllSketch<i64>>, D::Error> {
+    let bytes: Option<Vec<u8>> = Option::deserialize(from)?;
+    bytes.map(|bytes| KllSketch::deserialize(&bytes)).transpose().map_err(de::Error::custom)
 }

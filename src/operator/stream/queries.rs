@@ -13,7 +13,6 @@ use crate::operator::policy::Refinement;
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
 use crate::slice::strategy::Order;
-use crate::state::Reader;
 use crate::types::named;
 use crate::window::{Measure, Session, Spans, Window};
 use crate::{Error, Result};
@@ -220,10 +219,9 @@ impl Queries {
         })
     }
 
-    /// Reads from a snapshot which window type of which query is meant.
-    pub(super) fn read_window(&self, from: &mut Reader<'_>) -> Result<(usize, usize)> {
-        let query = from.place(self.registered.len())?;
-        Ok((query, from.place(self.registered[query].plan.windows().len())?))
+    /// Whether there is a query of this number with a window type of that number.
+    pub(super) fn has_window(&self, query: usize, window: usize) -> bool {
+        self.registered.get(query).is_some_and(|query| window < query.plan.windows().len())
     }
 
     /// The queries, in the order they were added.

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use super::intake::Accepted;
 use crate::keys::{hash_rows, hashable, remix};
 use crate::operator::plan::Plan;
 use crate::operator::policy::Refinement;
-use crate::state::{Reader, Writer, broken};
+use crate::state::tally;
 use crate::{Error, Result};
 
 /// p is never below 2^-32: a count of 2^31 rows that are kept still fits int64.
@@ -32,7 +33,7 @@ pub(super) const SHARE: &str = "shed_share";
 const ROWS_PER_KEY: f64 = 0.125;
 
 /// What is kept where memory runs short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Keep {
     /// Some keys, with all of their rows.
     Keys,
@@ -41,7 +42,7 @@ pub enum Keep {
 }
 
 /// How much memory the state of a stream may take, and what is kept where it would take more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shed {
     /// Bytes of the state, as [`super::Stats::bytes`] counts them.
     pub bytes: u64,
@@ -61,27 +62,35 @@ pub(super) struct Drawn {
 }
 
 /// What a stream holds: what was dropped, and what the sample is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Shedding {
     pub(super) shed: Shed,
     /// -log2 p.
     level: u32,
     /// Rows that came so far, by whose numbers they are picked.
+    #[serde(deserialize_with = "tally")]
     next: u64,
+    #[serde(deserialize_with = "tally")]
     rows: u64,
+    #[serde(deserialize_with = "tally")]
     keys: u64,
+    #[serde(deserialize_with = "tally")]
     slices: u64,
     /// Rows since the state was measured, and how many keys there were then.
+    #[serde(skip)]
     unmeasured: u64,
+    #[serde(skip)]
     known: usize,
     /// The bytes of a state of which nothing could be dropped.
+    #[serde(skip)]
     futile: u64,
-    /// That of results, if they have a column of their own.
+    /// The schema of results, if they have a column of their own.
+    #[serde(skip)]
     pub(super) schema: Option<SchemaRef>,
 }
 
 /// What was dropped for want of memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShedStats {
     /// Rows that were not taken in.
     pub rows: u64,
@@ -254,32 +263,9 @@ impl Shedding {
         Ok(Some(Arc::new(Schema::new(fields))))
     }
 
-    /// The same, with the schema of another one.
-    pub(super) fn with_schema_of(self, other: Option<Self>) -> Self {
-        Self { schema: other.and_then(|other| other.schema), ..self }
-    }
-
-    /// Writes it.
-    pub(super) fn save(&self, to: &mut Writer) {
-        let Self { shed: Shed { bytes, keep, seed }, level, next, rows, keys, slices, .. } = *self;
-        let numbers =
-            [bytes, u64::from(keep == Keep::Rows), seed, u64::from(level), next, rows, keys, slices];
-        numbers.into_iter().for_each(|number| to.number(number));
-    }
-
-    /// Reads what [`Shedding::save`] wrote.
-    pub(super) fn load(from: &mut Reader<'_>) -> Result<Self> {
-        let bytes = from.number()?;
-        let keep = match from.number()? {
-            0 => Keep::Keys,
-            1 => Keep::Rows,
-            _ => return broken(),
-        };
-        let seed = from.number()?;
-        let level = from.place(DEEPEST as usize + 1)? as u32;
-        let [next, rows, keys, slices] = [from.tally()?, from.tally()?, from.tally()?, from.tally()?];
-        let new = Self::new(Shed { bytes, keep, seed });
-        Ok(Self { level, next, rows, keys, slices, ..new })
+    /// What was restored, for results with the schema of another one; `None` if no sample is so small.
+    pub(super) fn with_schema_of(self, other: Option<Self>) -> Option<Self> {
+        (self.level <= DEEPEST).then(|| Self { schema: other.and_then(|other| other.schema), ..self })
     }
 }
 

@@ -3,19 +3,33 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema};
+use serde::{Deserialize, Serialize};
 
 use super::{JoinStream, at};
 use crate::interrupt::within;
 use crate::operator::held::{Store, read_keys, write_keys};
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
-use crate::operator::stream::Late;
-use crate::state::{Envelope, Reader, Writer, broken};
+use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of snapshots of joins.
 const JOIN: Envelope =
-    Envelope { magic: *b"WKJOINED", version: 1, since: 1, of: "a join; it is what op.snapshot() returned" };
+    Envelope { magic: *b"WKJOINED", version: 2, since: 2, of: "a join; it is what op.snapshot() returned" };
+
+/// What is stored of the join as a whole, besides rows and keys.
+#[derive(Serialize, Deserialize)]
+struct Common {
+    closed: bool,
+    late_limit: Option<u64>,
+    #[serde(deserialize_with = "tally")]
+    next: u64,
+    #[serde(deserialize_with = "tally")]
+    results: u64,
+    /// Of the left side, and of the right one.
+    reached: [Option<i64>; 2],
+    rows: [u64; 2],
+}
 
 impl JoinStream {
     /// All that it holds, as bytes, for a join that `identity` tells from others. The step that was attempted last is
@@ -30,23 +44,16 @@ impl JoinStream {
 
     fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
-        writer.text(identity);
+        writer.value(identity);
         for which in [Which::Left, Which::Right] {
             writer.batches(&self.plan.side(which).input, &[])?;
         }
-        writer.number(u64::from(self.closed));
-        writer.option(self.late_limit.map(|limit| limit as i64));
-        writer.number(self.next);
-        writer.number(self.results);
+        let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
+        writer.value(&Common { closed, late_limit, next, results, reached, rows });
         write_keys(&self.keys, &mut writer)?;
         for which in [Which::Left, Which::Right] {
-            let (late, store) = (&self.late[at(which)], &self.stores[at(which)]);
-            writer.option(self.reached[at(which)]);
-            writer.number(self.rows[at(which)]);
-            writer.number(late.count());
-            writer.number(late.dropped());
-            writer.batches(late.schema(), late.batches())?;
-            store.write(&mut writer)?;
+            self.late[at(which)].save(&mut writer)?;
+            self.stores[at(which)].write(&mut writer)?;
         }
         Ok(writer.sealed(&JOIN))
     }
@@ -72,23 +79,16 @@ impl JoinStream {
                 return broken();
             }
         }
-        let closed = reader.number()? != 0;
-        let late_limit = reader.option()?.map(|limit| limit as u64);
-        let mut stream = Self::new(plan, late_limit)?;
-        stream.closed = closed;
-        (stream.next, stream.results) = (reader.tally()?, reader.tally()?);
+        let Common { closed, late_limit, next, results, reached, rows } = reader.value()?;
+        if rows.iter().any(|&rows| rows >= 1 << 62) {
+            return broken();
+        }
+        let stream = Self::new(plan, late_limit)?;
+        let mut stream = Self { closed, next, results, reached, rows, ..stream };
         let types = stream.plan.keys().to_vec();
         let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
         for which in [Which::Left, Which::Right] {
-            stream.reached[at(which)] = reader.option()?;
-            stream.rows[at(which)] = reader.tally()?;
-            let (count, dropped) = (reader.tally()?, reader.tally()?);
-            let (schema, batches) = reader.batches()?;
-            let late: &mut Late = &mut stream.late[at(which)];
-            if *schema != **late.schema() {
-                return broken();
-            }
-            late.restore(batches, count, dropped);
+            stream.late[at(which)].load(&mut reader)?;
             let kinds: Vec<&DataType> = stream.plan.side(which).held.iter().map(|(_, kind)| kind).collect();
             stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys)?;
         }
@@ -98,7 +98,7 @@ impl JoinStream {
 
 fn opened<'a>(snapshot: &'a [u8], identity: &str) -> Result<Reader<'a>> {
     let mut reader = JOIN.open(snapshot)?;
-    let found = reader.text()?;
+    let found: String = reader.value()?;
     if found != identity {
         return Err(Error::InvalidValue(format!(
             "snapshot: it is of the join {found}, and not of {identity}; an operator is restored by the join that it was \

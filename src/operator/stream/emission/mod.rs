@@ -482,9 +482,8 @@ impl Emission {
 
     /// Writes what triggers and ledgers know.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
-        to.number(u64::from(self.weighs));
+        to.value(&(self.weighs, self.clock.0));
         self.keys.save(to)?;
-        to.option(self.clock.0);
         for Emitter { triggers, ledger, outbox, .. } in &self.emitters {
             triggers.as_ref().map_or(Ok(()), |triggers| triggers.save(to))?;
             ledger.as_ref().map_or(Ok(()), |ledger| ledger.save(to))?;
@@ -495,10 +494,11 @@ impl Emission {
 
     /// Reads what [`Emission::save`] wrote; `schema` is that of results without `emission` and `weight`.
     pub(super) fn load(&mut self, from: &mut Reader<'_>, schema: &SchemaRef) -> Result<()> {
-        self.weighs |= from.number()? != 0;
+        let (weighs, clock): (bool, _) = from.value()?;
+        self.weighs |= weighs;
         self.schema = extended(schema, self.weighs)?;
         let keys = self.keys.load(from)?;
-        self.clock.0 = from.option()?;
+        self.clock.0 = clock;
         for Emitter { shape, triggers, ledger, outbox, .. } in &mut self.emitters {
             triggers.as_mut().map_or(Ok(()), |triggers| triggers.load(from, keys))?;
             ledger.as_mut().map_or(Ok(()), |ledger| ledger.load(from, shape, keys))?;

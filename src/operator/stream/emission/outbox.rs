@@ -100,18 +100,12 @@ impl Outbox {
     }
 
     pub(super) fn save(&self, to: &mut Writer, schema: &SchemaRef) -> Result<()> {
-        to.number(self.waiting.len() as u64);
-        for Waiting { batch, moved } in &self.waiting {
-            to.option(moved.0);
-            to.option(moved.1);
-            to.batches(schema, std::slice::from_ref(batch))?;
-        }
-        Ok(())
+        to.value(&self.waiting.iter().map(|waiting| waiting.moved).collect::<Vec<_>>());
+        self.waiting.iter().try_for_each(|waiting| to.batches(schema, std::slice::from_ref(&waiting.batch)))
     }
 
     pub(super) fn load(&mut self, from: &mut Reader<'_>, schema: &SchemaRef) -> Result<()> {
-        for _ in 0..from.count()? {
-            let moved = (from.option()?, from.option()?);
+        for moved in from.value::<Vec<(Option<i64>, Option<i64>)>>()? {
             let (known, mut batches) = from.batches()?;
             let (Some(batch), true) = (batches.pop(), known.fields() == schema.fields()) else {
                 return broken();

@@ -18,6 +18,7 @@ mod upkeep;
 use std::borrow::Cow;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use serde::{Deserialize, Serialize};
 
 use super::agenda::Agenda;
 use super::ahead::{Ahead, Calls};
@@ -94,7 +95,7 @@ pub(super) struct Engine {
 }
 
 /// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Reopened {
     query: usize,
     window: usize,

@@ -8,7 +8,6 @@ use super::{Engine, Marks, Reopened};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::ahead::Calls;
-use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Store, Timelines};
 use crate::state::{Reader, Writer, broken};
@@ -17,7 +16,7 @@ use crate::{Error, Result};
 impl Engine {
     /// Writes everything it holds. O(slices + rows kept).
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
-        self.stats().save(to);
+        to.value(&self.stats());
         self.keys.save(to)?;
         let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut pace = Pace::new();
@@ -43,12 +42,7 @@ impl Engine {
             check()?;
             to.columns(partials.state()?, count)?;
         }
-        to.number(self.reopened.len() as u64);
-        for Reopened { query, window, key, at } in &self.reopened {
-            for number in [*query as u64, *window as u64, u64::from(*key), *at as u64] {
-                to.number(number);
-            }
-        }
+        to.value(&self.reopened);
         self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
         self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
@@ -62,7 +56,7 @@ impl Engine {
     ) -> Result<()> {
         self.watermark = watermark;
         self.find_cutoffs();
-        self.counts = Stats::load(from)?;
+        self.counts = from.value()?;
         let key_count = self.keys.load(from)?;
         ahead.map_or(Ok(()), |marks| self.set_marks(marks))?;
         if self.keys.len() > key_count {
@@ -113,10 +107,11 @@ impl Engine {
         let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         self.store = Store::new(partials, &ordered, slots);
         self.rebuild_eager();
-        for _ in 0..from.count()? {
-            let (query, window) = self.queries.read_window(from)?;
-            let (key, at) = (from.place(key_count)? as u32, from.number()? as i64);
-            self.reopened.push(Reopened { query, window, key, at });
+        self.reopened = from.value()?;
+        let is_there =
+            |at: &Reopened| self.queries.has_window(at.query, at.window) && (at.key as usize) < key_count;
+        if !self.reopened.iter().all(is_there) {
+            return broken();
         }
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
         let common = self.call(watermark, false);

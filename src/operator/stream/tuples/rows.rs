@@ -2,7 +2,7 @@
 
 use super::fresh::{Fresh, Own, Row};
 use crate::interrupt::{Pace, stretches};
-use crate::window::{Memory, Saved, place_from};
+use crate::window::{Kept, Memory, place_from};
 
 /// Identifies a window type of a query.
 pub(super) type WindowAt = (usize, usize);
@@ -31,7 +31,7 @@ pub(super) struct Before {
     pub(super) key: u32,
     at: usize,
     pub(super) rows: Vec<Row>,
-    memories: Vec<Saved>,
+    memories: Vec<Kept>,
     pub(super) next: Option<i64>,
 }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
+use serde::{Deserialize, Serialize};
 
 use super::Tuples;
 use super::fresh::Row;
@@ -18,7 +19,7 @@ use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::queries::Queries;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
-use crate::window::{Call, Emitted, Memory, New, Point};
+use crate::window::{Call, Kept, Memory, New, Point};
 
 /// Marks a slice without a last row.
 const LIMIT: usize = u32::MAX as usize;
@@ -28,6 +29,16 @@ const MOST: u64 = 1 << 62;
 
 fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
+}
+
+/// What is stored of a key besides its rows.
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    key: usize,
+    /// By query, the rank of its first row.
+    gone: Vec<u64>,
+    /// By query and window type.
+    memories: Vec<((usize, usize), Kept)>,
 }
 
 impl Tuples {
@@ -53,34 +64,15 @@ impl Tuples {
             self.store.column(position, &live)
         });
         to.columns(values.collect::<Result<_>>()?, live.len())?;
-        for (key, KeyTuples { gone, memories, .. }) in (1u64..).zip(&self.keys) {
+        let remembered = (0..).zip(&self.keys).filter_map(|(key, KeyTuples { gone, memories, .. })| {
             let memories = memories.iter().filter(|(_, memory)| !memory.is_empty());
-            if gone.iter().all(|&gone| gone == 0) && memories.clone().next().is_none() {
-                continue;
-            }
-            to.number(key);
-            to.number(gone.len() as u64);
-            gone.iter().for_each(|&gone| to.number(gone));
-            to.number(memories.clone().count() as u64);
-            for ((query, window), memory) in memories {
-                [*query as u64, *window as u64, memory.next as u64].into_iter().for_each(|n| to.number(n));
-                to.option(memory.from.map(|(time, _)| time));
-                to.number(memory.from.map_or(0, |(_, at)| renumbered(at)));
-                to.number(memory.all_emitted().count() as u64);
-                for emitted in memory.all_emitted() {
-                    let rows = [renumbered(emitted.first), renumbered(emitted.last), u64::from(emitted.rows)];
-                    let window = [emitted.number as u64, emitted.time as u64];
-                    window.into_iter().chain(rows).for_each(|number| to.number(number));
-                }
-            }
-        }
-        to.number(0);
-        to.number(self.points.len() as u64);
-        for point in &self.points {
-            to.number(point.time as u64);
-            to.number(renumbered(point.at));
-            to.option(point.key.map(i64::from));
-        }
+            let memories: Vec<_> = memories.map(|(of, memory)| (*of, memory.kept(renumbered))).collect();
+            let is_there = gone.iter().any(|&gone| gone > 0) || !memories.is_empty();
+            is_there.then(|| Remembered { key, gone: gone.clone(), memories })
+        });
+        to.value(&remembered.collect::<Vec<_>>());
+        let points = self.points.iter().map(|point| Point { at: renumbered(point.at), ..*point });
+        to.value(&points.collect::<Vec<_>>());
         Ok(())
     }
 
@@ -129,23 +121,25 @@ impl Tuples {
         }
         self.store.push(&[values], row_count)?;
         self.kept = row_count;
-        while let Some(key) = from.place(key_count + 1)?.checked_sub(1) {
-            self.keys[key].gone = (0..from.count()?).map(|_| from.number()).collect::<Result<_>>()?;
-            for _ in 0..from.count()? {
-                let (of, memory) = self.read_memory(from, queries, key)?;
+        for Remembered { key, gone, memories } in from.value::<Vec<Remembered>>()? {
+            if key >= key_count {
+                return broken();
+            }
+            self.keys[key].gone = gone;
+            for (of, kept) in memories {
+                let memory = self.memory(of, kept, queries, key)?;
                 if self.keys[key].memories.iter().any(|(other, _)| *other == of) {
                     return broken();
                 }
                 self.keys[key].memories.push((of, memory));
             }
         }
-        for _ in 0..from.count()? {
-            let (time, at, key) = (from.number()? as i64, from.place(row_count + 1)? as u64, from.option()?);
-            let key = key.map(u32::try_from).transpose();
-            let Some(key) = key.ok().filter(|key| key.is_none_or(|key| (key as usize) < key_count)) else {
-                return broken();
-            };
-            self.points.push(Point { time, at, key });
+        self.points = from.value()?;
+        let is_there = |point: &Point| {
+            point.at <= row_count as u64 && point.key.is_none_or(|key| (key as usize) < key_count)
+        };
+        if !self.points.iter().all(is_there) {
+            return broken();
         }
         // The next watermark finds what is ready.
         self.keys.iter_mut().for_each(|own| own.next = (own.len() > 0).then_some(i64::MIN));
@@ -153,24 +147,18 @@ impl Tuples {
         Ok(())
     }
 
-    /// What is remembered of one window type of a key.
-    fn read_memory(
+    /// The windows of one type and key from what was kept of them.
+    fn memory(
         &self,
-        from: &mut Reader<'_>,
+        (query, window): (usize, usize),
+        kept: Kept,
         queries: &Queries,
         key: usize,
-    ) -> Result<((usize, usize), Memory)> {
-        let (query, window) = queries.read_window(from)?;
-        let row = |from: &mut Reader<'_>| -> Result<u64> { Ok(from.place(self.kept + 1)? as u64) };
-        let mut memory = Memory { next: from.number()? as i64, ..Memory::default() };
-        let (time, at) = (from.option()?, row(from)?);
-        memory.from = time.map(|time| (time, at));
-        for _ in 0..from.count()? {
-            let (number, time) = (from.number()? as i64, from.number()? as i64);
-            let (first, last) = (row(from)?, row(from)?);
-            let Ok(rows) = u32::try_from(from.number()?) else { return broken() };
-            memory.emitted.push(Emitted { number, time, first, last, rows });
+    ) -> Result<Memory> {
+        if !queries.has_window(query, window) || kept.arrivals().any(|at| at > self.kept as u64) {
+            return broken();
         }
+        let mut memory = Memory::from(kept);
         let registered = &queries.registered()[query];
         if !registered.plan.windows()[window].1.is_numbered() || !memory.has_numbers() {
             return broken();
@@ -186,7 +174,7 @@ impl Tuples {
                 memory.observed.get_or_insert_default().restore(range, emitted);
             }
         }
-        Ok(((query, window), memory))
+        Ok(memory)
     }
 
     /// Rejects contents that no operator can hold; `calls` bring no rows and no watermark. O(rows).
