@@ -94,7 +94,7 @@ def test_a_snapshot_of_another_version_or_of_other_parameters_is_refused():
     snapshot = Partitioner(4, "cam", seed=1, window="1 hour").snapshot()
     other = bytearray(snapshot)
     other[8] += 1
-    with pytest.raises(wk.InvalidValue, match="version 3"):
+    with pytest.raises(wk.InvalidValue, match="version 4"):
         Partitioner.restore(bytes(other))
     assert Partitioner.restore(snapshot, window="60 minutes", method="CAM").workers == 4
     for name, value in [
