@@ -1,4 +1,4 @@
-"""Every function of the core has its place in each list that the recipe of CONTRIBUTING.md names."""
+"""Every function of the core has its place in each list that CONTRIBUTING.md names."""
 
 from __future__ import annotations
 

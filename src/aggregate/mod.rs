@@ -9,7 +9,24 @@
 //! statistics, frequent and distinct values), `estimate` (from a sample of the rows), `list`, `sketch`, `hyperloglog` and
 //! `arrays` (functions over whole arrays, user-defined ones).
 //!
-//! `CONTRIBUTING.md` says how to add a function.
+//! # To add a function
+//!
+//! 1. Write its [`Monoid`] in `algebra`, unless an existing one will do: how partials combine, and what can be evicted
+//!    from one. It needs a `Lift` only for kernels or for `Aggregate::update_runs`.
+//! 2. Give the aggregate a file here: [`Aggregate`] says how values become partials, how partials become results, and which
+//!    properties the function has. A partial whose size is not fixed (not `Copy`) is a column of its own ([`Partials`]),
+//!    like `multiset`.
+//! 3. Add a new partial to the enum in `partial`: the compiler then asks for its name, its column, the types it allows, how
+//!    many of its states have the types of the inputs, and whether rows of one time must be folded in order of arrival
+//!    (`Kind::of` in `operator/stream/tuples/mend.rs`); unless its state is one column, also say in `state_columns` how many
+//!    it has. The compiler does not ask in `operator/stream/sharing.rs`, where lists, which need their slices in order, and
+//!    extrema are named.
+//! 4. Add the function to `function`; one of partials that exist, such as a mean of sum and count, needs no more than that.
+//!    Look there at `columns`, `ordered_by`, `nullable` and `output_type`, too, whose defaults are those of most functions.
+//! 5. `laws` checks every function with every type: associativity, commutativity, identity, inverse, the declared type of
+//!    results, and that states survive serialisation. Add an exact inverse to `inverses_are_exact` there.
+//!
+//! `CONTRIBUTING.md` says what it needs in Python, in Spark and in tests.
 
 mod arrays;
 mod by_slot;

@@ -2,6 +2,21 @@
 //!
 //! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
 //! type lists them over a key's rows in order ([`ByRows`]).
+//!
+//! To write a type, look first at what has most of its rules:
+//!
+//! - Windows over time, none of which begins or ends before the previous one: `series` has most of [`ByTime`] (`Series`,
+//!   `listed_by!(series)`), and `growing` if they begin at landmarks.
+//! - Windows that follow each other without sharing rows: `runs` has most of [`ByRows`]. The type only says where they are
+//!   (`Runs`), which must follow from the rows after the previous window alone, as none before are looked at again; a run's
+//!   extent begins at the time of its first row.
+//!
+//! [`Rules`] has defaults that a type by rows may have to override: `takes_from` with `accepts` (which rows are late),
+//! `identity`, `is_ranked` (which Python's `counts_rows` must equal) and `columns`. If neither times nor ranks tell windows
+//! apart, or something must be remembered of rows from call to call, the windows have numbers (`is_numbered`), and
+//! [`Memory`], which snapshots contain, remembers windows by their rows: `arrivals` is an example. The edges of emitted
+//! windows that may be updated are those of `final_edges`. A type that may withdraw a window which it emitted says so in
+//! `may_vanish`. If the extents of its windows are known before any row, they have ids ([`super::Ids`]).
 
 use std::fmt::Debug;
 

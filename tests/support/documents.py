@@ -1,4 +1,10 @@
-"""The documents of the project, and the examples in them."""
+"""The documents of the project, and the examples in them.
+
+Each block of Python is run: in a page that starts a `SparkSession`, or where a block names a DataFrame
+`df`, in Spark. A block of `text` right after one of Python is what it prints, and is compared. Rows of
+tables with code in both of the first two cells, as in `docs/how-to/from-pandas.md`, are run, too, and
+must give the same values.
+"""
 
 from __future__ import annotations
 

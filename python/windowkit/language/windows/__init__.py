@@ -1,6 +1,14 @@
 """Window types of the language, one module each.
 
 A window is a plain value: frozen, hashable, picklable, and equal to what `parse` makes of its text form.
+
+A new type is a dataclass and a function in a module of its own, with a row in `FORMS` of `text` (and in
+`NAMING`, if its arguments are names of columns). What others ask about a type are properties of `Window`,
+with defaults in `base`, such as `column_types` if it reads columns that are not numbers,
+`known_before_rows` and `rows_may_move` (which emission policies it allows), `overlaps`,
+`ends_with_stream`, `is_endless` and `counts_arrivals`: a type overrides those that differ. `panes` in
+`windowkit.local.explain` compares slices with panes for `Sliding` alone; it may do so for any type whose
+windows overlap at fixed distances in time.
 """
 
 from __future__ import annotations

@@ -2,6 +2,18 @@
 
 Each function takes column names, and so writes the expression that runs (over a job's internal names) as well
 as the one that `explain` shows (over the user's).
+
+A new aggregate needs an expression in `aggregate`, of functions that Spark's SQL has, whichever route
+computes it: Spark derives the type of the result from it. If its results differ from ours, `UNLIKE` says
+why. In `partial` are the columns in which Catalyst holds a new partial; if it cannot, `UNHELD` says what
+it is. The route is `catalyst` for one tumbling window, unless the function is in `UNLIKE`, and else
+`catalyst-panes`, or `packed` for partials in `UNHELD`. A partial that grows with its rows belongs in
+`HOLDING` of `windowkit.spark.routes.stages`.
+
+A new window needs nothing here. If its edges are families (``offset + k * period``), it takes
+`catalyst-panes`; if not, slices are packed where each has a start (`slices_have_starts`), and else rows.
+Python asks which type a window is only for those that Spark itself has (`reference`,
+`windowkit.spark.routes.catalyst`), and for the tumbling windows of partitioners.
 """
 
 from __future__ import annotations
