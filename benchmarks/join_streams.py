@@ -171,7 +171,7 @@ class Join:
 
 
 class OutputBuffered(Join):
-    """The same join, whose pairs are sorted by the left time before they are handed on (OPOB-Join)."""
+    """A join whose pairs are sorted by the left time before they are handed on (OPOB-Join)."""
 
     def __init__(self, join: wk.Join) -> None:
         super().__init__(join)
@@ -194,7 +194,7 @@ class OutputBuffered(Join):
 
 
 class InputBuffered(Join):
-    """The same join, whose left rows wait until all their partners are there (OPIB-Join)."""
+    """A join whose left rows wait until all their partners are there (OPIB-Join)."""
 
     def __init__(self, join: wk.Join) -> None:
         super().__init__(join)

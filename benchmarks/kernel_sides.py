@@ -106,7 +106,7 @@ class Memcpy:
 
 
 class FreshMemcpy(Memcpy):
-    """The same into memory that the operating system has to hand out first."""
+    """A copy into memory that the operating system has to hand out first."""
 
     name = "memcpy, new memory"
 

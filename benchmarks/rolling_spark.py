@@ -265,7 +265,7 @@ def main() -> None:
         new = measured(options)
         if not options.record:
             return
-        # Those of other cells and sides stay.
+        # Records of other cells and sides stay.
         again = {(record["cell"], record["side"]) for record in new}
         records = new + [
             record

@@ -24,7 +24,7 @@ type Result<T> = std::result::Result<T, ArrowError>;
 /// As [`arrow_select::take::take`].
 ///
 /// # Errors
-/// Those of Arrow, as of all functions here.
+/// Errors of Arrow, as of all functions here.
 pub fn take(values: &dyn Array, rows: &dyn Array, options: Option<TakeOptions>) -> Result<ArrayRef> {
     if let Some(rows) = rows.as_primitive_opt::<UInt32Type>()
         && rows.null_count() > 0

@@ -8,12 +8,12 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 /// Whose names types have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
-    /// Those of pyarrow.
+    /// Types as pyarrow calls them.
     #[default]
     Arrow,
-    /// Those of Polars.
+    /// Types as Polars calls them.
     Polars,
-    /// Those of Spark's SQL.
+    /// Types as Spark's SQL calls them.
     Spark,
 }
 

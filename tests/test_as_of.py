@@ -260,7 +260,7 @@ RECENT = wk.rolling(
 def test_labels_and_events_may_be_of_any_library(form: str) -> None:
     forms = {"pyarrow": lambda table: table, "pandas": pa.Table.to_pandas, "polars": pl.from_arrow}
     labels, paid = forms[form](LOANS), forms[form](PAID)
-    # The same types of keys, in another library.
+    # Keys of equal types, in another library.
     for events in (paid, pa.RecordBatchReader.from_stream(paid)):
         result = RECENT.at(labels, events)
         assert isinstance(result, type(labels))

@@ -179,7 +179,7 @@ class Counted:
 
 
 class Locked(Counting):
-    """The same, but what it opens cannot be pickled."""
+    """Windows whose opened objects cannot be pickled."""
 
     def open(self) -> Any:
         opened = Counted()

@@ -123,7 +123,7 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
     assert op.stats().rows_kept == 0
     op.add(by_rows(wk.sum("v"), size=2), name="rows")
     emitted = op.push(rows([3, 4, 5, 11]))
-    # Those of before are none of the new query's.
+    # Rows from before it was added are not the new query's.
     assert op.stats().rows_kept <= 2
     assert [(row["query_name"], row["window"]["start"], row["sum(v)"]) for row in emitted.to_pylist()] == [
         ("q1", 0, 5),

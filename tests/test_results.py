@@ -206,7 +206,7 @@ class TestPandas:
         pd.testing.assert_frame_equal(
             found.sort_index(), frame.groupby("k")["v"].agg(names), check_index_type=False
         )
-        # Those of other columns have plain types, and so have numbers of rows.
+        # Results of other columns have plain types, and so have numbers of rows.
         frame["plain"] = [1.5, 2.5, 3.5]
         aggs = [wk.max("plain").alias("p"), wk.max("v").alias("m"), wk.count().alias("n")]
         kinds = wk.query(by="k", time="ts", windows=window, aggs=aggs).run(frame).dtypes

@@ -230,7 +230,7 @@ impl<C: Contents> Buckets<C> {
         Ok(changed)
     }
 
-    /// The same of rows in order, which nothing moves.
+    /// Counts rows in order, which move no others.
     fn count_in_order(
         &mut self,
         inputs: &[Input],

@@ -28,7 +28,7 @@ pub(crate) struct Families {
 }
 
 impl Families {
-    /// Those of windows whose starts and ends have these periods and offsets, and of user-defined windows.
+    /// The families of windows whose starts and ends have these periods and offsets, and of user-defined windows.
     pub(crate) fn new(
         windows: impl Iterator<Item = [(i64, i64); 2]>,
         own: Vec<Arc<dyn ContextFree>>,

@@ -113,7 +113,7 @@ impl Entries {
         self.by_slot.entries(slot..slot + 1).next()
     }
 
-    /// Those of the first `len` slots.
+    /// The places of the first `len` slots.
     fn places(&self, len: usize) -> Vec<Option<u32>> {
         stretches(len).flat_map(|some| some.map(|slot| self.place(slot))).collect()
     }

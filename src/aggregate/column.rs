@@ -107,7 +107,7 @@ impl<M: Monoid> Column<M> {
                 None => seen.resize(seen.len() + other.states.len(), true),
             }
         }
-        // Those of the first call need not be copied.
+        // The states of the first call need not be copied.
         match self.states.is_empty() {
             true => self.states = other.states,
             false => extend(&mut self.states, &other.states),

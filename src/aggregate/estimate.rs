@@ -121,7 +121,7 @@ impl Term {
     /// What is summed of `rows` rows that stand for `weight` rows each, and have these values.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(crate) fn of(self, values: Option<&ArrayRef>, rows: usize, weight: f64) -> Result<ArrayRef> {
         let factor = if self.is_error { weight * (weight - 1.0) } else { weight };
         let nulls: Option<NullBuffer> = values.and_then(|values| values.logical_nulls());

@@ -185,7 +185,7 @@ impl Function {
         Ok(function)
     }
 
-    /// The same function as it is estimated from a sample of the rows, or (true) the standard error of that; none if there is no
+    /// This function as it is estimated from a sample of the rows, or (true) the standard error of that; none if there is no
     /// estimate of it.
     pub fn estimated(&self, is_error: bool) -> Option<Self> {
         let estimate = match self {

@@ -34,7 +34,7 @@ impl Input {
         partials.update(&columns, rows, len)
     }
 
-    /// The same for `rows` rows from row `from`.
+    /// The input of `rows` rows from row `from`.
     pub fn slice(&self, from: usize, rows: usize) -> Self {
         Self {
             columns: self.columns.iter().map(|column| column.slice(from, rows)).collect(),

@@ -122,7 +122,7 @@ impl Case {
         self.with(|partials| partials.regroup(&slots, &starts).unwrap())
     }
 
-    /// The same of these slots and, after them, those of another; none unless all are plain.
+    /// Combines groups of these slots and, after them, those of another column; none unless all are plain.
     fn regroup_both(&self, later: &Self, groups: &[&[u32]]) -> Option<Self> {
         let (slots, starts) = placed(groups);
         let each = self.partials.iter().zip(&later.partials).map(|(own, later)| {

@@ -51,7 +51,7 @@ pub trait Aggregate: Monoid<State: Send + Sync> + Send + Sync + 'static {
         true
     }
 
-    /// The same function without the context of any state.
+    /// This function without the context of any state.
     fn emptied(&self) -> Self {
         self.clone()
     }

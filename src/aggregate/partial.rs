@@ -28,7 +28,7 @@ pub enum Partial {
     Count,
     /// Sum of values.
     Sum,
-    /// The same, computed without its inverse.
+    /// Sum of values, computed without its inverse.
     SumWithoutInvert,
     /// Sum of the natural logarithms of values.
     LogSum,
@@ -58,7 +58,7 @@ pub enum Partial {
     Values,
     /// All values with their times.
     List,
-    /// The same of whole rows, of columns that are called so.
+    /// All rows, of columns with these names, with their times.
     Rows(Vec<String>),
     /// A quantile sketch.
     Sketch,

@@ -48,7 +48,7 @@ pub trait Partials: Any + Send + Sync {
         None
     }
 
-    /// The same, mutable.
+    /// The slots as states of fixed size, mutable.
     fn nodes(&mut self) -> Option<&mut dyn States> {
         None
     }
@@ -115,7 +115,7 @@ pub enum Upkeep {
     Settle,
     /// Drop values that no slot points to.
     Shrink,
-    /// The same once they are the majority, where that is known without looking at all slots. Amortised O(1) per value
+    /// Drop such values once they are the majority, where that is known without looking at all slots. Amortised O(1) per value
     /// taken in.
     Compact,
     /// Reorder rows of one time in different slots by the order of the slots, instead of the order in which they were
@@ -207,7 +207,7 @@ impl dyn Partials {
         self.downcast_ref().expect("columns of one kind")
     }
 
-    /// The same for an owned column.
+    /// An owned column of this kind as its concrete type.
     pub(super) fn into_alike<P: Partials>(self: Box<Self>) -> P {
         *(self as Box<dyn Any>).downcast().expect("columns of one kind")
     }

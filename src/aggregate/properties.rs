@@ -42,7 +42,7 @@ impl Properties {
         Self { associative: true, commutative: true, invertible: false, kind }
     }
 
-    /// The same with an inverse, if `invertible`.
+    /// These properties with an inverse, if `invertible`.
     pub const fn inverted(self, invertible: bool) -> Self {
         Self { invertible, ..self }
     }

@@ -101,7 +101,7 @@ pub(crate) fn encodable(data_type: &DataType) -> bool {
 /// Values as bytes that compare as the values do: by fields or items, one after the other, nulls first.
 ///
 /// # Errors
-/// Those of Arrow: of types that are not [`encodable`], and of more bytes than its offsets can address.
+/// Errors of Arrow: of types that are not [`encodable`], and of more bytes than its offsets can address.
 pub(crate) fn encoded(values: &ArrayRef) -> Result<ArrayRef> {
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
     let rows = converter.convert_columns(&[normalised(values)])?;
@@ -158,7 +158,7 @@ pub(crate) fn normalised(column: &ArrayRef) -> ArrayRef {
                 parts.len(),
             ) {
                 Ok(array) => Arc::new(array),
-                // The same fields, lengths and nulls as before cannot fail to make a struct.
+                // Fields, lengths and nulls as before cannot fail to make a struct.
                 Err(error) => unreachable!("{error}"),
             }
         }

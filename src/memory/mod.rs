@@ -71,7 +71,7 @@ pub(crate) fn spared<T>(work: impl FnOnce() -> T) -> T {
 /// Runs `work`; a panic in it becomes an error. Needed wherever Python, or the C stream, would be the caller.
 ///
 /// # Errors
-/// Those of `work`; `Memory` where an allocation failed; `Internal` for any other panic.
+/// As `work`; `Memory` where an allocation failed; `Internal` for any other panic.
 pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let around = IS_CAUGHT.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
@@ -83,7 +83,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Other panics are defects, which say nothing of the state, and go on.
 ///
 /// # Errors
-/// Those of `work`; `Memory` where an allocation failed.
+/// As `work`; `Memory` where an allocation failed.
 pub(crate) fn attempted<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         if !panic.is::<OutOfMemory>() {

@@ -48,7 +48,7 @@ pub struct Calendar {
 enum Family {
     /// `offset + k·period`.
     Regular { period: i64, offset: i64, first: Option<i64> },
-    /// Those of a timetable after a time, if one is given.
+    /// The edges of a timetable after a time, if one is given.
     Timetable(Timetable, Option<i64>),
 }
 
@@ -94,7 +94,7 @@ impl Calendar {
         Self::of(edges.families(), edges, cuts)
     }
 
-    /// The same with a family for the gap of sessions: the rows of one slice are then never further apart than the gap.
+    /// A calendar with a family for the gap of sessions: the rows of one slice are then never further apart than the gap.
     pub fn with_gap(edges: &Edges, cuts: &[i64]) -> Self {
         Self::of(&edges.families_with_gap(), edges, cuts)
     }

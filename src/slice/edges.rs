@@ -101,7 +101,7 @@ impl Edges {
         self.gap
     }
 
-    /// The same for the sessions that exist at `t`.
+    /// The least gap of the sessions that exist at `t`.
     pub fn gap_at(&self, t: i64) -> Option<i64> {
         let gaps = self.gaps.iter().filter(|(since, _)| since.is_none_or(|since| t > since));
         gaps.map(|&(_, gap)| gap).min()

@@ -70,7 +70,7 @@ impl SliceTable {
         Ok(SliceTable::from_parts(keys, starts, lasts, partials.collect::<Result<_>>()?))
     }
 
-    /// The same without partials.
+    /// The groups of slots that [`SliceTable::regroup`] combines, without partials.
     pub fn groups(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Groups {
         let base = order.bounds[from];
         let mut slots = copied(&order.slots[base..order.bounds[to]]);

@@ -66,12 +66,12 @@ impl Final {
         Self { lo, hi, time, first: view.ats[lo], last: view.ats[hi - 1], extent: (time, last) }
     }
 
-    /// The same rows, with this extent.
+    /// The window over these rows, with another extent.
     pub fn over(self, extent: (i64, i64)) -> Self {
         Self { extent, ..self }
     }
 
-    /// The same, as an emitted window.
+    /// This window as one that has been emitted.
     pub fn emitted(&self, number: i64) -> Emitted {
         let rows = (self.hi - self.lo) as u32;
         Emitted { number, time: self.time, first: self.first, last: self.last, rows }

@@ -116,7 +116,7 @@ impl Observed {
         Ok(view.next_row())
     }
 
-    /// The same windows, to be shown all rows again.
+    /// These windows, to be shown all rows again.
     pub(super) fn unshown(&self) -> Self {
         Self { windows: self.windows.clone(), edges: self.edges.clone(), ..Self::default() }
     }
@@ -152,7 +152,7 @@ impl Observed {
         self.windows.values().flatten()
     }
 
-    /// The same, mutable.
+    /// The emitted windows, mutable.
     pub(super) fn emitted_mut(&mut self) -> impl Iterator<Item = &mut Emitted> {
         self.windows.values_mut().flatten()
     }

@@ -69,7 +69,7 @@ impl Periods {
         Self { zone, unit, count, phase, shift, day }
     }
 
-    /// The same calendar with periods of another length.
+    /// This calendar with periods of another length.
     pub fn of(&self, count: i64, phase: i64) -> Self {
         assert!(count > 0, "count > 0");
         Self { count, phase, ..self.clone() }

@@ -55,7 +55,7 @@ fn first_of(series: &impl Series, ending: &Ending, first: i64) -> i64 {
     begins_since(series, ending, number)
 }
 
-/// The same, or the first window that begins after `since`, if that is later.
+/// Window `number`, or the first window that begins after `since`, if that is later.
 fn begins_since(series: &impl Series, ending: &Ending, number: i64) -> i64 {
     let since = ending.since.map(|since| series.last_begun(ending.within(since)) + series.step());
     since.map_or(number, |since| number.max(since))

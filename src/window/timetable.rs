@@ -14,7 +14,7 @@ pub enum Timetable {
         /// The distance of edges.
         every: i64,
     },
-    /// The same with a number of days of the calendar.
+    /// Where periods begin, and every so many days of the calendar after.
     Days {
         /// The periods.
         periods: Periods,
@@ -59,7 +59,7 @@ impl Timetable {
         }
     }
 
-    /// The same as [`Timetable::around`], if there are no edges up to `since`.
+    /// The edges around `t` as [`Timetable::around`] has them, if there are no edges up to `since`.
     pub fn around_since(&self, since: Option<i64>, t: i64) -> (Option<i64>, i64) {
         let (from, to) = self.around(t);
         match since {

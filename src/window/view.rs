@@ -88,7 +88,7 @@ pub trait ReadRows {
     /// The columns at these positions.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     fn read(&self, positions: &[usize], ats: &[u64]) -> Result<Vec<ArrayRef>>;
 }
 

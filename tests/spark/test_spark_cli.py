@@ -24,7 +24,7 @@ def source(tmp_path: Path) -> Path:
 
 
 class TestSpark:
-    """The same command with ``--engine spark``: the same rows."""
+    """A command with ``--engine spark``: the same rows."""
 
     OPTIONS = ("--engine", "spark", "--master", "local[1]")
 

@@ -116,7 +116,7 @@ def test_in_three_stages(log, same_rows, windows):
 
 @pytest.fixture(scope="module")
 def path(log, tmp_path_factory):
-    """The same rows in files, in directories of a column."""
+    """The log's rows in files, in directories of a column."""
     where = tmp_path_factory.mktemp("log") / "rows"
     table = log.drop("gap").toArrow()
     for part in range(3):

@@ -159,7 +159,7 @@ def test_joins_by_windows_equal_sparks_joins_of_windows(left: DataFrame, right: 
         theirs[how] = chosen(joined, how, windows=True)
         if how in ("right", "anti"):
             cut[how] = join.run(left, right, split="50 seconds")
-        # Those of inner and semi joins are never null, which Spark cannot know of this oracle.
+        # Windows of inner and semi joins are never null, which Spark cannot know of this oracle.
         fields = mine[how].schema.fields
         assert fields[-1].nullable == (how not in ("inner", "semi"))
         assert [field.simpleString() for field in fields] == [

@@ -61,7 +61,7 @@ def test_rows_that_are_packed_as_they_are_estimate_the_same(frame, same_rows, mo
 
 
 def test_sketches_hold_what_sparks_hold(frame):
-    """The same registers or coupons; the same bytes by every route; Spark's own functions take them."""
+    """Registers or coupons are equal, bytes by every route, too; Spark's own functions take them."""
     query = wk.query(
         by="k",
         time="ts",

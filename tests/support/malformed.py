@@ -223,7 +223,7 @@ class Foreign:
 
 
 class ForeignStream:
-    """The same, as a stream."""
+    """What another library hands over as a stream, without a buffer's length."""
 
     def __init__(self, data: pa.Table | pa.ChunkedArray) -> None:
         self.data = data

@@ -41,7 +41,7 @@ class Registered(NamedTuple):
 
 
 class Stream:
-    """The same calls as `windowkit.Operator` has, with what they must return."""
+    """The calls that `windowkit.Operator` has, with what they must return."""
 
     def __init__(
         self,

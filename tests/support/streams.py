@@ -390,7 +390,7 @@ def step(op: wk.Operator, oracle: Stream, what: Call, time: pa.DataType) -> None
 
 
 def step_by_rows(op: wk.Operator, oracle: Both, what: Call, time: pa.DataType) -> None:
-    """The same where rows tell windows."""
+    """Make a call, and compare what it returns, where windows are told apart by their rows."""
     expected, emitted = call(op, oracle, what, time)
     oracle.check(op, emitted, expected)
 

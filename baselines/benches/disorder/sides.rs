@@ -13,7 +13,7 @@ pub fn slices(workload: &Workload) -> Result<Box<dyn Worker>> {
     Slices::make(workload, StoreKind::Auto, Flush::default())
 }
 
-/// The same, emitting at most so many windows a call (slow flush).
+/// Windows from slices, where a call emits at most [`FLUSHED`] of them (slow flush).
 pub fn slow_flush(workload: &Workload) -> Result<Box<dyn Worker>> {
     Slices::make(workload, StoreKind::Auto, Flush { at_most: Some(FLUSHED), later: None })
 }

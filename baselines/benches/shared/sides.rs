@@ -195,7 +195,7 @@ impl Workload {
             .collect()
     }
 
-    /// The same as a query over columns "t" and "v", by "k" if there are keys.
+    /// The workload's windows and functions as a query over columns "t" and "v", by "k" if there are keys.
     fn plan(&self, flush: Flush) -> Result<Plan> {
         let units = |length: i64| Length::Units(length.into());
         let rows = |rows: usize| Length::Rows(rows as i128);

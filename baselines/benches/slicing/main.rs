@@ -27,7 +27,7 @@ static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
 /// Options, some of this benchmark alone.
 pub struct Given {
-    /// Those of both benchmarks.
+    /// Options of both benchmarks.
     pub options: Options,
     /// Rows of a batch.
     pub batch: usize,

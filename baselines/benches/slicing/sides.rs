@@ -35,7 +35,7 @@ pub fn concurrent(windows: usize) -> Vec<Window> {
     (0..windows).map(length).map(|length| Window::Sliding(Sliding::new(length, length, 0))).collect()
 }
 
-/// The same with a session of one second (§6.2.2).
+/// Concurrent tumbling windows, and a session of one second (§6.2.2).
 pub fn with_session(windows: usize) -> Vec<Window> {
     let session = Window::Session(Session::new(SECOND));
     concurrent(windows).into_iter().chain([session]).collect()

@@ -40,7 +40,7 @@ const DEFINED: [(&str, &[char], bool); 8] = [
 /// How many of [`DEFINED`] have partials that do not grow with their rows.
 pub(super) const PLAIN: usize = 5;
 
-/// Those of every kind of partial, over every kind of column.
+/// A function of every kind of partial, over every kind of column.
 const EVERY: [(&str, &[char], bool); 30] = [
     ("count_all", &[], false),
     ("count_all", &[], true),

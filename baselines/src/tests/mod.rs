@@ -174,7 +174,7 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-/// The same events as a stream in order: rows sorted, none before a watermark.
+/// The events as a stream in order: rows sorted, none before a watermark.
 fn in_order(events: &[Event]) -> Vec<Event> {
     let mut times: Vec<i64> = events
         .iter()

@@ -13,7 +13,7 @@ from windowkit.errors import InvalidType
 __all__ = ["Expected", "as_read", "column_as_read", "has_deep_structs", "read_types", "unsliced"]
 
 DIGITS: Final = 38
-"""Those of a decimal128."""
+"""The digits that a decimal128 has at most."""
 
 
 def read_type(kind: pa.DataType) -> pa.DataType:

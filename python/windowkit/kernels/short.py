@@ -26,7 +26,7 @@ class Options(TypedDict, total=False):
 
 
 class VarianceOptions(Options, total=False):
-    """The same, with the degrees of freedom of variances."""
+    """What sliding variances take: these options, and the degrees of freedom."""
 
     ddof: int
 

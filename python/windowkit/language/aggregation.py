@@ -237,7 +237,7 @@ class Aggregate(Hinting):
 
     @property
     def plain(self) -> Aggregate:
-        """The same over columns that are there by name, those of expressions included."""
+        """The aggregate over columns that are there by name, those of expressions included."""
         return replace(
             self,
             columns=tuple(map(str, self.columns)),

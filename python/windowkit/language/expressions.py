@@ -127,7 +127,7 @@ def same(library: str, one: Any, other: Any) -> bool:
         return bool(one == other)
     if hasattr(one, "_jc") and hasattr(other, "_jc"):
         return bool(one._jc.equals(other._jc))
-    # Those of Connect cannot be compared but by identity.
+    # Columns of Spark Connect cannot be compared but by identity.
     return False
 
 

@@ -63,7 +63,7 @@ METHODS: Final = {
     **dict.fromkeys(("rename", "as_", "label_as"), "alias"),
     **dict.fromkeys(("rolling", "window"), "over"),
 }
-"""The same for methods of aggregates."""
+"""Methods of aggregates by their names elsewhere."""
 
 
 def hint(name: str, public: Iterable[str]) -> str:

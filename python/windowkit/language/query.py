@@ -157,7 +157,7 @@ class Query:
 
     @property
     def nested(self) -> Query:
-        """The same query, with a window in one column: a struct."""
+        """The query with a window in one column: a struct."""
         return self if self.window_columns == "struct" else replace(self, window_columns="struct")
 
     @property
@@ -234,7 +234,7 @@ class Query:
 
     @property
     def plain(self) -> Query:
-        """The same query over columns that are there by name, those of `expressions` included."""
+        """The query over columns that are there by name, those of `expressions` included."""
         if not self.expressions:
             return self
         return replace(

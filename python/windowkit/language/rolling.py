@@ -75,7 +75,7 @@ class Rolling:
 
     @property
     def named(self) -> list[str]:
-        """The same, as that of a query."""
+        """Names of the columns that are read, as `named` of a query has them."""
         aggregated = (column for each in self.aggs for column in each.inputs)
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
@@ -86,7 +86,7 @@ class Rolling:
 
     @property
     def plain(self) -> Rolling:
-        """The same over columns that are there by name, those of `expressions` included."""
+        """The rolling aggregation over columns that are there by name, those of `expressions` included."""
         aggs = tuple(replace(each, aggregate=each.aggregate.plain) for each in self.aggs)
         return replace(self, by=tuple(map(str, self.by)), time=str(self.time), aggs=aggs)
 

@@ -109,7 +109,7 @@ def schema(rolling: Rolling, data: Any) -> pa.Schema:
     result = pa.schema(
         bound(rolling, given, compute=computing("data", rolling.expressions)).plan.output_schema
     )
-    # Those of the input as they were, with what Arrow's interface may not carry.
+    # The input's fields as they were, with what Arrow's interface may not carry.
     return pa.schema([*given, *list(result)[-len(rolling.aggs) :]], given.metadata)
 
 

@@ -89,7 +89,7 @@ pub(super) fn estimate_of_few(sparse: &Sparse) -> f64 {
     HllSketch::deserialize(&image).expect("an image of our own").estimate()
 }
 
-/// The same for this many coupons, whichever they are.
+/// The estimate of this many coupons, whichever they are.
 pub(super) fn estimate_of_so_many(coupons: usize) -> f64 {
     let any = (0..coupons as u32).map(|address| 1 << ADDRESS_BITS | address);
     let image = write_few(*PRECISIONS.end(), any, coupons);

@@ -42,7 +42,7 @@ impl Slice {
         Self { first: 0, last: 0, lo, chain: (slot, slot) }
     }
 
-    /// The same slice with its first row at another place.
+    /// This slice with its first row at another place.
     pub fn at(self, lo: u32) -> Self {
         Self { lo, ..self }
     }
@@ -155,7 +155,7 @@ impl Timeline {
         self.los.drain(..from.min(self.los.len()));
     }
 
-    /// The same, and frees all memory that its slices do not take.
+    /// Removes these slices, and frees all memory that the others do not take.
     fn shrink(&mut self) {
         self.drain();
         self.firsts.shrink_to_fit();
@@ -234,7 +234,7 @@ impl Timelines {
         Self { keeps_rows, ..Self::default() }
     }
 
-    /// The same slices, with nothing to roll back and nothing done yet.
+    /// A copy of the slices, with nothing to roll back and nothing done yet.
     pub fn copied(&self) -> Self {
         let (keys, next) = (self.keys.clone(), self.next.clone());
         Self { keys, next, undo: Log::default(), merges: 0, ..*self }
@@ -503,7 +503,7 @@ impl Timelines {
     /// Rolls back the changes since the last [`Timelines::settle`]. If that ends early, it can be gone on with.
     ///
     /// # Errors
-    /// Those of [`Pace::check`].
+    /// As [`Pace::check`].
     pub fn take_back(&mut self) -> Result<()> {
         let mut pace = Pace::new();
         loop {

@@ -28,7 +28,7 @@ pub enum Wants {
     Runs,
     /// Sorted runs, and totals of plain states, where there are any.
     Totals,
-    /// The same, and trees of other plain states.
+    /// Sorted runs, and for all plain states totals or trees.
     All,
 }
 

@@ -156,7 +156,7 @@ impl RunTree {
     /// [`Timelines`] already has the slots of `delta`.
     ///
     /// # Errors
-    /// Those of an interrupt; nodes that were built stay.
+    /// Whatever interrupts it; nodes that were built stay.
     pub fn answer(
         &mut self,
         given: (&Store, &Delta),
