@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import windowkit as wk
+from support import samples
 
 QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
@@ -157,16 +158,10 @@ def shown(result: pa.Table) -> list[str]:
     return list(map(repr, result.to_pylist()))
 
 
-PEEKED = [
-    wk.tumbling(10),
-    wk.session(5),
-    wk.sliding(20, 5),
-    wk.landmark(10, start=0),
-    wk.tumbling(wk.rows(3), partial=True),
-]
+PEEKED = [*samples.windows("done", "gap").values(), wk.tumbling(wk.rows(3), partial=True)]
 
 
-@pytest.mark.parametrize("window", [*PEEKED, wk.punctuation("done"), wk.global_window()])
+@pytest.mark.parametrize("window", PEEKED, ids=str)
 @pytest.mark.parametrize("order", ["in-order", "out-of-order"])
 def test_a_look_at_open_windows_shows_what_close_would_return_and_changes_nothing(
     window: wk.Window, order: str
@@ -181,6 +176,7 @@ def test_a_look_at_open_windows_shows_what_close_would_return_and_changes_nothin
                 "t": times,
                 "v": [t * 7 % 11 for t in times],
                 "done": [t % 9 == 0 for t in times],
+                "gap": [1 + t % 9 for t in times],
             }
         )
         assert shown(op.push(batch)) == shown(other.push(batch))

@@ -1,5 +1,6 @@
 //! Which keys of a query fire: how many rows of each came since it last fired, and the latches and stages of its trigger.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
@@ -48,9 +49,14 @@ impl Triggers {
         }
     }
 
-    fn words(&self, key: u32) -> &[u32] {
+    /// Where the words of a key are.
+    fn place(&self, key: u32) -> Range<usize> {
         let width = self.policy.words();
-        &self.words[key as usize * width..(key as usize + 1) * width]
+        key as usize * width..(key as usize + 1) * width
+    }
+
+    fn words(&self, key: u32) -> &[u32] {
+        &self.words[self.place(key)]
     }
 
     /// Records what is known of a key, before the current call changes it.
@@ -69,8 +75,8 @@ impl Triggers {
         self.undo_words.reserve(width);
         self.is_changed[key as usize] = true;
         self.undo.push((key, self.rows[key as usize]));
-        let own = key as usize * width..(key as usize + 1) * width;
-        self.undo_words.extend_from_slice(&self.words[own]);
+        let place = self.place(key);
+        self.undo_words.extend_from_slice(&self.words[place]);
     }
 
     /// Takes note of rows of these keys, except those that are late for the query.
@@ -98,9 +104,8 @@ impl Triggers {
     /// Sets the stages of a key back to the first.
     pub(super) fn begin_again(&mut self, key: u32) {
         self.touch(key);
-        let width = self.policy.words();
-        let own = key as usize * width..(key as usize + 1) * width;
-        self.policy.begin_again(&mut self.words[own]);
+        let place = self.place(key);
+        self.policy.begin_again(&mut self.words[place]);
     }
 
     /// The keys that fire at the end of a call; nothing is known of them any longer but their stages. If keys are ahead of
@@ -151,9 +156,8 @@ impl Triggers {
 
     fn fire(&mut self, key: u32) {
         self.touch(key);
-        let width = self.policy.words();
-        let own = key as usize * width..(key as usize + 1) * width;
-        self.policy.fired(self.rows[key as usize], &mut self.words[own]);
+        let place = self.place(key);
+        self.policy.fired(self.rows[key as usize], &mut self.words[place]);
         self.rows[key as usize] = 0;
     }
 
@@ -170,8 +174,8 @@ impl Triggers {
         let width = self.policy.words();
         for (at, &(key, rows)) in self.undo.iter().enumerate() {
             self.rows[key as usize] = rows;
-            self.words[key as usize * width..(key as usize + 1) * width]
-                .copy_from_slice(&self.undo_words[at * width..(at + 1) * width]);
+            let place = self.place(key);
+            self.words[place].copy_from_slice(&self.undo_words[at * width..(at + 1) * width]);
         }
         self.keep();
     }

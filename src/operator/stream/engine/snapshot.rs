@@ -8,6 +8,7 @@ use super::{Engine, Marks, Reopened};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::ahead::Calls;
+use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Store, Timelines};
 use crate::state::{Reader, Writer, broken};
@@ -16,7 +17,8 @@ use crate::{Error, Result};
 impl Engine {
     /// Writes everything it holds. O(slices + rows kept).
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
-        to.value(&self.stats());
+        // What was done alone: what is held is counted anew, and bytes differ where the state is the same.
+        to.value(&Stats::default().and_did(self.stats()));
         self.keys.save(to)?;
         let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut pace = Pace::new();
