@@ -141,15 +141,15 @@ impl IntegerKeys {
     /// Makes the direct table cover these values, or abandons it if it would be much larger than the data.
     fn make_room<'a>(&mut self, rest: impl Iterator<Item = &'a i64>) {
         let Lookup::Direct { base, ids } = &self.lookup else { return };
-        let known =
+        let covered =
             if ids.is_empty() { (i64::MAX, i64::MIN) } else { (*base, base + (ids.len() as i64 - 1)) };
-        let (low, high) = rest.fold(known, |(low, high), &value| (low.min(value), high.max(value)));
+        let (low, high) = rest.fold(covered, |(low, high), &value| (low.min(value), high.max(value)));
         // Up to four table entries per row seen are less than what a hash table of the rows would take.
         if span(low, high) <= (1 << 16).max(4 * self.rows as i128) {
             // Room to grow on the side that grew: ascending keys must not cost a new table with each batch.
             let grown = ids.len() as i64;
-            let low = if low < known.0 { low.saturating_sub(grown) } else { low };
-            let high = if high > known.1 { high.saturating_add(grown) } else { high };
+            let low = if low < covered.0 { low.saturating_sub(grown) } else { low };
+            let high = if high > covered.1 { high.saturating_add(grown) } else { high };
             self.lookup = self.direct(low, high);
         } else {
             let mut table = HashTable::with_capacity(self.values.len());

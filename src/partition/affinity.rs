@@ -34,8 +34,8 @@ impl<C: Cardinality> Rule<C> for Affinity {
     ) {
         for (row, &hash) in hashes.iter().enumerate() {
             let mut choices = places[row..].iter().step_by(hashes.len());
-            let known = choices.find(|&&place| cardinality.contains(place, hash));
-            let best = known.copied().unwrap_or_else(|| {
+            let holder = choices.find(|&&place| cardinality.contains(place, hash));
+            let best = holder.copied().unwrap_or_else(|| {
                 let weight = |place| match self {
                     Affinity::LeastKeys => cardinality.estimate(place),
                     Affinity::LeastRows => loads.of(place) as f64,

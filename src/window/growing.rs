@@ -25,25 +25,25 @@ pub(super) trait Growing {
     fn last_end(&self, landmark: i64) -> Option<i64>;
 }
 
-/// The next window of a landmark to end after the span `at`, which advances to the first span outside the window; spans
+/// The next window of a landmark to end after that at `span`, which advances to the first one outside the window; spans
 /// before the first landmark are skipped. `lo` is the place of the first span of the landmark `of`.
 fn window_at(
     windows: &impl Growing,
     spans: Spans<'_>,
-    at: &mut usize,
+    span: &mut usize,
     of: &mut Option<(i64, usize)>,
 ) -> Option<Listed> {
     if let Some(first) = windows.only() {
-        *at = spans.advance(*at, first);
+        *span = spans.advance(*span, first);
     }
-    let Stretch { landmark: start, to: end, .. } = windows.around(*spans.firsts.get(*at)?)?;
+    let Stretch { landmark: start, to: end, .. } = windows.around(*spans.firsts.get(*span)?)?;
     let lo = match *of {
         Some((landmark, lo)) if landmark == start => lo,
-        _ => spans.firsts[..*at].partition_point(|&first| first < start),
+        _ => spans.firsts[..*span].partition_point(|&first| first < start),
     };
     *of = Some((start, lo));
-    *at = spans.advance(*at, end);
-    Some(Listed::new(lo, *at, (start, end)))
+    *span = spans.advance(*span, end);
+    Some(Listed::new(lo, *span, (start, end)))
 }
 
 /// [`ByTime::list`](super::ByTime::list): for each landmark, windows with a span that no earlier one has.
@@ -56,7 +56,7 @@ pub(super) fn list(
     out: &mut Vec<Listed>,
 ) {
     let mut of = cursor.resume.map(|start| (start, cursor.lo));
-    let mut at = match (of, ending.after) {
+    let mut span = match (of, ending.after) {
         (None, Some(after)) => {
             // The window that `after` lies in is the first to end after it.
             let after = ending.within(after);
@@ -67,17 +67,17 @@ pub(super) fn list(
     };
     let full = out.len().saturating_add(most);
     while out.len() < full {
-        let mut next = at;
+        let mut next = span;
         let Some(window) = window_at(windows, spans, &mut next, &mut of) else { break };
         if window.end > ending.upto {
             break;
         }
-        at = next;
+        span = next;
         if ending.holds(window.start, window.end) {
             out.push(window);
         }
     }
-    *cursor = Cursor { resume: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: at };
+    *cursor = Cursor { resume: of.map(|of| of.0), lo: of.map_or(0, |of| of.1), hi: span };
 }
 
 /// [`ByTime::list_changed`](super::ByTime::list_changed).
@@ -88,19 +88,19 @@ pub(super) fn list_changed(
     ending: &Ending,
     out: &mut Vec<Listed>,
 ) {
-    let (mut at, mut of) = (0, None);
+    let (mut span, mut of) = (0, None);
     for &t in changed {
         let Some(Stretch { landmark: start, from, .. }) = windows.around(t) else { continue };
-        at += spans.firsts[at..].partition_point(|&first| first < from);
-        // All later windows of the landmark contain it, too; those that are listed already lie before `at`.
+        span += spans.firsts[span..].partition_point(|&first| first < from);
+        // All later windows of the landmark contain it, too; those that are listed already lie before `span`.
         loop {
-            let mut next = at;
+            let mut next = span;
             match window_at(windows, spans, &mut next, &mut of) {
                 Some(window) if window.start == start && window.end <= ending.upto => {
                     if ending.holds(window.start, window.end) {
                         out.push(window);
                     }
-                    at = next;
+                    span = next;
                 }
                 _ => break,
             }

@@ -155,8 +155,8 @@ impl Memory {
 
     /// Records that rows before this place are in no window that is still listed.
     pub fn settle(&mut self, view: &View<'_>, place: usize) {
-        let at = place.checked_sub(1).map(|last| (view.times[last], view.ats[last] + 1));
-        self.from = self.from.max(at);
+        let settled = place.checked_sub(1).map(|last| (view.times[last], view.ats[last] + 1));
+        self.from = self.from.max(settled);
         let from = self.from;
         self.emitted.retain(|emitted| from.is_none_or(|from| (emitted.time, emitted.first) >= from));
     }

@@ -194,7 +194,7 @@ impl Observed {
 
     /// Adds or removes a window; returns whether that was possible: an added window must not exist, a removed one must.
     fn put(&mut self, range: Range, is_new: bool) -> bool {
-        let known = match is_new {
+        let before = match is_new {
             true if self.windows.contains_key(&range) => return false,
             true => self.windows.insert(range, None).flatten(),
             false => match self.windows.remove(&range) {
@@ -202,7 +202,7 @@ impl Observed {
                 None => return false,
             },
         };
-        self.touched.entry(range).or_insert(known);
+        self.touched.entry(range).or_insert(before);
         self.count(range, is_new);
         true
     }

@@ -36,12 +36,12 @@ pub(super) fn ready(
     out: &mut Ready,
 ) -> Result<Option<i64>> {
     let is_late = view.times.get(view.changed()).is_some_and(|&time| Some(time) < view.call.before);
-    let known = std::mem::take(&mut memory.scanned);
-    let known = known.waiting(view).filter(|_| view.is_appended && !is_late);
+    let scanned = std::mem::take(&mut memory.scanned);
+    let waited = scanned.waiting(view).filter(|_| view.is_appended && !is_late);
     let (mut from, mut emitted) = (memory.first(view), Vec::new());
     if !view.is_appended {
         emitted = std::mem::take(&mut memory.emitted);
-    } else if known.is_some() {
+    } else if waited.is_some() {
         from = view.changed();
     } else if let Some(last) = memory.emitted.last() {
         // All rows come after the last emitted window: it stays as it is, unless some are late and join it.
@@ -58,9 +58,9 @@ pub(super) fn ready(
         }
         true
     };
-    let mut known = known.unwrap_or_default();
-    let last = known.pop();
-    known.into_iter().for_each(|run| {
+    let mut waited = waited.unwrap_or_default();
+    let last = waited.pop();
+    waited.into_iter().for_each(|run| {
         take(run);
     });
     kind.runs(view, from, last, &mut take)?;

@@ -109,15 +109,15 @@ impl ByTime for Session {
         out: &mut Vec<Listed>,
     ) {
         let Spans { firsts, lasts } = spans;
-        let mut at = cursor.lo;
+        let mut span = cursor.lo;
         if let (None, Some(after)) = (cursor.resume, ending.after) {
             // The first span that can be requested is the last of its session.
             let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= after;
-            at = at.max(lasts.partition_point(is_final));
+            span = span.max(lasts.partition_point(is_final));
         }
         let full = out.len().saturating_add(most);
-        while at < firsts.len() && out.len() < full {
-            let (mut hi, mut last) = (at + 1, lasts[at]);
+        while span < firsts.len() && out.len() < full {
+            let (mut hi, mut last) = (span + 1, lasts[span]);
             while hi < firsts.len() && self.joins(last, firsts[hi]) {
                 last = last.max(lasts[hi]);
                 hi += 1;
@@ -127,14 +127,14 @@ impl ByTime for Session {
                 break;
             }
             // Only the first may begin earlier.
-            let mut lo = at;
+            let mut lo = span;
             while lo > 0 && self.joins(lasts[lo - 1], firsts[lo]) {
                 lo -= 1;
             }
             out.push(Listed::new(lo, hi, self.extent(firsts[lo], last)));
-            at = hi;
+            span = hi;
         }
-        *cursor = Cursor { resume: Some(0), lo: at, hi: at };
+        *cursor = Cursor { resume: Some(0), lo: span, hi: span };
     }
 
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {

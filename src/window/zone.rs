@@ -45,15 +45,15 @@ impl Zone {
     /// # Errors
     /// `InvalidValue` if there is no such zone.
     pub fn named(name: &str) -> Result<Arc<Self>> {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(zone) = known.get(name) {
+        let mut zones = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zone) = zones.get(name) {
             return Ok(zone.clone());
         }
         let zone = Arc::new(match fixed_offset(name) {
             Some(offset) => Self::new(name.to_owned(), offset, Vec::new()),
             None => Self::read(name)?,
         });
-        known.insert(name.to_owned(), zone.clone());
+        zones.insert(name.to_owned(), zone.clone());
         Ok(zone)
     }
 
@@ -122,9 +122,9 @@ impl Zone {
     /// If the clock is set forward over the time, that is when it is set; if it shows the time twice, the first one.
     pub fn first_at(&self, local: i64) -> (i64, i64) {
         let (local, cycles) = within_cycle(local);
-        let at = self.reached.partition_point(|&reached| reached <= local);
-        let start = self.starts[at];
-        (if start == i64::MIN { start } else { start + cycles }, self.offsets[at])
+        let change = self.reached.partition_point(|&reached| reached <= local);
+        let start = self.starts[change];
+        (if start == i64::MIN { start } else { start + cycles }, self.offsets[change])
     }
 }
 

@@ -46,12 +46,12 @@ pub(super) struct Buckets {
 
 impl Buckets {
     pub(super) fn new(workers: u32) -> Self {
-        let each = 64.min((1 << 20) / workers).max(1024_u32.div_ceil(workers));
-        let buckets = each * workers;
+        let per_worker = 64.min((1 << 20) / workers).max(1024_u32.div_ceil(workers));
+        let buckets = per_worker * workers;
         Self {
             all: workers,
             buckets: (0..buckets)
-                .map(|bucket| Bucket { rows: 0, lately: 0, worker: (bucket / each) as u16 })
+                .map(|bucket| Bucket { rows: 0, lately: 0, worker: (bucket / per_worker) as u16 })
                 .collect(),
             weight: 0,
             counted: 0,
