@@ -119,6 +119,31 @@ def test_the_site_has_every_page() -> None:
     assert sorted(listed) == [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
 
 
+MAPS = [
+    *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md", "fuzz/README.md")),
+    *(page for page in PAGES if "internals" in page.parts),
+]
+
+APART = (".git", ".venv", "target", "site")
+"""What is made, and has too many files to look through."""
+
+
+@pytest.fixture(scope="module")
+def places() -> set[str]:
+    """Every end of a path of the project: that of `a/b.py` is `/b.py`, too."""
+    folders = [path for path in ROOT.iterdir() if path.name not in APART]
+    paths = [path.relative_to(ROOT).parts for top in folders for path in (top, *top.rglob("*"))]
+    return {"/".join(parts[at:]) for parts in paths for at in range(len(parts))}
+
+
+@pytest.mark.parametrize("document", MAPS, ids=title)
+def test_files_that_a_map_names_are_there(document: Path, places: set[str]) -> None:
+    named = re.findall(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:rs|py|md|toml))`", document.read_text())
+    assert {name for name in named if name.rstrip("/") not in places} == set(), (
+        "it moved: say where it is now"
+    )
+
+
 @pytest.mark.parametrize(
     "package", ["windowkit", "windowkit.kernels", "windowkit.partition", "windowkit.spark"]
 )
