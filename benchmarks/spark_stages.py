@@ -47,7 +47,7 @@ from spark_session import session
 
 import windowkit as wk
 from windowkit.spark.jobs.reference import output_schema
-from windowkit.spark.parquet import ReadAndPack, checked, reading
+from windowkit.spark.parquet import ReadAndPack, Scan, checked, reading
 from windowkit.spark.routes import packed, stages
 from windowkit.spark.shipping import packing, shipped
 
@@ -330,6 +330,7 @@ def write(path: str, rows: int, keys: int) -> None:
 def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the three views of the job."""
     scan = checked(spark, path, QUERY, None, None, False, None)
+    assert isinstance(scan, Scan)
     task = scan.stage_1()
     unpack = stages.Unpack(QUERY, scan.schema)
     schema = output_schema(scan)

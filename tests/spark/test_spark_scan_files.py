@@ -6,8 +6,11 @@ import datetime as dt
 from math import inf, nan
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
+from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
@@ -121,21 +124,83 @@ def test_times_of_the_old_calendar(spark, tmp_path, settings, same_rows, kind):
         days = sf.expr(f"cast(timestamp '{first}' + make_interval(0, 0, 0, int(id)) as {typed}) as t")
         with settings(written):
             spark.range(3).select(days).coalesce(1).write.parquet(str(tmp_path / name))
-    new = windowkit.spark.scan(spark, str(tmp_path / "new"), query)
-    assert same_rows(new, query.run(spark.read.parquet(str(tmp_path / "new")), route="rows"), query)
-    # Statistics say that no row is so early: they are of the other calendar.
-    early = [("t", "<", "1500-01-05" if kind == "date" else "1500-01-05 00:00:00")]
-    for chosen in (None, early):
-        with pytest.raises(PySparkException, match="written by the calendar of Spark 2"):
-            windowkit.spark.scan(spark, str(tmp_path / "old"), query, filter=chosen).collect()
+    early = "1500-01-05" if kind == "date" else "1500-01-05 00:00:00"
+    for name, chosen, where in (
+        ("new", None, "true"),
+        ("old", None, "true"),
+        # Statistics say of no row that it is so early: they are of the other calendar.
+        ("old", [("t", "<", early)], f"t < '{early}'"),
+    ):
+        path = str(tmp_path / name)
+        found = windowkit.spark.scan(spark, path, query, filter=chosen)
+        assert same_rows(found, query.run(spark.read.parquet(path).where(where), route="rows"), query)
+        emitted = windowkit.spark.explain_scan(spark, path, query, filter=chosen)
+        assert "scan: left to Spark's reader, as column 't' of " in emitted
+        assert "was written by the calendar of Spark 2" in emitted
     nested = spark.read.parquet(str(tmp_path / "old")).selectExpr(
-        "timestamp'2024-05-01 00:00:00' as t", "array(struct(t as inner)) as s"
+        "timestamp'2024-05-01 00:00:00' as t", "struct(t as inner) as s"
     )
     with settings(written):
         nested.coalesce(1).write.parquet(str(tmp_path / "nested"))
-    query = wk.query(by=[], time="t", windows=wk.tumbling("10 days"), aggs=wk.collect_list("s"))
-    with pytest.raises(PySparkException, match=r"column 's' has .* written by the calendar of Spark 2"):
-        windowkit.spark.scan(spark, str(tmp_path / "nested"), query).collect()
+    frame = spark.read.parquet(str(tmp_path / "nested"))
+    query = wk.query(by="s", time="t", windows=wk.tumbling("10 days"), aggs=wk.count())
+    found = windowkit.spark.scan(spark, str(tmp_path / "nested"), query)
+    assert same_rows(found, windowkit.spark.reference(frame, query), query) == 3
+    # Neither pyarrow's file systems nor data sources have Spark's reader to leave them to.
+    with pytest.raises(wk.InvalidValue, match=r"calendar of Spark 2; that is left to Spark's reader, so"):
+        windowkit.spark.scan(spark, str(tmp_path / "old"), ALL, filesystem=fs.LocalFileSystem())
+    windowkit.spark.register(spark)
+    with pytest.raises(PySparkException, match=r"calendar of Spark 2; that is left to Spark's reader, so"):
+        spark.read.format("windowkit").options(**windowkit.spark.options(ALL)).load(str(tmp_path / "old"))
+
+
+ALL = wk.query(by=[], time="t", windows=wk.tumbling("10 days"), aggs=wk.count())
+
+
+def test_filters_and_rolling_aggregates_of_what_is_left_to_sparks_reader(
+    spark, tmp_path, settings, same_rows
+):
+    """A filter means what it means elsewhere: of NaN, of nested values, of times in the session's zone."""
+    rows = table(
+        [1.0, nan, None, 5.0],
+        day=pa.array([0, 1, 2, 3], pa.date32()),
+        pair=pa.array([{"x": 1}, {"x": 2}, None, {"x": 4}]),
+        **{"a.b": ["p", "q", None, "p"]},
+    )
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(rows, path, row_group_size=1)
+    frame = spark.read.parquet(path)
+    query = wk.query(by=["k", "a.b"], time="t", windows=SECONDS, aggs=[wk.count(), wk.count_distinct("v")])
+    with settings({"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"}):
+        for chosen, where in (
+            ([("v", ">", 1)], "v > 1"),
+            ([[("a.b", "=", "q")], [("T", ">=", "1970-01-01 01:00:02")]], "`a.b` = 'q' or second(t) >= 2"),
+            (ds.field("pair", "x") >= 2, "pair.x >= 2"),
+            ((ds.field("day") >= dt.date(1970, 1, 3)) | ds.field("v").is_nan(), "second(t) >= 1"),
+        ):
+            assert "left to Spark's" in windowkit.spark.explain_scan(spark, path, query, filter=chosen)
+            found = windowkit.spark.scan(spark, path, query, filter=chosen)
+            # Spark's own reader may leave row groups with NaN out.
+            oracle = windowkit.spark.reference(spark.createDataFrame(frame.toArrow()).where(where), query)
+            assert same_rows(found, oracle, query) > 0, where
+        rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over("10 seconds"))
+        found = windowkit.spark.scan(spark, path, rolling, filter=[("k", "=", 0)])
+        oracle = rolling.run(frame.where("k = 0"))
+        assert found.schema == oracle.schema
+        assert sorted(map(str, found.collect())) == sorted(map(str, oracle.collect())) != []
+        emitted = windowkit.spark.explain_scan(spark, path, rolling)
+        assert emitted.startswith("scan: left to Spark's reader, as column 't' of ")
+
+
+def test_files_that_spark_passes_over(spark, tmp_path, settings, same):
+    pq.write_table(table(), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 is no Parquet")
+    with pytest.raises(wk.InvalidValue, match=r"b\.parquet' cannot be read as Parquet"):
+        windowkit.spark.scan(spark, str(tmp_path), QUERY)
+    with settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
+        same(str(tmp_path))
+        emitted = windowkit.spark.explain_scan(spark, str(tmp_path), QUERY)
+        assert "scan: left to Spark's reader, as spark.sql.files.ignoreCorruptFiles is true" in emitted
 
 
 YEAR = 31_556_952
@@ -276,7 +341,10 @@ def test_files_of_several_types_fail_with_their_names(spark, tmp_path):
     pq.write_table(table(), tmp_path / "a.parquet")
     strings = table().set_column(0, "k", pa.array(["x", "y", "z"]))
     pq.write_table(strings, tmp_path / "b.parquet")
-    with pytest.raises(PySparkException, match=r"column 'k' is string in '.*b.parquet' and int64 in others"):
+    emitted = windowkit.spark.explain_scan(spark, str(tmp_path), QUERY)
+    assert "left to Spark's reader, as column 'k' is string in" in emitted
+    # Spark has no way to read it, either.
+    with pytest.raises((PySparkException, Py4JError), match=r"DATA_TYPE_MISMATCH.*b\.parquet"):
         windowkit.spark.scan(spark, str(tmp_path), QUERY).collect()
 
 

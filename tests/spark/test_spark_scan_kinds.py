@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyarrow import fs
 from pyspark.errors import PySparkException
 
@@ -160,8 +161,11 @@ def test_the_schema_of_the_footer_is_the_tables(spark, tmp_path, check):
     check(path, query(by="n", aggs=[wk.sum("n"), wk.max("gone")]))
     with pytest.raises(wk.UnknownColumn, match="there are ts, n, gone, s, bytes"):
         windowkit.spark.scan(spark, str(path), query(by="more"))
-    # Spark finds out, too, only when it reads.
-    with pytest.raises(PySparkException, match=r"column 'bytes' is binary in .* and date32\[day\] in others"):
+    # What is binary by the file and a date by its schema is left to Spark, which refuses it when it reads.
+    emitted = windowkit.spark.explain_scan(spark, str(path), query(by="bytes"))
+    assert "left to Spark's reader, as column 'bytes' is binary in" in emitted
+    assert "and date32[day] in others" in emitted
+    with pytest.raises((PySparkException, Py4JError), match=r"DATA_TYPE_MISMATCH"):
         windowkit.spark.scan(spark, str(path), query(by="bytes")).collect()
 
 
@@ -294,22 +298,23 @@ def test_settings_of_which_a_read_would_depend(spark, tmp_path, settings, check)
     pq.write_table(rows, path)
     fine = str(tmp_path / "fine.parquet")
     pq.write_table(rows.append_column("fine", pa.array([1, 2], pa.timestamp("ns"))), fine)
-    numbers = str(tmp_path / "numbers.parquet")
-    with_schema(
-        numbers,
-        rows.select(["ts", "n"]),
-        [field("ts", "timestamp"), field("n", "long", **{"parquet.field.id": 1})],
+    renamed = pa.table(
+        [rows["ts"], rows["n"]],
+        schema=pa.schema(
+            [("ts", times.type), pa.field("old", pa.int64(), metadata={"PARQUET:field_id": "1"})]
+        ),
     )
-
-    def refuses(name, value, path, **requested):
-        chosen = requested.pop("chosen", None)
-        with settings({name: value}):
-            made = windowkit.spark.scan(spark, path, query(), filter=None)
-            assert made.count()
-            with pytest.raises((wk.InvalidValue, wk.InvalidType), match=name):
-                windowkit.spark.scan(spark, path, query(**requested), filter=chosen)
-
-    refuses("spark.sql.parquet.fieldId.read.enabled", "true", numbers, by="n")
+    numbers = str(tmp_path / "numbers.parquet")
+    with_schema(numbers, renamed, [field("ts", "timestamp"), field("n", "long", **{"parquet.field.id": 1})])
+    by_number = "spark.sql.parquet.fieldId.read.enabled"
+    check(numbers, query(by="n"))
+    with settings({by_number: "true"}):
+        # By its number column "n" is the file's column "old", as only Spark's reader has it.
+        check(numbers, query(by="n"))
+        assert {row.n for row in windowkit.spark.scan(spark, numbers, query(by="n")).collect()} == {1, 2}
+        emitted = windowkit.spark.explain_scan(spark, numbers, query(by="n"))
+        assert f"left to Spark's reader, as {by_number} is true, and column 'n' has a field id" in emitted
+        assert "route: scan" in windowkit.spark.explain_scan(spark, numbers, query())
     # What columns are by settings Spark says.
     with settings({"spark.sql.parquet.binaryAsString": "true"}):
         check(path, query(by="b"))
@@ -329,17 +334,18 @@ def test_settings_of_int96(spark, tmp_path, settings, check):
     spark.createDataFrame(rows).coalesce(1).write.parquet(str(tmp_path / "spark"))
     (leaf, _) = pq.ParquetFile(only(tmp_path / "spark")).schema
     assert leaf.physical_type == "INT96"
-    for setting, value in (("int96AsTimestamp", "false"), ("int96TimestampConversion", "true")):
-        with settings({f"spark.sql.parquet.{setting}": value}):
-            check(tmp_path / "64.parquet", query(by="n"))
-            # One of the two Spark refuses itself.
-            with pytest.raises(
-                (PySparkException, wk.InvalidValue), match=f"INT96.*{setting}|{setting}.*INT96"
-            ):
-                windowkit.spark.scan(spark, str(tmp_path / "96.parquet"), query()).collect()
-            if setting == "int96TimestampConversion":
-                # Which it leaves alone what Java wrote.
-                check(tmp_path / "spark", query(by="n"))
+    with settings({"spark.sql.parquet.int96AsTimestamp": "false"}):
+        check(tmp_path / "64.parquet", query(by="n"))
+        # Spark refuses it itself.
+        with pytest.raises(wk.InvalidValue, match=r"INT96.*int96AsTimestamp"):
+            windowkit.spark.scan(spark, str(tmp_path / "96.parquet"), query())
+    with settings({"spark.sql.parquet.int96TimestampConversion": "true"}):
+        said = "left to Spark's reader, as int96TimestampConversion is true, and column 'ts' of "
+        for name, is_left in (("64.parquet", False), ("96.parquet", True), ("spark", False)):
+            # What Java wrote the setting leaves alone.
+            check(tmp_path / name, query(by="n"))
+            emitted = windowkit.spark.explain_scan(spark, str(tmp_path / name), query(by="n"))
+            assert (said in emitted) == is_left
 
 
 @pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
@@ -357,18 +363,27 @@ def test_settings_of_the_calendar(spark, tmp_path, settings, check, mode):
         1, "ts", pa.array([10**6] * 3, pa.timestamp("us", "UTC"))
     )
     pq.write_table(modern, tmp_path / "modern.parquet")
-    refused = "may be, as this session's datetimeRebaseModeInRead or int96RebaseModeInRead is not CORRECTED"
     check(tmp_path / "f.parquet", query(by="day"))
+
+    def left(name, requested, setting):
+        said = f"may have been written by the calendar of Spark 2, as {setting} is {mode}"
+        assert said in windowkit.spark.explain_scan(spark, str(tmp_path / name), requested)
+        if mode == "LEGACY":
+            check(tmp_path / name, requested)
+        else:
+            # Spark refuses times of which it does not know the calendar.
+            with pytest.raises((PySparkException, Py4JError), match="INCONSISTENT_BEHAVIOR_CROSS_VERSION"):
+                windowkit.spark.scan(spark, str(tmp_path / name), requested).collect()
+
     with settings({"spark.sql.parquet.datetimeRebaseModeInRead": mode}):
         for requested in (query(), query(by="day", time="ntz")):
-            with pytest.raises(PySparkException, match=refused):
-                windowkit.spark.scan(spark, str(tmp_path / "f.parquet"), requested).collect()
-        check(tmp_path / "f.parquet", query(time="ntz"))
+            left("f.parquet", requested, "datetimeRebaseModeInRead")
+        for name, requested in (("f.parquet", query(time="ntz")), ("96.parquet", query())):
+            check(tmp_path / name, requested)
+            assert "route: scan" in windowkit.spark.explain_scan(spark, str(tmp_path / name), requested)
         check(tmp_path / "modern.parquet", query(by="day"))
-        check(tmp_path / "96.parquet", query())
     with settings({"spark.sql.parquet.int96RebaseModeInRead": mode}):
-        with pytest.raises(PySparkException, match=refused):
-            windowkit.spark.scan(spark, str(tmp_path / "96.parquet"), query()).collect()
+        left("96.parquet", query(), "int96RebaseModeInRead")
         check(tmp_path / "f.parquet", query(by="day"))
 
 
@@ -437,8 +452,8 @@ def test_a_name_that_is_there_twice(spark, tmp_path):
     with pytest.raises(wk.InvalidValue, match="COLUMN_ALREADY_EXISTS"):
         windowkit.spark.scan(spark, str(tmp_path), query(by="k"))
     pq.write_table(once, tmp_path / "1.parquet")
-    with pytest.raises(PySparkException, match=r"5\.parquet' has 2 columns 'k'"):
-        windowkit.spark.scan(spark, str(tmp_path), query(by="k")).collect()
+    with pytest.raises(wk.InvalidValue, match=r"5\.parquet' has 2 columns 'k'"):
+        windowkit.spark.scan(spark, str(tmp_path), query(by="k"))
 
 
 def test_columns_in_two_cases_from_the_data_source(spark, tmp_path):

@@ -35,6 +35,7 @@ from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
 from windowkit.spark.parquet.pruning import left_over
 from windowkit.spark.parquet.reading import Reader
+from windowkit.spark.parquet.survey import Settings, by_footers, unread
 from windowkit.spark.routes import finished
 from windowkit.spark.shipping import importing, in_one_line, packed_task
 
@@ -208,8 +209,12 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
     both = pa.schema(list((kinds | needed).items()))
+    read = left_over(source, chosen, both)
+    reason = by_footers(read, both, Settings())
+    if reason is not None:
+        raise unread(reason)
     reader = Reader(source.filesystem, both, source.partitioned, chosen)
-    return Whole(wanted, schema, reader, left_over(source, chosen, both).files, int(number))
+    return Whole(wanted, schema, reader, read.files, int(number))
 
 
 def paths_of(options: Mapping[str, str]) -> str | list[str]:

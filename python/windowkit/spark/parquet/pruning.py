@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from math import isnan
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from windowkit.files.listing import Source, partition_expression
 from windowkit.spark.parquet.groups import check
+from windowkit.spark.parquet.types import conformed, plain
 
 __all__ = ["Chosen", "left_over", "pruned", "silent"]
 
 FORMAT: Final = ds.ParquetFileFormat()
 SYSTEM: Final = fs.LocalFileSystem()
-PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -167,41 +166,14 @@ def ends(
     is_a = pa.types
     if is_a.is_nested(wanted) or is_a.is_time(wanted) or (is_a.is_floating(wanted) and not floats):
         return None
-    low, high = (value_of(raw, stored, wanted) for raw in (found.min_raw, found.max_raw))
-    if low is None or high is None or low > high:
+    stored = plain(stored)
+    # As values of Python, far times are none.
+    as_stored = is_a.is_timestamp(stored) or is_a.is_date32(stored)
+    try:
+        values = (found.min_raw, found.max_raw) if as_stored else (found.min, found.max)
+        low, high = conformed(pa.array(values, stored), wanted)
+    except (pa.ArrowException, ValueError, OverflowError):
+        # Texts that are cut within a character, say, or times beyond Spark's.
         return None
-    return scalar_of(low, wanted), scalar_of(high, wanted)
-
-
-def value_of(raw: Any, stored: pa.DataType, wanted: pa.DataType) -> Any:
-    """Return an end as Spark has it, integers in its units; None if it says nothing."""
-    is_a = pa.types
-    if is_a.is_dictionary(stored):
-        stored = stored.value_type
-    if is_a.is_floating(stored):
-        return None if isnan(raw) else raw
-    if is_a.is_unsigned_integer(stored):
-        # Stored as the signed integer of the same bits.
-        return raw % 2**stored.bit_width
-    if is_a.is_timestamp(stored) and is_a.is_timestamp(wanted):
-        micros = raw * 10**6 // PER_SECOND[stored.unit]
-        return micros if -(2**63) <= micros < 2**63 else None
-    if is_a.is_decimal(stored) and isinstance(raw, bytes):
-        return int.from_bytes(raw, "big", signed=True)
-    if is_a.is_string(wanted):
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            # Cut within a character.
-            return None
-    return raw
-
-
-def scalar_of(value: Any, wanted: pa.DataType) -> pa.Scalar:
-    """Return an end as a value of Spark's type."""
-    is_a = pa.types
-    if is_a.is_decimal(wanted):
-        # Exactly, where arithmetic of decimals would round to 28 digits.
-        digits = tuple(map(int, str(abs(value))))
-        return pa.scalar(Decimal((int(value < 0), digits, -wanted.scale)), wanted)
-    return pa.scalar(float(value) if is_a.is_floating(wanted) else value, wanted)
+    # Of NaN that is false.
+    return (low, high) if pc.less_equal(low, high).as_py() else None

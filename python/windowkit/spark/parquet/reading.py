@@ -1,43 +1,38 @@
 """Rows of Parquet files in Spark's types, as tasks read them: batches of row groups.
 
-INT96 is an instant. Timestamps of nanoseconds, which Spark refuses, are floored to its microseconds; that
-moves no row into another window, whose edges are whole microseconds.
+`survey` has found that Spark's reader would read these files in the same way. INT96 is an instant. Timestamps
+of nanoseconds, which Spark refuses, are floored to its microseconds; that moves no row into another window,
+whose edges are whole microseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidValue
 from windowkit.files.listing import File, Part, check_unchanged, constants, gone, partition_expression
 from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, unreadable, within
-from windowkit.spark.parquet.legacy import (
-    READING,
-    UNIT,
-    Reading,
-    check_calendar,
-    check_int96,
-    check_setting,
-    has_days,
-    is_near,
-    of_old_calendar,
-)
 from windowkit.spark.parquet.pruning import Chosen, pruned
-from windowkit.spark.parquet.types import conformed, is_readable
+from windowkit.spark.parquet.types import conformed
 
-__all__ = ["Reader", "fragment", "int96_in", "unopened"]
+__all__ = ["Reader", "fragment", "int96_in"]
 
 WIDE_GROUP: Final = 64 << 20
 """Bytes of the columns of a row group from which they are read piece by piece rather than at once."""
 PIECE_BYTES: Final = 4 << 20
+UNIT: Final = "us"
+"""In which INT96 is read."""
 FORMAT: Final = ds.ParquetFileFormat(coerce_int96_timestamp_unit=UNIT)
+NEAR: Final = (-2_208_988_800_000_000, 7_258_118_400_000_000)
+"""From 1900 to 2200, in microseconds: INT96 times there are not looked at twice."""
 
 
 def fragment(
@@ -50,7 +45,8 @@ def fragment(
     InvalidValue
         It is not a Parquet file, or has duplicate column names.
     """
-    opened = unopened(filesystem, file, partitioned)
+    holds = None if partitioned is None else partition_expression(file, partitioned)
+    opened = FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
     try:
         opened.ensure_complete_metadata()
         names = opened.physical_schema.names
@@ -67,22 +63,13 @@ def fragment(
     return opened
 
 
-def unopened(filesystem: fs.FileSystem, file: File, partitioned: pa.Schema | None) -> ds.ParquetFileFragment:
-    """Return a file as a fragment that knows what its directories say, if `partitioned` is given."""
-    holds = None if partitioned is None else partition_expression(file, partitioned)
-    return FORMAT.make_fragment(file.path, filesystem, partition_expression=holds)
-
-
 def int96_in(opened: ds.ParquetFileFragment) -> list[str]:
     """Return the columns that have times of INT96, also within structs, lists and maps."""
     stored = opened.metadata.schema
-    paths = [leaf.path for leaf in map(stored.column, range(len(stored))) if leaf.physical_type == "INT96"]
-    return [name for name in opened.physical_schema.names if any(map(is_in(name), paths))]
-
-
-def is_in(name: str) -> Callable[[str], bool]:
-    """Return whether the path of what is stored is that of a column, or of what is within it."""
-    return lambda path: path == name or path.startswith(f"{name}.")
+    every = map(stored.column, range(len(stored)))
+    paths = [f"{leaf.path}." for leaf in every if leaf.physical_type == "INT96"]
+    names: list[str] = opened.physical_schema.names
+    return [name for name in names if any(path.startswith(f"{name}.") for path in paths)]
 
 
 @dataclass(frozen=True)
@@ -98,23 +85,18 @@ class Reader:
         Columns that are values of each file, in that order.
     chosen : Chosen, optional
         Which rows, by columns of `schema`.
-    settings : Reading
-        By the session's settings; by default as without.
     """
 
     filesystem: fs.FileSystem
     schema: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None = None
-    settings: Reading = READING
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part of a file.
 
         Raises
         ------
-        InvalidType
-            A column has another type in this file, which is not a narrower one of the same kind.
         InvalidValue
             The file cannot be read, or is no longer what it was when it was found.
         """
@@ -132,27 +114,17 @@ class Reader:
         """Yield the rows of a part of a file that is open."""
         schema, chosen = self.schema, self.chosen
         constant = constants(part.file, self.partitioned)
-        own = opened.physical_schema
-        for field in schema:
-            if field.name not in constant:
-                check_column(field, own, part.file)
-        groups = within(opened, part)
-        opened = opened.subset(row_group_ids=groups)
-        there = [name for name in schema.names if name in own.names and name not in constant]
-        # Times of INT96 that have not been found to be as they are read.
-        doubtful = [name for name in int96_in(opened) if name in there]
-        if doubtful:
-            check_setting(opened, doubtful, part.file, self.settings)
-        old = of_old_calendar(opened, there, doubtful, self.settings)
-        # By the old calendar's statistics, rows that are to be refused might be left out unseen.
-        if chosen is not None and groups and not any(has_days(schema.field(name).type) for name in old):
+        opened = opened.subset(row_group_ids=within(opened, part))
+        own = opened.physical_schema.names
+        there = [name for name in schema.names if name in own and name not in constant]
+        unseen = [name for name in int96_in(opened) if name in there]
+        if chosen is not None and opened.num_row_groups:
             opened = pruned(opened, schema, chosen)
         for batch in stored(opened, there):
-            if doubtful and not all(is_near(batch.column(name)) for name in doubtful):
-                check_int96(self.filesystem, part.file, opened, doubtful)
-                doubtful = []
+            if unseen and not all(is_near(batch.column(name)) for name in unseen):
+                check_int96(opened, unseen)
+                unseen = []
             rows = completed(batch, schema, constant)
-            check_calendar(rows.select(old), part.file)
             if chosen is None:
                 yield rows
             else:
@@ -184,21 +156,42 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
             yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
 
 
-def check_column(field: pa.Field, own: pa.Schema, file: File) -> None:
-    """Refuse a column that a file, whose columns are `own`, has in another type or case."""
-    if field.name not in own.names:
-        others = [each.name for each in own if each.name.lower() == field.name.lower()]
-        if others:
-            raise InvalidValue(
-                f"query: column {field.name!r} is {others[0]!r} in {file.path!r}; files of one scan must "
-                "use the same case"
-            )
-    elif not is_readable(own.field(field.name).type, field.type):
-        raise InvalidType(
-            f"query: column {field.name!r} is {own.field(field.name).type} in {file.path!r} and {field.type} "
-            "in others; files of one scan must have the same types, or narrower integers and floats than "
-            "the first; with merge_schema=True the widest of all files counts"
-        )
+def is_near(column: pa.Array) -> bool:
+    """Whether a column has times of some centuries around ours only; of nested times that is not known."""
+    if not pa.types.is_timestamp(column.type):
+        return False
+    ends = pc.min_max(column.cast(pa.int64()))
+    return not ends["min"].is_valid or (NEAR[0] <= ends["min"].as_py() and ends["max"].as_py() < NEAR[1])
+
+
+def check_int96(opened: ds.ParquetFileFragment, names: list[str]) -> None:
+    """Refuse times of INT96 that do not fit microseconds of 64 bits: look at all again, in seconds.
+
+    INT96 has a day of 32 bits, and a time of day. pyarrow takes the day, counted from 4713 BC, for one
+    without a sign, and lets microseconds wrap; seconds hold every day. A second look is as dear as the first,
+    so that it is taken only where a time is found that few tables have. What comes out between 1900 and 2200
+    and is wrong was written for a time around 66,000 BC.
+    """
+    groups, own = [group.id for group in opened.row_groups], opened.physical_schema
+    with opened.open() as source:
+        file = pq.ParquetFile(source, metadata=opened.metadata, coerce_int96_timestamp_unit="s")
+        for batch in file.iter_batches(row_groups=groups, columns=names, use_threads=False):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if not is_held(column, own.field(name).type):
+                    raise InvalidValue(
+                        f"query: column {name!r} has a time of INT96 in {opened.path!r} that is before 4713 "
+                        "BC or after the year 294246; scan reads those between, and "
+                        "query.run(spark.read.parquet(path)) all"
+                    )
+
+
+def is_held(column: pa.Array, kind: pa.DataType) -> bool:
+    """Whether all values of a column fit a type."""
+    try:
+        column.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def completed(batch: pa.RecordBatch, schema: pa.Schema, constant: dict[str, pa.Scalar]) -> pa.RecordBatch:

@@ -21,7 +21,8 @@ from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.local import rolling as local_rolling
 from windowkit.spark.jobs import Job, check_metrics, identifier, job, shaped
-from windowkit.spark.parquet import legacy, pruning, tables
+from windowkit.spark.parquet import pruning, survey, tables
+from windowkit.spark.parquet.fallback import Left, chosen_rows
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
 from windowkit.spark.parquet.reading import Reader, fragment
 from windowkit.spark.routes import Expected, described, expected, packed, rolling, stages
@@ -36,8 +37,6 @@ DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""
 SAMPLE: Final = 8
 """Files whose footers `explain_scan` reads, spread over all."""
-BY_NUMBER: Final = "spark.sql.parquet.fieldId.read.enabled"
-FIELD_ID: Final = "parquet.field.id"
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,13 @@ class Scan(Job):
         pack, keeps_all = packed.pack(self, never=self.never), self.roll is not None
         return ReadAndPack(pack, self.reader, self.tasks, self.names, keeps_all)
 
-    def run(self) -> DataFrame:
+    def result(self, metrics: Metrics | None) -> DataFrame:
         """Return the windows, or rows, lazily."""
+        found = replace(self, metrics=metrics).run()
+        return found if self.roll is not None else shaped(found, self.query)
+
+    def run(self) -> DataFrame:
+        """Return the windows, in the form in which they are computed, or rows."""
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
@@ -125,6 +129,40 @@ class Scan(Job):
             task = rolling.Roll(self.roll, self.query, self.schema)
             return rolling.answered(chunks, self, self.roll, task)
         return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
+
+    def explained(self) -> str:
+        """Describe what is read, what is expected of it, and what runs where."""
+        source = self.source
+        head, roll = described(self.query, self.schema.field(self.query.time).type), self.roll
+        if roll is not None:
+            head = local_rolling.described(roll, local_rolling.bound(roll, self.schema).plan)
+        lines = [
+            *head,
+            "route: scan, as rows are in Parquet files",
+            *([f"  expected: {self.expects}"] if roll is None else []),
+            f"stage 1, in Rust inside one mapInArrow: {counted(len(self.tasks), 'task')} read "
+            f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
+            f"  columns: {', '.join(map(identifier, self.reader.schema.names))}",
+        ]
+        if source.partitioned.names:
+            lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
+        if self.reader.chosen is not None:
+            lines.append(f"  filter: {self.reader.chosen.rows}")
+            if str(self.reader.chosen.groups) != str(self.reader.chosen.rows):
+                lines.append(
+                    f"  statistics, which leave NaN out, are tested for: {self.reader.chosen.groups}"
+                )
+            if source.partitioned.names:
+                ruled_out = self.listed - len(source.files)
+                lines.append(f"  directories rule out {ruled_out:,} of {counted(self.listed, 'file')}")
+        lines.append(f"  {groups(self)}")
+        if roll is not None:
+            return "\n".join([*lines, "  rows are packed with all their columns", *rolling.moved(self)])
+        if packed.rows_instead(self) is None and few(self.expects):
+            lines.append("  rows are packed as they are, as slices would be hardly fewer")
+        else:
+            lines += [f"  {line}" for line in packed.held(self)]
+        return "\n".join([*lines, *packed.moved(self)])
 
 
 def scan(
@@ -180,14 +218,17 @@ def scan(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        The query or the filter does not fit the files, or Spark does not read them. Columns that a file has
-        in another type or case, times before 1900 in files of Spark 2's calendar, and times of INT96 before
-        4713 BC or after the year 294246 fail the action, with the file's name; so do files that change
-        meanwhile.
+        The query or the filter does not fit the files, or these cannot be read. Times of INT96 before 4713 BC
+        or after the year 294246 fail the action, with the file's name; so do files that change meanwhile.
 
     Notes
     -----
-    Timestamps of nanoseconds, which Spark refuses, are floored to microseconds. O(bytes of the columns read).
+    The footers of all files are read first. Where tasks would not read a file as Spark's reader does, that
+    reader is used for all of them, and `explain_scan` says why: for columns that a file has in another type
+    or case, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds columns
+    by number or moves times of INT96. Files that Spark's reader does not read are then refused: those of
+    `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds otherwise.
+    O(bytes of the columns read).
 
     Examples
     --------
@@ -199,9 +240,9 @@ def scan(
     >>> wk.spark.scan(df.sparkSession, path, query)
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, metrics)
-    result = replace(made, metrics=metrics).run()
-    return shaped(result, query) if isinstance(query, Query) else result
+    check_metrics(metrics)
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    return made.result(metrics)
 
 
 def explain_scan(
@@ -227,35 +268,7 @@ def explain_scan(
         Lines of text.
     """
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
-    source = made.source
-    head, roll = described(made.query, made.schema.field(made.query.time).type), made.roll
-    if roll is not None:
-        head = local_rolling.described(roll, local_rolling.bound(roll, made.schema).plan)
-    lines = [
-        *head,
-        "route: scan, as rows are in Parquet files",
-        *([f"  expected: {made.expects}"] if roll is None else []),
-        f"stage 1, in Rust inside one mapInArrow: {counted(len(made.tasks), 'task')} read "
-        f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
-        f"  columns: {', '.join(map(identifier, made.reader.schema.names))}",
-    ]
-    if source.partitioned.names:
-        lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
-    if made.reader.chosen is not None:
-        lines.append(f"  filter: {made.reader.chosen.rows}")
-        if str(made.reader.chosen.groups) != str(made.reader.chosen.rows):
-            lines.append(f"  statistics, which leave NaN out, are tested for: {made.reader.chosen.groups}")
-        if source.partitioned.names:
-            ruled_out = made.listed - len(source.files)
-            lines.append(f"  directories rule out {ruled_out:,} of {counted(made.listed, 'file')}")
-    lines.append(f"  {groups(made)}")
-    if roll is not None:
-        return "\n".join([*lines, "  rows are packed with all their columns", *rolling.moved(made)])
-    if packed.rows_instead(made) is None and few(made.expects):
-        lines.append("  rows are packed as they are, as slices would be hardly fewer")
-    else:
-        lines += [f"  {line}" for line in packed.held(made)]
-    return "\n".join([*lines, *packed.moved(made)])
+    return made.explained()
 
 
 def timed(rows: pa.RecordBatch, at: int) -> pa.RecordBatch:
@@ -299,12 +312,11 @@ def checked(
     session: SparkSession,
     paths: str | Sequence[str],
     query: Query | Rolling,
-    chosen: Filter | None,
+    filter: Filter | None,  # noqa: A002  # Called as pyarrow calls it.
     filesystem: fs.FileSystem | None,
     merge_schema: bool | None,
     rows_per_slice: float | None,
-    metrics: Metrics | None = None,
-) -> Scan:
+) -> Scan | Left:
     """Check a query against files, without reading rows."""
     if not is_session(session):
         raise InvalidType(f"spark: {a_type(session)} is given; spark is a SparkSession")
@@ -319,41 +331,42 @@ def checked(
         raise InvalidValue(
             f"rows_per_slice: {rows_per_slice!r} is given with rolling aggregates, which make no slices"
         )
-    check_metrics(metrics)
     if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
     if filesystem is None:
-        frame, source = tables.of_spark(session, paths, merge_schema)
+        table = tables.of_spark(session, paths, merge_schema)
     else:
-        frame, source = tables.of_pyarrow(session, paths, filesystem, merge_schema)
+        table = tables.of_pyarrow(session, paths, filesystem, merge_schema)
+    frame = table.frame
     made = job(frame, query) if isinstance(query, Query) else rolling.checked_rows(frame, query)[1]
-    fields = {field.name: field for field in frame.schema}
     columns = columns_of(frame.schema)
     any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
     zone = session.conf.get("spark.sql.session.timeZone")
-    expression, needed = chosen_of(chosen, columns, any_case=any_case, zone=zone)
+    chosen, needed = chosen_of(filter, columns, any_case=any_case, zone=zone)
     names = tuple(frame.columns)
     if roll is None:
         names = tuple(frame.columns[made.positions[column]] for column in made.query.inputs)
     # A column that both read is read once.
     read = pa.schema([(name, columns[name]) for name in dict.fromkeys([*names, *needed])])
-    numbers = [name for name in read.names if FIELD_ID in fields[name].json()]
-    if numbers and str(session.conf.get(BY_NUMBER, "false")).lower() == "true":
-        raise InvalidValue(
-            f"query: {BY_NUMBER} is true, and column {numbers[0]!r} has a field id; scan finds columns by "
-            "name"
-        )
+    expects = expected(rows_per_slice, "tasks sample their first rows")
+    source = pruning.left_over(table.source, chosen, read)
+    reason = survey.by_settings(frame, read.names) if table.is_sparks else None
+    reason = reason or survey.by_footers(source, read, survey.Settings.of(session))
+    if reason is not None and not table.is_sparks:
+        raise survey.unread(reason)
+    if reason is not None:
+        return Left(chosen_rows(frame, query, read, chosen), query, reason, rows_per_slice)
     return Scan(
         made.query,
         made.frame,
         made.positions,
         made.schema,
         made.plan,
-        pruning.left_over(source, expression, read),
+        source,
         names,
-        Reader(source.filesystem, read, source.partitioned, expression, legacy.of_session(session)),
-        expected(rows_per_slice, "tasks sample their first rows"),
-        len(source.files),
+        Reader(source.filesystem, read, source.partitioned, chosen),
+        expects,
+        len(table.source.files),
         roll,
     )
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -30,22 +31,40 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["of_spark", "of_pyarrow"]
+__all__ = ["Table", "of_pyarrow", "of_spark"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
 }
-"""Settings by which Spark types columns, and what they are by default."""
+"""Settings by which Spark finds and types columns, and what they are by default."""
 
 
-def of_spark(
-    session: SparkSession, paths: str | Sequence[str], merge_schema: bool | None
-) -> tuple[DataFrame, Source]:
-    """Return Spark's own DataFrame of some paths, which has their columns, and the files that it reads.
+@dataclass(frozen=True)
+class Table:
+    """A table of Parquet files.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With its columns.
+    source : Source
+        Its files.
+    is_sparks : bool
+        Whether `frame` has its rows, too, so that it may be left to Spark's reader.
+    """
+
+    frame: DataFrame
+    source: Source
+    is_sparks: bool
+
+
+def of_spark(session: SparkSession, paths: str | Sequence[str], merge_schema: bool | None) -> Table:
+    """Return Spark's own DataFrame of some paths, and the files that it reads.
 
     Raises
     ------
@@ -65,18 +84,19 @@ def of_spark(
         try:
             frame = reader.parquet(*given)
             assert frame.schema.fields is not None  # Only now Spark Connect reads it.
+            return Table(frame, source, True)
         except AnalysisException as error:
             if "NANOS" not in str(error):
                 raise
             check_settings(session, "paths: columns are timestamps of nanoseconds")
             # Spark reads no nanoseconds. Given as microseconds, which is how tasks read them, it does.
             frame = session.read.schema(footers.schema_of(source, bool(merge_schema))).parquet(*given)
-    return frame, source
+            return Table(frame, source, False)
 
 
 def of_pyarrow(
     session: SparkSession, paths: str | Sequence[str], filesystem: fs.FileSystem, merge_schema: bool | None
-) -> tuple[DataFrame, Source]:
+) -> Table:
     """Return an empty DataFrame of the columns of files, and these, where only pyarrow sees them.
 
     Raises
@@ -87,7 +107,7 @@ def of_pyarrow(
     check_settings(session, "filesystem: it has files")
     source = listing.found(paths, filesystem)
     footers.check_directories(source)
-    return session.createDataFrame([], footers.schema_of(source, bool(merge_schema))), source
+    return Table(session.createDataFrame([], footers.schema_of(source, bool(merge_schema))), source, False)
 
 
 @contextmanager

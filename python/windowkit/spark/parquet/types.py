@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["UTC", "WIDENED", "conformed", "is_readable", "kind_in_spark"]
+__all__ = ["UTC", "WIDENED", "conformed", "has_instants", "is_readable", "kind_in_spark", "plain"]
 
 UTC: Final = pa.timestamp("us", "UTC")
 PLAIN: Final = (pa.bool_(), pa.float32(), pa.float64(), pa.date32())
@@ -45,10 +45,7 @@ def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
     DataType(int64)
     """
     is_a = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind_in_spark(kind.storage_type)
-    if is_a.is_dictionary(kind):
-        return kind_in_spark(kind.value_type)
+    kind = plain(kind)
     if kind in INTEGERS or kind in PLAIN:
         return kind
     if kind in UNSIGNED:
@@ -83,6 +80,13 @@ def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
     return pa.list_(pa.field("element", inner[0]))
 
 
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of dictionaries, and of what is stored of types of Arrow's extensions."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(kind.storage_type)
+    return plain(kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+
 def fields_in(kind: pa.DataType) -> list[pa.Field]:
     """Return what a nested type is made of: of a map its keys and its items."""
     if pa.types.is_map(kind):
@@ -90,28 +94,28 @@ def fields_in(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(at) for at in range(kind.num_fields)]
 
 
+def has_instants(kind: pa.DataType) -> bool:
+    """Whether columns of a type have dates or instants, also within structs, lists and maps.
+
+    Times without zone are none: Spark 2, which had another calendar, did not write them.
+    """
+    if pa.types.is_nested(kind):
+        return any(has_instants(field.type) for field in fields_in(kind))
+    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None))
+
+
 def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark reads a column of a file as a type of its own without loss."""
+    """Whether a column of a file is, or is widened without loss to, one of Spark's types."""
     read = kind_in_spark(stored)
-    if read is None or (read, wanted) in WIDENED or alike(read, wanted):
-        return read is not None
-    # By a setting of Spark's, nanoseconds are integers.
-    return wanted == pa.int64() and stored in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
-
-
-def alike(read: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark reads one of its types as another: times with and without zone as each other."""
-    is_a = pa.types
-    if read == wanted or (read, wanted) in AS_STORED:
-        return True
-    if is_a.is_timestamp(read) and is_a.is_timestamp(wanted):
-        return True
-    if read.id != wanted.id or not is_a.is_nested(read) or read.num_fields != wanted.num_fields:
+    if read is None:
         return False
-    inner = list(zip(fields_in(read), fields_in(wanted), strict=True))
-    # The names inside maps and lists mean nothing.
-    named = not is_a.is_struct(read) or all(one.name == other.name for one, other in inner)
-    return named and all(alike(one.type, other.type) for one, other in inner)
+    if pa.types.is_timestamp(read) and pa.types.is_timestamp(wanted):
+        # With and without zone they are read as each other.
+        return True
+    if wanted == pa.int64() and stored in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        # By a setting of Spark's, nanoseconds are integers.
+        return True
+    return read == wanted or (read, wanted) in WIDENED or (read, wanted) in AS_STORED
 
 
 def conformed(column: pa.Array, wanted: pa.DataType) -> pa.Array:

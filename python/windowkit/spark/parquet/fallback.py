@@ -1,0 +1,88 @@
+"""A query over files that tasks would not read as Spark's reader does: that reader has the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from windowkit.language.query import Query
+from windowkit.language.rolling import Rolling
+from windowkit.spark.jobs import identifier
+from windowkit.spark.parquet.pruning import Chosen
+from windowkit.spark.routes import aggregate, explain, explain_roll, roll
+from windowkit.spark.shipping import Metrics, shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Left", "chosen_rows"]
+
+
+@dataclass(frozen=True)
+class Left:
+    """A query that is left to Spark's reader.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Those that are chosen, as Spark's reader has them.
+    query : Query or Rolling
+    reason : str
+        Why tasks do not read the files themselves.
+    rows_per_slice : float, optional
+    """
+
+    rows: DataFrame
+    query: Query | Rolling
+    reason: str
+    rows_per_slice: float | None
+
+    def result(self, metrics: Metrics | None) -> DataFrame:
+        """Return what `query.run` returns of the rows."""
+        if isinstance(self.query, Rolling):
+            return roll(self.rows, self.query, metrics=metrics)
+        return aggregate(self.rows, self.query, rows_per_slice=self.rows_per_slice, metrics=metrics)
+
+    def explained(self) -> str:
+        """Describe why tasks do not read the files, and what `query.run` does instead."""
+        if isinstance(self.query, Rolling):
+            text = explain_roll(self.rows, self.query)
+        else:
+            text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice)
+        return f"scan: left to Spark's reader, as {self.reason}\n{text}"
+
+
+def chosen_rows(
+    frame: DataFrame, query: Query | Rolling, read: pa.Schema, chosen: Chosen | None
+) -> DataFrame:
+    """Return the rows of a table that a filter chooses, with the columns `read`; or else all rows.
+
+    Tasks evaluate the filter, as where they read files: Spark does not take pyarrow's expressions, and its
+    reader loses rows with NaN where statistics leave NaN out.
+    """
+    if chosen is None:
+        return frame
+    # Names that mapInArrow does not take for paths into structs.
+    numbered = [f"c{at}" for at in range(len(read))]
+    rows = frame.select(*map(identifier, read.names)).toDF(*numbered)
+    task = shipped(Choose(read, chosen.rows), f"filter of {query}")
+    return rows.mapInArrow(task, rows.schema).toDF(*read.names)
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Yields the rows of batches for which an expression holds, which names columns as `schema` does."""
+
+    schema: pa.Schema
+    rows: ds.Expression
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the chosen rows in the types in which they come, as times have the zone of the session."""
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).rename_columns(self.schema.names)
+            chosen = table.cast(self.schema).filter(self.rows)
+            yield from chosen.rename_columns(batch.schema.names).cast(batch.schema).to_batches()
