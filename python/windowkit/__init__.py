@@ -117,7 +117,7 @@ from windowkit.local import join as _local_join  # noqa: F401
 from windowkit.local import query as _local  # noqa: F401
 from windowkit.local import rolling as _local_rolling  # noqa: F401
 from windowkit.local import wids as _wids  # noqa: F401
-from windowkit.plot import timeline as _timeline  # noqa: F401
+from windowkit.plot import windows as _pictures  # noqa: F401
 
 # isort: split
 # Of several engines that take some data, the last one does.
