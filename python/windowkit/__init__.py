@@ -23,6 +23,9 @@ Spark DataFrames. Importing this package needs neither Spark nor any of these bu
 import typing as _typing
 from importlib import import_module as _import_module
 
+from windowkit.engines.process import InProcess as _InProcess
+from windowkit.engines.spark import Spark as _Spark
+from windowkit.engines.spark import SparkStreams as _SparkStreams
 from windowkit.errors import (
     InternalError,
     InvalidType,
@@ -72,6 +75,7 @@ from windowkit.language.aggregation import Framed
 from windowkit.language.distinct import Distinct, distinct
 from windowkit.language.durations import Duration, Length, Rows, rows
 from windowkit.language.emission import Emission, at, emit, every, on
+from windowkit.language.engines import register as _register
 from windowkit.language.expressions import Expression, expr
 from windowkit.language.frames import Frame
 from windowkit.language.hints import hint as _hint
@@ -109,24 +113,12 @@ from windowkit.language.windows import (
     sliding,
     tumbling,
 )
-
-# Engines register when they are imported.
-from windowkit.local import distinct as _local_distinct  # noqa: F401
-from windowkit.local import explain as _explain  # noqa: F401
-from windowkit.local import join as _local_join  # noqa: F401
-from windowkit.local import query as _local  # noqa: F401
-from windowkit.local import rolling as _local_rolling  # noqa: F401
-from windowkit.local import wids as _wids  # noqa: F401
-from windowkit.plot import windows as _pictures  # noqa: F401
-
-# isort: split
-# Of several engines that take some data, the last one does.
-from windowkit.engines import spark as _spark_engine  # noqa: F401
-
-# isort: split
 from windowkit.streams.distinct import DistinctOperator
 from windowkit.streams.join import JoinOperator
 from windowkit.streams.operator import Operator
+
+_register(_InProcess(), _SparkStreams(), _Spark())
+
 
 if _typing.TYPE_CHECKING:
     # Imported when they are first used, but seen by type checkers and editors from the start.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from windowkit.language import engines, written
 from windowkit.language.checks import checked_name, distinct_names
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length
 from windowkit.language.join import reach
-from windowkit.language.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
+from windowkit.language.query import LATE_LIMIT
+from windowkit.language.running import DistinctOptions, by_data, distinct_options
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
-    import pyspark.sql
+    from typing_extensions import Unpack
 
     from windowkit.streams.distinct import DistinctOperator
 
@@ -62,94 +61,8 @@ class Distinct:
             "windowkit distinct", [("by", self.by), ("time", [self.time]), ("within", [self.within])]
         )
 
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pandas"],
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["polars"],
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pyarrow"],
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: polars.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pyspark.sql.DataFrame,
-        *,
-        metrics: Any = None,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pandas.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
-        self,
-        data: ArrowStream | ArrowArray,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        metrics: Any = None,
-        result: Form | None = None,
-    ) -> Any: ...
-
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        metrics: Any = None,
-        result: str | None = None,
-    ) -> Any:
+    @by_data(distinct_options)
+    def run(self, data: Any, threads: int | None = None, **options: Unpack[DistinctOptions]) -> Any:
         """Return the rows of a table that are not duplicates.
 
         Parameters
@@ -184,15 +97,7 @@ class Distinct:
         >>> wk.distinct("id", time="t", within=10).run(table).to_pylist()
         [{'id': 'b', 't': 9}, {'id': 'a', 't': 3}, {'id': 'a', 't': 30}]
         """
-        return engines.evaluate(
-            "distinct",
-            self,
-            data,
-            threads=threads,
-            validate=validate,
-            metrics=metrics,
-            result=result,
-        )
+        return engines.run(self, data, threads=threads, **options)
 
     def batches(
         self, data: Any, threads: int | None = None, *, validate: bool | None = None
@@ -222,10 +127,8 @@ class Distinct:
         >>> [batch.num_rows for batch in wk.distinct("id", time="t", within=10).batches(table)]
         [2]
         """
-        reader: pyarrow.RecordBatchReader = engines.evaluate(
-            "distinct_batches", self, data, threads=threads, validate=validate
-        )
-        return reader
+        with engines.process(data) as here:
+            return here.batches(self, data, threads=threads, validate=validate)
 
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything: that of the data.
@@ -247,8 +150,8 @@ class Distinct:
         >>> wk.distinct("id", time="t", within=10).schema(schema).names
         ['id', 't']
         """
-        schema: pyarrow.Schema = engines.find("distinct_schema", data)(self, data)
-        return schema
+        with engines.process(data) as here:
+            return here.schema(self, data)
 
     def explain(self, data: Any = None) -> str:
         """Describe how it is evaluated.
@@ -264,7 +167,7 @@ class Distinct:
         >>> print(wk.distinct("id", time="ts", within="10 minutes").explain().splitlines()[0])
         distinct by id over ts: within 10 minutes
         """
-        return Lines(engines.evaluate("explain_distinct", self, data))
+        return Lines(engines.explain(self, data))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, for `from_dict`, here or in another process.
@@ -325,9 +228,8 @@ class Distinct:
         >>> op.advance(9).to_pylist()
         [{'id': 'a', 't': 3}]
         """
-        operator: DistinctOperator = engines.find("distinct_operator", schema)(
-            self, schema, late_limit=late_limit
-        )
+        with engines.process(schema) as here:
+            operator: DistinctOperator = here.operator(self, schema, late_limit=late_limit)
         return operator
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
 from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
-from windowkit.language.query import LATE_LIMIT, ArrowArray, ArrowStream, Form
+from windowkit.language.query import LATE_LIMIT
+from windowkit.language.running import JoinOptions, by_sides, join_options
 from windowkit.language.windows import Window, quoted
 from windowkit.language.windows.base import units
 from windowkit.language.windows.user import ContextAware, ContextFree
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
-    import pyspark.sql
+    from typing_extensions import Unpack
 
     from windowkit.streams.join import JoinOperator
 
@@ -115,106 +114,8 @@ class Join:
         lengths = str(before) if before == after else f"({before}, {after})"
         return f"within {lengths}" + ("" if self.closed == "both" else f", closed {self.closed}")
 
-    @overload
-    def run(
-        self,
-        left: Any,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pandas"],
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        left: Any,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["polars"],
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        left: Any,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pyarrow"],
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        left: polars.DataFrame,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        left: pyspark.sql.DataFrame,
-        right: pyspark.sql.DataFrame,
-        *,
-        split: Length | None = None,
-        metrics: Any = None,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        left: pandas.DataFrame,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
-        self,
-        left: ArrowStream | ArrowArray,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        left: Any,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        split: Length | None = None,
-        metrics: Any = None,
-        result: Form | None = None,
-    ) -> Any: ...
-
-    def run(
-        self,
-        left: Any,
-        right: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        split: Length | None = None,
-        metrics: Any = None,
-        result: str | None = None,
-    ) -> Any:
+    @by_sides(join_options)
+    def run(self, left: Any, right: Any, threads: int | None = None, **options: Unpack[JoinOptions]) -> Any:
         """Join two tables.
 
         Parameters
@@ -266,17 +167,7 @@ class Join:
         >>> join.run(sent, answered).to_pylist()
         [{'ip': 'a', 't': 10, 'flag': 'x'}, {'ip': 'a', 't': 20, 'flag': 'y'}]
         """
-        return engines.evaluate(
-            "join",
-            self,
-            left,
-            right=right,
-            threads=threads,
-            validate=validate,
-            split=split,
-            metrics=metrics,
-            result=result,
-        )
+        return engines.run(self, left, right, threads=threads, **options)
 
     def batches(
         self, left: Any, right: Any, threads: int | None = None, *, validate: bool | None = None
@@ -307,10 +198,8 @@ class Join:
         >>> sum(batch.num_rows for batch in batches)
         25
         """
-        reader: pyarrow.RecordBatchReader = engines.evaluate(
-            "join_batches", self, left, right=right, threads=threads, validate=validate
-        )
-        return reader
+        with engines.process(left) as here:
+            return here.batches(self, left, right, threads=threads, validate=validate)
 
     def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
         """Join two streams, whose rows come in any order.
@@ -342,7 +231,8 @@ class Join:
         >>> op.push_left(pa.table({"k": ["a"], "t": [1]})).to_pylist()
         [{'k': 'a', 't': 1, 't_right': 4}]
         """
-        operator: JoinOperator = engines.find("join_operator", left)(self, left, right, late_limit=late_limit)
+        with engines.process(left) as here:
+            operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit)
         return operator
 
     def schema(self, left: Any, right: Any) -> pyarrow.Schema:
@@ -373,8 +263,8 @@ class Join:
         >>> join.schema(side, side).names
         ['k', 't', 'v', 't_right', 'v_right', 'window']
         """
-        schema: pyarrow.Schema = engines.find("join_schema", left)(self, left, right)
-        return schema
+        with engines.process(left) as here:
+            return here.schema(self, left, right)
 
     def explain(self, left: Any = None, right: Any = None, *, split: Length | None = None) -> str:
         """Describe how it is evaluated.
@@ -402,7 +292,7 @@ class Join:
         if (left is None) != (right is None):
             given, other = ("left", "right") if right is None else ("right", "left")
             raise InvalidValue(f"{other}: {given} is given alone; explain takes both sides, or neither")
-        return Lines(engines.evaluate("explain_join", self, left, right=right, split=split))
+        return Lines(engines.explain(self, left, right, split=split))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, fills, written
@@ -14,15 +14,14 @@ from windowkit.language.display import Lines, facts
 from windowkit.language.emission import Emission
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.language.processing import ProcessingTime
+from windowkit.language.running import QueryOptions, by_data, query_options
 from windowkit.language.weights import check_weights
 from windowkit.language.windows import Window, quoted
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
-    import pyspark.sql
     from matplotlib.figure import Figure
+    from typing_extensions import Unpack
 
     from windowkit.language.durations import Length
     from windowkit.language.processing import Clock
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Query", "query"]
 
-Form = Literal["pyarrow", "pandas", "polars"]
 MAX_WINDOWS: Final = 10**9
 """The greatest number of windows by default: many times what memory usually holds."""
 AGGREGATES: Final = (
@@ -42,20 +40,6 @@ AGGREGATES: Final = (
 LATE_LIMIT: Final = 10**6
 """Late rows that an operator holds for `take_late`, unless it says otherwise."""
 WINDOW_COLUMNS: Final = ("struct", "flat")
-
-
-class ArrowStream(Protocol):
-    """A table or a stream with the Arrow PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the stream as a capsule."""
-
-
-class ArrowArray(Protocol):
-    """A record batch with the Arrow PyCapsule interface."""
-
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return schema and array as capsules."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -326,116 +310,8 @@ class Query:
         """
         return query(**written.read(form))
 
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pandas"],
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["polars"],
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pyarrow"],
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: polars.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pyspark.sql.DataFrame,
-        *,
-        route: str | None = None,
-        rows_per_slice: float | None = None,
-        metrics: Any = None,
-        partitioner: Any = None,
-        n: int | None = None,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pandas.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
-        self,
-        data: ArrowStream | ArrowArray,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        route: str | None = None,
-        *,
-        validate: bool | None = None,
-        rows_per_slice: float | None = None,
-        metrics: Any = None,
-        partitioner: Any = None,
-        n: int | None = None,
-        result: Form | None = None,
-        output_mode: str | None = None,
-        allowed_lateness: Length | None = None,
-        buckets: int | None = None,
-        metrics_name: str | None = None,
-        late_rows: bool | None = None,
-    ) -> Any: ...
-
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        route: str | None = None,
-        *,
-        validate: bool | None = None,
-        rows_per_slice: float | None = None,
-        metrics: Any = None,
-        partitioner: Any = None,
-        n: int | None = None,
-        result: str | None = None,
-        output_mode: str | None = None,
-        allowed_lateness: Length | None = None,
-        buckets: int | None = None,
-        metrics_name: str | None = None,
-        late_rows: bool | None = None,
-    ) -> Any:
+    @by_data(query_options)
+    def run(self, data: Any, threads: int | None = None, **options: Unpack[QueryOptions]) -> Any:
         """Evaluate the query.
 
         Parameters
@@ -513,24 +389,7 @@ class Query:
         {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
         """
         refuse_processing_time(self.time, "run")
-        return engines.evaluate(
-            "run",
-            self,
-            data,
-            threads=threads,
-            validate=validate,
-            route=route,
-            rows_per_slice=rows_per_slice,
-            metrics=metrics,
-            partitioner=partitioner,
-            n=n,
-            result=result,
-            output_mode=output_mode,
-            allowed_lateness=allowed_lateness,
-            buckets=buckets,
-            metrics_name=metrics_name,
-            late_rows=late_rows,
-        )
+        return engines.run(self, data, threads=threads, **options)
 
     def batches(
         self, data: Any, threads: int | None = None, *, validate: bool | None = None
@@ -565,10 +424,8 @@ class Query:
         2
         """
         refuse_processing_time(self.time, "batches")
-        batches: pyarrow.RecordBatchReader = engines.find("batches", data)(
-            self, data, threads=threads, validate=validate
-        )
-        return batches
+        with engines.process(data) as here:
+            return here.batches(self, data, threads=threads, validate=validate)
 
     def operator(
         self,
@@ -643,19 +500,20 @@ class Query:
         >>> op.close().to_pylist()
         [{'window': {'start': 10, 'end': 20}, 'n': 1, 'update': False}]
         """
-        operator: Operator = engines.find("operator", schema)(
-            self,
-            order=order,
-            allowed_lateness=allowed_lateness,
-            progress=progress,
-            store=store,
-            late_limit=late_limit,
-            name=name,
-            schema=schema,
-            clock=clock,
-            emit=emit,
-            shed=shed,
-        )
+        with engines.process(schema) as here:
+            operator: Operator = here.operator(
+                self,
+                order=order,
+                allowed_lateness=allowed_lateness,
+                progress=progress,
+                store=store,
+                late_limit=late_limit,
+                name=name,
+                schema=schema,
+                clock=clock,
+                emit=emit,
+                shed=shed,
+            )
         return operator
 
     def slices(self, data: Any, *, validate: bool | None = None) -> pyarrow.Table:
@@ -694,8 +552,8 @@ class Query:
         [0, 10]
         """
         refuse_processing_time(self.time, "slices")
-        made: pyarrow.Table = engines.evaluate("slices", self, data, validate=validate)
-        return made
+        with engines.process(data) as here:
+            return here.slices(self, data, validate=validate)
 
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
@@ -721,8 +579,8 @@ class Query:
           child 1, end: timestamp[ms] not null
         avg(v): double
         """
-        schema: pyarrow.Schema = engines.find("schema", data)(self, data)
-        return schema
+        with engines.process(data) as here:
+            return here.schema(self, data)
 
     def explain(
         self,
@@ -761,8 +619,7 @@ class Query:
         >>> print(query.explain().splitlines()[0])
         query by k over ts
         """
-        text = engines.evaluate(
-            "explain",
+        text = engines.explain(
             self,
             data,
             route=route,
@@ -833,7 +690,8 @@ class Query:
         ['v', '', 'sum(v)']
         """
         refuse_processing_time(self.time, "plot")
-        drawn: Figure = engines.find("plot", data)(self, data, key=key, start=start, end=end, figure=figure)
+        with engines.process(data) as here:
+            drawn: Figure = here.plot(self, data, key=key, start=start, end=end, figure=figure)
         return drawn
 
 

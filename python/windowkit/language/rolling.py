@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
 from windowkit.language.aggregation import Framed
 from windowkit.language.checks import a_type, checked_name, items, names, refuse_duplicates
 from windowkit.language.display import facts
-from windowkit.language.durations import Length
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
-from windowkit.language.query import ArrowArray, ArrowStream, Form
+from windowkit.language.running import (
+    LabelOptions,
+    RollingOptions,
+    by_data,
+    by_labels,
+    label_options,
+    rolling_options,
+)
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
-    import pyspark.sql
+    from typing_extensions import Unpack
 
 __all__ = ["Rolling", "labels_of", "rolling"]
 
@@ -100,97 +104,8 @@ class Rolling:
         aggs = (replace(each, aggregate=each.aggregate.resolved(names)) for each in self.aggs)
         return replace(self, aggs=tuple(aggs))
 
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pandas"],
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["polars"],
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: Literal["pyarrow"],
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: polars.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pyspark.sql.DataFrame,
-        *,
-        split: bool | None = None,
-        metrics: Any = None,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def run(
-        self,
-        data: pandas.DataFrame,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def run(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
-        self,
-        data: ArrowStream | ArrowArray,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        split: bool | None = None,
-        metrics: Any = None,
-        result: Form | None = None,
-    ) -> Any: ...
-
-    def run(
-        self,
-        data: Any,
-        threads: int | None = None,
-        *,
-        validate: bool | None = None,
-        split: bool | None = None,
-        metrics: Any = None,
-        result: str | None = None,
-    ) -> Any:
+    @by_data(rolling_options)
+    def run(self, data: Any, threads: int | None = None, **options: Unpack[RollingOptions]) -> Any:
         """Evaluate the aggregates over a table or a Spark DataFrame.
 
         Parameters
@@ -239,18 +154,9 @@ class Rolling:
         >>> rolling.run(table).to_pydict()
         {'t': [12, 1, 5], 'k': ['a', 'a', 'b'], 'v': [1, 2, 4], 'recent': [1, 2, 4]}
         """
-        return engines.evaluate(
-            "roll",
-            self,
-            data,
-            threads=threads,
-            validate=validate,
-            split=split,
-            metrics=metrics,
-            result=result,
-        )
+        return engines.run(self, data, threads=threads, **options)
 
-    @overload
+    @by_labels(label_options)
     def at(
         self,
         labels: Any,
@@ -258,115 +164,7 @@ class Rolling:
         *,
         by: str | Sequence[str] | None = None,
         time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: Literal["pandas"],
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def at(
-        self,
-        labels: Any,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: Literal["polars"],
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def at(
-        self,
-        labels: Any,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: Literal["pyarrow"],
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def at(
-        self,
-        labels: polars.DataFrame,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def at(
-        self,
-        labels: pyspark.sql.DataFrame,
-        events: pyspark.sql.DataFrame,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        split: Length | None = None,
-        metrics: Any = None,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def at(
-        self,
-        labels: pandas.DataFrame,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pandas.DataFrame: ...
-
-    @overload
-    def at(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
-        self,
-        labels: ArrowStream | ArrowArray,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        result: None = None,
-    ) -> pyarrow.Table: ...
-
-    @overload
-    def at(
-        self,
-        labels: Any,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        split: Length | None = None,
-        metrics: Any = None,
-        result: Form | None = None,
-    ) -> Any: ...
-
-    def at(
-        self,
-        labels: Any,
-        events: Any,
-        *,
-        by: str | Sequence[str] | None = None,
-        time: str | None = None,
-        threads: int | None = None,
-        validate: bool | None = None,
-        split: Length | None = None,
-        metrics: Any = None,
-        result: str | None = None,
+        **options: Unpack[LabelOptions],
     ) -> Any:
         """Return the aggregates as of each label's time, over the events before it: for training sets.
 
@@ -422,20 +220,7 @@ class Rolling:
         >>> features.at(loans, paid, by="who", time="asked")["recent"].to_pylist()
         [20, None, None]
         """
-        keys, moment = labels_of(self, by, time)
-        return engines.evaluate(
-            "at",
-            self,
-            labels,
-            events=events,
-            by=keys,
-            time=moment,
-            threads=threads,
-            validate=validate,
-            split=split,
-            metrics=metrics,
-            result=result,
-        )
+        return engines.at(self, labels, events, *labels_of(self, by, time), **options)
 
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
@@ -457,8 +242,8 @@ class Rolling:
         >>> rolling.schema(pa.schema({"t": pa.timestamp("s"), "v": pa.int8()})).names
         ['t', 'v', 'avg(v) OVER (1 hour)']
         """
-        schema: pyarrow.Schema = engines.find("roll_schema", data)(self, data)
-        return schema
+        with engines.process(data) as here:
+            return here.schema(self, data)
 
     def explain(self, data: Any = None, *, split: bool | None = None) -> str:
         """Describe how the aggregates are evaluated.
@@ -476,8 +261,7 @@ class Rolling:
         >>> print(wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour")).explain().splitlines()[0])
         rolling by k over ts
         """
-        text: str = engines.evaluate("explain_rolling", self, data, split=split)
-        return text
+        return engines.explain(self, data, split=split)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the definition as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -14,14 +14,13 @@ from windowkit.arrow.validation import refusing
 from windowkit.errors import InvalidType, Overflow
 from windowkit.language.aggregates import max as latest
 from windowkit.language.distinct import Distinct
-from windowkit.language.engines import Engine, register
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_a, is_spark
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
 from windowkit.language.windows.base import counted
 from windowkit.local import rolling as local_rolling
-from windowkit.local.query import OTHERWISE, Source, checked_threads, reader_of, schema_of
+from windowkit.local.query import Source, checked_threads, reader_of, schema_of
 
 __all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "refuse_spark", "run", "schema"]
 
@@ -176,21 +175,3 @@ def described(distinct: Distinct) -> list[str]:
         f"duplicates: rows at most {distinct.within} after another row{keys}, "
         "or at one time with an earlier one",
     ]
-
-
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"distinct": run},
-        options=("threads", "validate", "result"),
-        otherwise=OTHERWISE,
-    )
-)
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"distinct_batches": batches, "distinct_schema": schema, "explain_distinct": explain},
-        options=("threads", "validate"),
-        otherwise=OTHERWISE,
-    )
-)

@@ -12,11 +12,10 @@ from windowkit import _native
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
 from windowkit.language.durations import NANOSECONDS, Duration
-from windowkit.language.engines import Engine, register
 from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
-from windowkit.local.query import OTHERWISE, fitted, plan, schema_of, shaped_schema
+from windowkit.local.query import fitted, plan, schema_of, shaped_schema
 from windowkit.panes import pane_costs
 
 __all__ = ["explain", "sizes"]
@@ -271,6 +270,3 @@ def partial(kind: str, columns: Sequence[str], where: str | None, size: str = ""
         return f"{'count' if kind == 'count_all' else function}(*){filtered}"
     option = "" if function == kind else ", ignore_nulls"
     return f"{function}({', '.join(map(quoted, columns))}{option}{size}){filtered}"
-
-
-register(Engine(takes=lambda _: True, calls={"explain": explain}, otherwise=OTHERWISE))

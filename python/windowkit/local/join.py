@@ -9,13 +9,11 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.results import form_of, joined
 from windowkit.errors import InvalidType
-from windowkit.language.engines import Engine, register
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
 from windowkit.language.windows.base import counted, units
 from windowkit.local.query import (
-    OTHERWISE,
     Source,
     checked_threads,
     is_relation,
@@ -41,8 +39,8 @@ KINDS: Final = {
 def run(
     join: Join,
     left: Any,
+    right: Any,
     *,
-    right: Any = None,
     threads: int | None = None,
     validate: bool | None = None,
     result: str | None = None,
@@ -58,7 +56,7 @@ def run(
 
 
 def batches(
-    join: Join, left: Any, *, right: Any = None, threads: int | None = None, validate: bool | None = None
+    join: Join, left: Any, right: Any, *, threads: int | None = None, validate: bool | None = None
 ) -> pa.RecordBatchReader:
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
     refuse_spark(left, right, f"batches are of one process; {IN_SPARK}")
@@ -125,7 +123,7 @@ def refuse_spark(left: Any, right: Any, instead: str = BOTH) -> None:
             raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
 
 
-def explain(join: Join, left: Any = None, *, right: Any = None) -> str:
+def explain(join: Join, left: Any = None, right: Any = None) -> str:
     """Describe how `join` is evaluated; see `windowkit.Join.explain`.
 
     Examples
@@ -183,21 +181,3 @@ def stored(join: Join) -> list[str]:
         f"  left rows are stored until the right side is complete beyond {after}",
         f"  right rows are stored until the left side is complete beyond {before}",
     ]
-
-
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"join": run},
-        options=("right", "threads", "validate", "result"),
-        otherwise=OTHERWISE,
-    )
-)
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"join_batches": batches, "join_schema": schema, "explain_join": explain},
-        options=("right", "threads", "validate"),
-        otherwise=OTHERWISE,
-    )
-)

@@ -20,14 +20,13 @@ from windowkit.arrow.validation import MALFORMED, TABLES, checked, from_elsewher
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregation import Aggregate, UserFunction
 from windowkit.language.checks import a_type, integer
-from windowkit.language.engines import Engine, register
 from windowkit.language.expressions import hinting
 from windowkit.language.fills import of_each
 from windowkit.language.foreign import class_name, is_a, is_spark, kind
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 
-__all__ = ["OTHERWISE", "aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
+__all__ = ["aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
 __all__ += ["refuse_twice", "schema_of", "shaped", "shaped_schema", "slices", "slices_schema"]
 
 Asked = TypeVar("Asked", Query, Rolling)
@@ -37,8 +36,6 @@ Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
 """Function, columns, name, filter, parameters and a user's own function, as the native core takes them."""
 MARK: Final = b"windowkit.slices"
 """Metadata of the schema of slices: of which query they are."""
-OTHERWISE: Final = "without a Spark DataFrame; only Spark has routes and partitions"
-"""What errors say of options that are for Spark."""
 TABLE: Final = (
     "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
     "like a pyarrow Table or RecordBatchReader, or a Polars, pandas or DuckDB table"
@@ -550,20 +547,3 @@ def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data
         compute=compute,
     )
     return asked if compute is None else asked.resolved(source.names).plain, source
-
-
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={
-            "run": run,
-            "batches": batches,
-            "slices": slices,
-            "schema": schema,
-            "zone": _native.zone_name,
-            "name_types": _native.name_types,
-        },
-        options=("threads", "validate", "result"),
-        otherwise=OTHERWISE,
-    )
-)

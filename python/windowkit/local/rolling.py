@@ -12,13 +12,11 @@ from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import form_of, widened
 from windowkit.errors import InvalidType
 from windowkit.language.aggregation import Framed
-from windowkit.language.engines import Engine, register
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
 from windowkit.local.query import (
-    OTHERWISE,
     Source,
     aggregates,
     checked_threads,
@@ -57,10 +55,10 @@ def run(
 def at(
     rolling: Rolling,
     labels: Any,
+    events: Any,
     *,
     by: tuple[str, ...],
     time: str,
-    events: Any = None,
     threads: int | None = None,
     validate: bool | None = None,
     result: str | None = None,
@@ -214,21 +212,3 @@ def counts_units(framed: Framed) -> bool:
     """Return whether a frame fits integer times only."""
     frame = framed.frame
     return any(isinstance(each, int) and each > 0 for each in (frame.before, frame.after, frame.tail))
-
-
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"roll": run, "roll_schema": schema, "explain_rolling": explain},
-        options=("threads", "validate", "result"),
-        otherwise=OTHERWISE,
-    )
-)
-register(
-    Engine(
-        takes=lambda _: True,
-        calls={"at": at},
-        options=("events", "by", "time", "threads", "validate", "result"),
-        otherwise=OTHERWISE,
-    )
-)

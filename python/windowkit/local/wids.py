@@ -10,7 +10,6 @@ from windowkit import _native
 from windowkit.arrow.validation import imported
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type
-from windowkit.language.engines import Engine, register
 from windowkit.language.windows import Window, time_type
 
 __all__ = ["extent", "wids"]
@@ -40,6 +39,3 @@ def column(argument: str, data: Any, validate: bool) -> Any:
     from windowkit.kernels.arguments import column_of
 
     return column_of(argument, data, validate)
-
-
-register(Engine(takes=lambda _: True, calls={"wids": wids, "extent": extent}))

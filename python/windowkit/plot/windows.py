@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from windowkit.arrow.computing import without_views
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.engines import Engine, register
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.local.query import opened, plan, reader_of, shaped
@@ -232,6 +231,3 @@ def draw_values(panel: Axes, windows: pa.Table, name: str, lanes: dict[str, list
 def color_of(name: str, lanes: dict[str, list[list[int]]]) -> str:
     """Return the colour of a type of windows."""
     return COLORS[list(lanes).index(name) % len(COLORS)]
-
-
-register(Engine(takes=lambda _: True, calls={"plot": plot}, options=("key", "start", "end", "figure")))

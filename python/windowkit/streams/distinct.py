@@ -11,7 +11,6 @@ from windowkit.arrow.reading import Expected
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type, limit
 from windowkit.language.distinct import Distinct
-from windowkit.language.engines import Engine, register
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.windows.base import counted
 from windowkit.local.distinct import bound, refuse_spark
@@ -210,6 +209,3 @@ class DistinctOperator(Stepped[_native.DistinctOperator]):
 def identity(distinct: Distinct) -> str:
     """Return a text that tells it from others, however its length is written."""
     return f"by={distinct.by!r}, time={distinct.time!r}, within={counted(distinct.within)!r}"
-
-
-register(Engine(takes=lambda _: True, calls={"distinct_operator": DistinctOperator}))

@@ -11,7 +11,6 @@ from windowkit import _native
 from windowkit.arrow.reading import Expected
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type, limit
-from windowkit.language.engines import Engine, register
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.windows.base import counted
@@ -365,6 +364,3 @@ def identity(join: Join) -> str:
         "columns": (join.left_columns, join.right_columns),
     }
     return ", ".join(f"{name}={part!r}" for name, part in parts.items())
-
-
-register(Engine(takes=lambda _: True, calls={"join_operator": JoinOperator}))

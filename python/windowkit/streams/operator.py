@@ -18,7 +18,6 @@ from windowkit.language.checks import a_type, checked_name, items, limit, one_of
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Length
 from windowkit.language.emission import Emission
-from windowkit.language.engines import Engine, register
 from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
 from windowkit.language.foreign import is_spark
@@ -1241,6 +1240,3 @@ def unbound(call: str) -> InvalidValue:
 
 def table(stream: Any) -> pa.Table:
     return pa.RecordBatchReader.from_stream(stream).read_all()
-
-
-register(Engine(takes=lambda _: True, calls={"operator": Operator}))

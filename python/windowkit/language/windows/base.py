@@ -14,7 +14,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import article, boolean, checked_name
 from windowkit.language.durations import Duration, Length, Measure, Months, Period, Rows, length, period
 from windowkit.language.durations import rows as number_of_rows
-from windowkit.language.engines import find
+from windowkit.language.engines import process
 from windowkit.language.moments import Moment
 from windowkit.language.windows.grammar import quoted
 
@@ -255,7 +255,8 @@ class Window(ABC):
         >>> wk.landmark(6, period=24).wids(pa.array([7, 25])).to_pylist()
         [{'first': 1, 'last': 3}, {'first': 4, 'last': 7}]
         """
-        return find("wids", times)(self, times, validate)
+        with process(times) as here:
+            return here.wids(self, times, validate)
 
     @final
     def extent(self, ids: Any, time_type: Any = None, *, validate: bool = False) -> pa.StructArray:
@@ -298,7 +299,8 @@ class Window(ABC):
         >>> print(days[0].as_py()["start"])
         2022-01-08
         """
-        return find("extent", ids)(self, ids, time_type, validate)
+        with process(ids) as here:
+            return here.extent(self, ids, time_type, validate)
 
 
 def counted(measure: Period | Moment) -> tuple[str, int]:

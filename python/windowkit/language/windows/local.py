@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, one_of
 from windowkit.language.durations import NANOSECONDS, Duration, Months, Period
-from windowkit.language.engines import find
+from windowkit.language.engines import process
 from windowkit.language.windows.base import Window, kind_of, shown, units
 
 __all__ = ["WEEKDAYS", "Localised", "ZoneLike", "checked_week_start", "checked_zone", "days_of_utc"]
@@ -170,8 +170,8 @@ def checked_zone(zone: ZoneLike | None) -> str | None:
         return f"{offset['sign']}{offset['hours']}:{minutes}"
     if NAME.fullmatch(zone) is None:
         raise InvalidValue(f"zone: {zone!r} is not a time zone; {ALLOWED}")
-    known: str = find("zone")(zone)
-    return known
+    with process() as here:
+        return here.zone_name(zone)
 
 
 def _offset(offset: timedelta) -> str:
