@@ -545,6 +545,37 @@ class TestRun:
             with refused(wk.InvalidValue, "n: 4 is given without a Spark DataFrame"):
                 call(TABLE, n=4)
 
+    def test_each_engine_says_which_options_it_has(self) -> None:
+        frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+        stream = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe", "isStreaming": True})()
+        rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5))
+        join = wk.join(by="k", left_time="t", right_time="t", within=5)
+        distinct = wk.distinct("k", time="t", within=5)
+        with refused(wk.InvalidValue, "n: 4 is given with a streaming DataFrame; allowed are output_mode, "):
+            query().run(stream, n=4)
+        with refused(
+            wk.InvalidValue, "validate: True is given with a Spark DataFrame; allowed are metrics and"
+        ):
+            rolling.run(frame, validate=True)
+        for call in (rolling.at, join.run):
+            with refused(
+                wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed are metrics and"
+            ):
+                call(frame, frame, threads=2)
+        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed is metrics"):
+            distinct.run(frame, 2)
+        for call, others in ((query().run, ()), (rolling.run, ()), (join.run, (frame,)), (distinct.run, ())):
+            with refused(
+                wk.InvalidValue, "result: 'pandas' is given with a Spark DataFrame, whose result is"
+            ):
+                call(frame, *others, result="pandas")
+
+    def test_an_option_of_no_engine_is_refused(self) -> None:
+        with refused(wk.InvalidType, "rout: there is no such option; did you mean 'route'?"):
+            query().run(TABLE, rout=None)  # type: ignore[call-arg]
+        with refused(wk.InvalidType, "buckets: there is no such option; allowed are "):
+            wk.distinct("k", time="t", within=5).run(TABLE, buckets=4)  # type: ignore[call-overload]
+
     def test_a_spark_dataframe_is_told_by_its_class_and_takes_no_threads(self) -> None:
         # No pyspark is needed to tell, so that this stand-in will do.
         frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()

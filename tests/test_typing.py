@@ -49,6 +49,9 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     wk.nosuch  # error: attr-defined
     wk.spark.nosuch  # error: attr-defined
     query.run(frame, result="numpy")  # error: call-overload
+    query.run(frame, rout="rows")  # error: call-overload
+    assert_type(query.run(df, output_mode="update"), DataFrame)
+    assert_type(query.run(frame, 2), pl.DataFrame)
     wk.query(by=[pl.col("k"), "l"], time=pc.field("t"), windows=wk.tumbling(5), aggs=wk.sum(sf.col("v") * 2))
     assert_type(wk.expr("v * 2"), wk.Expression)
     wk.sum(3)  # error: arg-type
@@ -59,6 +62,8 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     assert_type(rolling.run(frame), pl.DataFrame)
     assert_type(rolling.run(frame, result="pyarrow"), pa.Table)
     assert_type(rolling.at(frame, table), pl.DataFrame)
+    assert_type(rolling.at(labels=frame, events=table, by="who", threads=2), pl.DataFrame)
+    rolling.run(df, route="rows")  # error: call-overload
     assert_type(rolling.at(df, df, split="1 day"), DataFrame)
     joined = wk.join(by="k", left_time="t", right_time="u", within=5)
     assert_type(joined.run(df, df, split="1 day"), DataFrame)

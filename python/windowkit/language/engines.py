@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import suggested
 from windowkit.language.foreign import library_of
 
 if TYPE_CHECKING:
@@ -137,8 +138,9 @@ def had(engine: Engine, asked: object, options: dict[str, Any]) -> dict[str, Any
     given = {name: value for name, value in options.items() if value is not None}
     for name in options:
         if not any(name in each.options(asked) for each in _engines):
-            known = sorted({option for each in _engines for option in each.options(asked)})
-            raise InvalidType(f"{name}: there is no such option; there are {', '.join(known)}")
+            known = dict.fromkeys(option for each in _engines for option in each.options(asked))
+            hint = suggested(name, known) or f"; allowed are {', '.join(known)}"
+            raise InvalidType(f"{name}: there is no such option{hint}")
     for name, value in given.items():
         if name not in engine.options(asked):
             raise InvalidValue(f"{name}: {value!r} is given {engine.refusal(asked, name)}")
