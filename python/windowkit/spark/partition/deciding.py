@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import nextafter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import distinct_names, integer, number, one_of
@@ -25,6 +25,7 @@ from windowkit.spark.partition.partitioning import Partitioning, key_code, key_p
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from typing_extensions import Unpack
 
 __all__ = ["Partitioning", "partition_id", "partitioning", "repartition"]
 
@@ -32,22 +33,27 @@ TOLERANCE: Final = 0.01
 """The share of a partition's load that a split by content may misplace; beyond it, position decides."""
 
 
+class Options(TypedDict, total=False):
+    """What `partitioning` takes by name, and `repartition` hands on; the defaults are those of the former."""
+
+    way: str
+    window: Tumbling | Length | None
+    time: str | None
+    sample: float | None
+    spread: str | Sequence[str]
+    ordered: bool
+    candidates: int | None
+    cardinality: str
+    bias: float
+    seed: int
+
+
 def repartition(
     df: DataFrame,
     n: int,
     keys: str | Sequence[str],
     method: str = "waterfill",
-    *,
-    way: str = "auto",
-    window: Tumbling | Length | None = None,
-    time: str | None = None,
-    sample: float | None = None,
-    spread: str | Sequence[str] = "auto",
-    ordered: bool = False,
-    candidates: int | None = None,
-    cardinality: str = "hll",
-    bias: float = 0.5,
-    seed: int = 0,
+    **options: Unpack[Options],
 ) -> DataFrame:
     """Repartition a DataFrame into exactly `n` partitions of even loads that share few keys.
 
@@ -64,8 +70,9 @@ def repartition(
         ``"shuffle"``, ``"partial-key"``, ``"cm"``, ``"am"``, ``"cam"`` and ``"lm"`` are those of
         Katsipoulakis et al. 2017, §2.4 and §4, whose abbreviations are understood too.
     way : str
-        ``"planned"``, ``"streaming"``, or ``"auto"``: planned where method and DataFrame allow it. The
-        planned way of waterfill runs a Spark job at once, which reads the keys of `df` and counts them.
+        ``"planned"``, ``"streaming"``, or ``"auto"``, the default: planned where method and DataFrame allow
+        it. The planned way of waterfill runs a Spark job at once, which reads the keys of `df` and counts
+        them.
     window : Tumbling, str, datetime.timedelta or int, optional
         Balance the rows of each window of `time`, as `windowkit.tumbling` takes it, not only all together. In
         the planned way of waterfill what is heavy is relative to the rows of its window, and each window has
@@ -79,16 +86,17 @@ def repartition(
         unless that is fewer than 4,096 rows for each partition; then all.
     spread : "auto", "position" or sequence of str
         What distinguishes the rows of a split key, for the planned way of waterfill: values of some columns,
-        or the position of a row among the sorted rows of its task. ``"auto"`` takes up to four columns of
-        plain types, unless their values are found to repeat too much; then it takes the position, which costs
-        a local sort.
+        or the position of a row among the sorted rows of its task. ``"auto"``, the default, takes up to four
+        columns of plain types, unless their values are found to repeat too much; then it takes the position,
+        which costs a local sort.
     ordered : bool
         For the streaming way: a task that runs again reads its rows in the same order, as it does from files.
-        Otherwise they are sorted first, as Spark does before its own round-robin partitioning
+        By default they are sorted first, as Spark does before its own round-robin partitioning
         (``spark.sql.execution.sortBeforeRepartition``): decisions depend on the order of rows, and must not
         change when a task runs again.
     candidates, cardinality, bias, seed
-        Of the streaming way; see `windowkit.partition.Partitioner`. `candidates` is 2 by default, or `n`.
+        Of the streaming way; see `windowkit.partition.Partitioner`, which has the same defaults, but for
+        `candidates`: 2, or `n`.
 
     Returns
     -------
@@ -114,22 +122,7 @@ def repartition(
     >>> wk.spark.repartition(df, 8, "device").groupBy("device").count()
     DataFrame[device: string, count: bigint]
     """
-    return partitioning(
-        df,
-        n,
-        keys,
-        method,
-        way=way,
-        window=window,
-        time=time,
-        sample=sample,
-        spread=spread,
-        ordered=ordered,
-        candidates=candidates,
-        cardinality=cardinality,
-        bias=bias,
-        seed=seed,
-    ).repartition(df)
+    return partitioning(df, n, keys, method, **options).repartition(df)
 
 
 def partition_id(
