@@ -105,17 +105,27 @@ def has_instants(kind: pa.DataType) -> bool:
 
 
 def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of a file is, or is widened without loss to, one of Spark's types."""
+    """Whether Spark reads a column of a file as a type of its own without loss."""
     read = kind_in_spark(stored)
-    if read is None:
+    if read is None or (read, wanted) in WIDENED or alike(read, wanted):
+        return read is not None
+    # By a setting of Spark's, nanoseconds are integers.
+    return wanted == pa.int64() and stored in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+
+
+def alike(read: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark reads one of its types as another: times with and without zone as each other."""
+    is_a = pa.types
+    if read == wanted or (read, wanted) in AS_STORED:
+        return True
+    if is_a.is_timestamp(read) and is_a.is_timestamp(wanted):
+        return True
+    if read.id != wanted.id or not is_a.is_nested(read) or read.num_fields != wanted.num_fields:
         return False
-    if pa.types.is_timestamp(read) and pa.types.is_timestamp(wanted):
-        # With and without zone they are read as each other.
-        return True
-    if wanted == pa.int64() and stored in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
-        # By a setting of Spark's, nanoseconds are integers.
-        return True
-    return read == wanted or (read, wanted) in WIDENED or (read, wanted) in AS_STORED
+    inner = list(zip(fields_in(read), fields_in(wanted), strict=True))
+    # The names inside maps and lists mean nothing.
+    named = not is_a.is_struct(read) or all(one.name == other.name for one, other in inner)
+    return named and all(alike(one.type, other.type) for one, other in inner)
 
 
 def conformed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
