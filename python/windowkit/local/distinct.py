@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit import _native
+from windowkit.arrow.given import reader_of, schema_of
 from windowkit.arrow.reading import as_read
 from windowkit.arrow.results import form_of, plainly
+from windowkit.arrow.source import Source
 from windowkit.arrow.validation import refusing
 from windowkit.errors import InvalidType, Overflow
 from windowkit.language.aggregates import max as latest
@@ -20,7 +22,7 @@ from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
 from windowkit.language.windows.base import counted
 from windowkit.local import rolling as local_rolling
-from windowkit.local.query import Source, checked_threads, reader_of, schema_of
+from windowkit.local.query import checked_threads
 
 __all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "refuse_spark", "run", "schema"]
 

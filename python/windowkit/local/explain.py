@@ -9,13 +9,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.given import schema_of
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
 from windowkit.language.durations import NANOSECONDS, Duration
 from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
-from windowkit.local.query import fitted, plan, schema_of, shaped_schema
+from windowkit.local.query import fitted, plan, shaped_schema
 from windowkit.panes import pane_costs
 
 __all__ = ["explain", "sizes"]

@@ -7,20 +7,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.given import is_relation, reader_of, refuse_twice, schema_of
 from windowkit.arrow.results import form_of, joined
+from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
 from windowkit.language.windows.base import counted, units
-from windowkit.local.query import (
-    Source,
-    checked_threads,
-    is_relation,
-    reader_of,
-    refuse_twice,
-    schema_of,
-)
+from windowkit.local.query import checked_threads
 
 __all__ = ["batches", "bound", "described", "explain", "run", "schema"]
 

@@ -8,23 +8,17 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.given import reader_of, refuse_twice, schema_of
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import form_of, widened
+from windowkit.arrow.source import Source, opened
 from windowkit.errors import InvalidType
 from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
-from windowkit.local.query import (
-    Source,
-    aggregates,
-    checked_threads,
-    opened,
-    reader_of,
-    refuse_twice,
-    schema_of,
-)
+from windowkit.local.query import aggregates, checked_threads
 
 __all__ = ["at", "bound", "explain", "results", "run", "schema"]
 

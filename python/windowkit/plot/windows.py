@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit.arrow.computing import without_views
+from windowkit.arrow.given import reader_of
+from windowkit.arrow.source import opened
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
-from windowkit.local.query import opened, plan, reader_of, shaped
+from windowkit.local.query import plan, shaped
 from windowkit.streams.watermarks import in_time, one_key
 
 if TYPE_CHECKING:

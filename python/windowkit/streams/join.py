@@ -8,14 +8,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.given import schema_of
 from windowkit.arrow.reading import Expected
+from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type, limit
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.windows.base import counted
 from windowkit.local.join import bound, refuse_spark
-from windowkit.local.query import Source, schema_of
 from windowkit.streams.stats import JoinStats
 from windowkit.streams.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.streams.watermarks import in_time, scalar

@@ -12,7 +12,9 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.alignment import are_alike
 from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.given import schema_of
 from windowkit.arrow.reading import read_types
+from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, checked_name, items, limit, one_of
 from windowkit.language.display import Lines, facts
@@ -25,15 +27,7 @@ from windowkit.language.processing import Clock, ProcessingTime, Stamps
 from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT, Query
 from windowkit.language.shedding import Shed
-from windowkit.local.query import (
-    Source,
-    check_mark,
-    plan,
-    schema_of,
-    shaped,
-    shaped_schema,
-    slices_schema,
-)
+from windowkit.local.query import check_mark, plan, shaped, shaped_schema, slices_schema
 from windowkit.streams.calls import Calls, State, has_clock, released
 from windowkit.streams.decisions import decisions_of, described, summary
 from windowkit.streams.sampled import refuse

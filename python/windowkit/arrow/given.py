@@ -1,0 +1,182 @@
+"""Data as it is given: what has an Arrow interface, its schema, and its batches, none of which is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit.arrow.validation import MALFORMED, imported
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type
+from windowkit.language.foreign import class_name, is_a, is_spark, kind
+
+__all__ = ["TABLE", "accepted", "is_relation", "legible", "reader_of", "refuse_twice", "schema_of"]
+
+TABLE: Final = (
+    "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
+    "like a pyarrow Table or RecordBatchReader, or a Polars, pandas or DuckDB table"
+)
+WITHOUT_SPARK: Final = {
+    "batch": TABLE,
+    "slices": "a table that query.slices returned",
+    "schema": f"a pyarrow.Schema, or {TABLE}",
+}
+"""What the arguments of operators are, which take no Spark DataFrames."""
+INSTEAD: Final = {
+    ("polars", "LazyFrame"): "call .collect() on it first",
+    ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
+    ("pyarrow", "Scanner"): "use scanner.to_reader()",
+    ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
+    ("pyspark", "DataFrame"): "call .to_spark() on it first",
+    ("builtins", "dict"): "make it a table with pyarrow.table(...)",
+    ("builtins", "list"): "make it a table with pyarrow.Table.from_batches or pyarrow.Table.from_pylist",
+}
+
+
+def schema_of(data: Any, argument: str = "data") -> pa.Schema:
+    """Return the schema that `data` is or has; errors call it `argument`."""
+    if isinstance(data, pa.Schema):
+        return legible(argument, data)
+    if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
+        return legible(argument, imported(argument, data, "__arrow_c_schema__", pa.schema))
+    return legible(argument, reader_of(data, argument).schema)
+
+
+def legible(argument: str, schema: pa.Schema) -> pa.Schema:
+    """Return a schema without the metadata of columns that the core cannot read: bytes that are not UTF-8.
+
+    Nothing here uses them; libraries store serialised values there.
+
+    Raises
+    ------
+    InvalidValue
+        The name of a column is not UTF-8.
+    """
+    try:
+        fields = list(zip(schema.names, schema, strict=True))
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{argument}: {MALFORMED}: the name of a column is not UTF-8 ({error})") from None
+    if is_legible(schema.metadata) and all(is_legible(field.metadata) for _, field in fields):
+        return schema
+    kept = [field if is_legible(field.metadata) else field.remove_metadata() for _, field in fields]
+    return pa.schema(kept, schema.metadata if is_legible(schema.metadata) else None)
+
+
+def is_legible(metadata: Mapping[bytes, bytes] | None) -> bool:
+    """Return whether metadata is UTF-8."""
+    try:
+        for each in (metadata or {}).items():
+            b"".join(each).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def accepted(argument: str) -> str:
+    """Return what errors say that an argument is."""
+    return f"{argument} is {WITHOUT_SPARK.get(argument, f'{TABLE}, or a Spark DataFrame')}"
+
+
+def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
+    """Return the batches of `data`, none of them read yet; errors call it `argument`.
+
+    Raises
+    ------
+    InvalidType
+        `data` has no Arrow interface, or is a column rather than a table.
+    InvalidValue
+        It is malformed.
+    """
+    # What small pushes bring comes first: looking through an object's classes takes microseconds.
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if is_spark(data):
+        raise InvalidType(
+            f"{argument}: a Spark DataFrame has no batches or schema in this process; use "
+            f"query.run({argument}), or query.run({argument}).schema"
+        )
+    for base in type(data).__mro__:
+        instead = INSTEAD.get((base.__module__.split(".")[0], base.__name__))
+        if instead is not None:
+            why = "has no Arrow interface"
+            if hasattr(data, "__arrow_c_stream__"):
+                why = "would be collected into this process"
+            raise InvalidType(f"{argument}: {class_name(base)} {why}; {instead}")
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
+        # Of Flight.
+        return data.to_reader()
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = imported(argument, data, "__arrow_c_stream__", pa.RecordBatchReader.from_stream)
+            if is_a(data, "pandas", "DataFrame"):
+                return without_index(reader)
+            return with_orders(reader) if is_relation(data) else reader
+        if hasattr(data, "__arrow_c_array__"):
+            batch = imported(argument, data, "__arrow_c_array__", pa.record_batch)
+            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    except InvalidValue as error:
+        # Only what pyarrow says of arrays that are not tables; all other failures pass.
+        if re.search("non-struct type|imported as RecordBatch", str(error)) is None:
+            raise
+        raise InvalidType(
+            f"{argument}: {a_type(data)} is a column, not a table ({error.__cause__}); {accepted(argument)}"
+        ) from None
+    raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {accepted(argument)}")
+
+
+def refuse_twice(given: Mapping[str, Any]) -> None:
+    """Refuse one reader for two arguments: the first of them would leave nothing to the other."""
+    (first, data), (second, other) = given.items()
+    is_reader = isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+    if is_reader and data is other:
+        raise InvalidValue(
+            f"{second}: it is the same reader as {first}, and a reader is read once; give both a table, for "
+            "instance that of reader.read_all()"
+        )
+
+
+def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches of a DataFrame of pandas without an index that has no name, which numbers rows."""
+    names = [name for name in reader.schema.names if re.fullmatch("__index_level_[0-9]+__", name) is None]
+    if names == reader.schema.names:
+        return reader
+    return reader.read_all().select(names).to_reader()
+
+
+def is_relation(data: object) -> bool:
+    """Whether `data` is a DuckDB relation, whose class is in one module or the other, by version."""
+    return is_a(data, "duckdb", "DuckDBPyRelation") or is_a(data, "_duckdb", "DuckDBPyRelation")
+
+
+def with_orders(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches of a DuckDB relation, whose dictionaries are its enums: these have an order.
+
+    DuckDB compares enums by their order, and does not say in Arrow that they have one.
+    """
+    if not any(map(pa.types.is_dictionary, reader.schema.types)):
+        return reader
+
+    def ordered(kind: pa.DataType) -> pa.DataType:
+        is_enum = pa.types.is_dictionary(kind)
+        return pa.dictionary(kind.index_type, kind.value_type, ordered=True) if is_enum else kind
+
+    schema = pa.schema([field.with_type(ordered(field.type)) for field in reader.schema])
+
+    def columns(batch: pa.RecordBatch) -> Iterator[pa.Array]:
+        for column in batch.columns:
+            is_enum = pa.types.is_dictionary(column.type)
+            yield (
+                pa.DictionaryArray.from_arrays(column.indices, column.dictionary, ordered=True)
+                if is_enum
+                else column
+            )
+
+    batches = (pa.RecordBatch.from_arrays(list(columns(batch)), schema=schema) for batch in reader)
+    return pa.RecordBatchReader.from_batches(schema, batches)
