@@ -338,6 +338,10 @@ ANY_MOMENT = """
 """
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11),
+    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slices", "rows"])
 @pytest.mark.parametrize("seed", range(2))

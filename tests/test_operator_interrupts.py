@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,10 @@ PROGRAM = """
 """
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11),
+    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
+)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("order", ["in-order", "out-of-order", "clock"])
 def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -15,6 +16,8 @@ from support.failing import FAILURE, InjectedError
 
 T = TypeVar("T")
 
+INTERRUPTS = sys.version_info >= (3, 11)
+"""CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls."""
 UNLIKE = ("bytes", "keys", "late_bytes", "slices", "merges")
 """What a call that failed, or a restart, may change of the statistics: what memory is held for.
 
@@ -84,7 +87,7 @@ class Disturbances:
                 if how < 0.1:
                     FAILURE.left = self.random.choice([0, 1, 2, 3, 5, 8, 13, 30])
                     return call()
-                if how < 0.2:
+                if how < 0.2 and INTERRUPTS:
                     return self.alarm.interrupt(
                         call, self.random.choice([1e-6, self.random.uniform(1e-6, 2e-3)])
                     )
