@@ -1227,7 +1227,7 @@ class Operator(Called[Known]):
         return self._state.core is not None
 
     def _ask(self, call: str, work: Callable[[_native.Operator, pa.Schema], T], *, closed: bool = False) -> T:
-        """Make a call of the core, which has to be there; `closed` as in `windowkit.streams.calls.Calls.make`."""
+        """Make a call of the core, which has to be there; `closed` as in `Calls.make`."""
 
         def bound(state: Known) -> T:
             if state.core is None or state.schema is None:
