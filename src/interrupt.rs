@@ -125,6 +125,14 @@ pub fn watching<T>(look: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
     ended.map_or(result, Err)
 }
 
+/// Does work that no look ends: what is committed, or rolled back, as a whole.
+pub fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let outer = knowing(Known::default());
+    let done = work();
+    drop(outer);
+    done
+}
+
 /// Looks.
 ///
 /// # Errors

@@ -112,7 +112,6 @@ class Handing:
 def core_of(op: wk.Operator) -> Any:
     core = op._calls.state.core
     assert core is not None
-    core.begin()
     return core
 
 

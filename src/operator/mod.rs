@@ -10,6 +10,7 @@
 mod binding;
 mod bounded;
 mod buckets;
+mod call;
 mod distinct;
 mod fill;
 mod gathered;
@@ -33,8 +34,6 @@ pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
 pub use fill::Fill;
-#[cfg(feature = "python")]
-pub(crate) use held::Stepwise;
 pub use join::{
     ConditionSpec, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep, JoinStream,
     SideSpec, Which,

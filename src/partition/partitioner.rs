@@ -1,7 +1,6 @@
 //! A stream's partitioner: parameters, loads, the place within windows, and a method's state.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -19,7 +18,7 @@ use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
 use crate::interrupt::check;
 use crate::keys::hash_rows;
-use crate::memory::{OutOfMemory, of_panic, unwind};
+use crate::memory::attempted;
 use crate::state::{Envelope, Writer};
 use crate::{Error, Result};
 
@@ -86,31 +85,12 @@ impl Partitioner {
     ///
     /// # Errors
     /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
-    /// times that are missing, null, or of an earlier window.
+    /// times that are missing, null, or of an earlier window; those of memory and of interrupts.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
-        self.attempt(batches, workers)?;
-        self.settle(true);
-        Ok(())
-    }
-
-    /// Assigns rows as [`Partitioner::assign`] does; [`Partitioner::settle`], which comes before any other call, keeps
-    /// that or takes it back.
-    ///
-    /// # Errors
-    /// As [`Partitioner::assign`], and those of memory and of interrupts; the state is as before then.
-    pub fn attempt(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
         let len = workers.len();
-        let done = catch_unwind(AssertUnwindSafe(|| self.tried(batches, workers)));
-        let done = done.unwrap_or_else(|panic| {
-            if !panic.is::<OutOfMemory>() {
-                unwind(panic);
-            }
-            Err(of_panic(&*panic))
-        });
-        done.inspect_err(|_| {
-            workers.truncate(len);
-            self.settle(false);
-        })
+        let done = attempted(|| self.tried(batches, workers));
+        self.undo.settle(&mut self.state, done.is_ok());
+        done.inspect_err(|_| workers.truncate(len))
     }
 
     fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
@@ -129,11 +109,6 @@ impl Partitioner {
         self.undo.begin(&self.state);
         (self.state.clock, self.state.kinds) = (clock, known);
         self.decide(batches, cuts, workers)
-    }
-
-    /// Keeps what was attempted last, or takes it back; does nothing if that was done already.
-    pub fn settle(&mut self, keeps: bool) {
-        self.undo.settle(&mut self.state, keeps);
     }
 
     /// Appends the worker of each row of batches, each with its stretches of rows in one window and whether another

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, cast::AsArray};
+use arrow_array::{Array, RecordBatch, cast::AsArray};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PyRecordBatchReader, PySchema};
 
-use super::errors::{Out, PyOut, detached};
+use super::calls::{Called, CalledOperator, Rows, table};
+use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::rolling::{LengthTuple, length};
-use super::stepped::{Stepped, table};
-use crate::Error;
 use crate::interrupt::check;
+use crate::memory::caught;
 use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
 use crate::select::filter_record_batch;
+use crate::{Error, Result};
 
 /// Rows that are filtered without a look.
 const AT_ONCE: usize = 1 << 19;
@@ -89,14 +90,14 @@ impl PyDistinct {
 
 /// A stream without its duplicates.
 #[pyclass(name = "DistinctOperator", module = "windowkit._native", frozen)]
-pub(super) struct PyDistinctOperator(Stepped<DistinctStream>);
+pub(super) struct PyDistinctOperator(CalledOperator<DistinctStream>);
 
 #[pymethods]
 impl PyDistinctOperator {
     #[new]
     fn new(py: Python<'_>, distinct: Bound<'_, PyDistinct>, late_limit: Option<u64>) -> PyResult<Self> {
         let plan = distinct.get().0.clone();
-        detached(py, || Ok(Self(Stepped::new(DistinctStream::new(plan, late_limit)?))))
+        detached(py, || Ok(Self(Called::new(Ok(DistinctStream::new(plan, late_limit)?)))))
     }
 
     /// The schema of the rows of a snapshot.
@@ -114,59 +115,67 @@ impl PyDistinctOperator {
         distinct: Bound<'_, PyDistinct>,
     ) -> PyResult<Self> {
         let plan = distinct.get().0.clone();
-        detached(py, || Ok(Self(Stepped::new(DistinctStream::restore(snapshot, identity, plan)?))))
+        detached(py, || Ok(Self(Called::new(Ok(DistinctStream::restore(snapshot, identity, plan)?)))))
     }
 
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.snapshot(py, identity)
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.0.ask(|stream| caught(|| stream.snapshot(identity))))?;
+        py_bytes(py, &bytes)
     }
 
-    /// Adds rows. This and the next two leave their step attempted: the next call commits it, unless that is `roll_back`.
+    /// Adds rows.
     fn push(&self, py: Python<'_>, batch: Given<AnyRecordBatch>) -> PyResult<PyRecordBatchReader> {
-        self.0.push(py, batch, |batches| DistinctStep::Push(batches))
+        let reader = batch.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.call(DistinctStep::Push(&batches))
+        })
     }
 
     /// Moves the watermark.
     fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<PyRecordBatchReader> {
-        self.0.attempt(py, DistinctStep::Advance(watermark))
+        detached(py, || self.call(DistinctStep::Advance(watermark)))
     }
 
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
-        self.0.attempt(py, DistinctStep::Close)
+        detached(py, || self.call(DistinctStep::Close))
     }
 
     /// Rows that were too late.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            self.0.tried(|stream| {
-                let late = stream.attempt(DistinctStep::TakeLate)?;
-                Ok(table(late, stream.late_schema().clone()))
-            })
+            let late = self.0.call(|stream| {
+                let late = stream.call(DistinctStep::TakeLate)?;
+                Ok(Rows::late(late, stream.late_schema()))
+            })?;
+            Ok(late.table())
         })
     }
 
-    /// Begins a call; the one before has delivered its result, or was rolled back.
-    fn begin(&self) {
-        self.0.begin();
+    /// How many calls have taken effect.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.0.count()
     }
 
-    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
-    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.0.roll_back())
+    /// The rows of the last call that returned some, and whether they are late ones.
+    fn last(&self, py: Python<'_>) -> PyOut<Option<(PyRecordBatchReader, bool)>> {
+        self.0.last_rows(py).map(Out)
     }
 
     /// Whether the stream has ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        self.0.is_closed(py)
+        detached(py, || self.0.ask(|stream| Ok(stream.is_closed())))
     }
 
     /// Up to when results are complete; nothing is said of that once the stream has ended.
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.0.with(|stream| Ok(stream.watermark().filter(|_| !stream.is_closed()))))
+        detached(py, || self.0.ask(|stream| Ok(stream.watermark().filter(|_| !stream.is_closed()))))
     }
 
     /// What it holds and has done, in the order of `windowkit.streams.stats.DistinctStats`.
@@ -175,6 +184,16 @@ impl PyDistinctOperator {
             let s = stream.stats();
             vec![s.keys as u64, s.held as u64, s.bytes as u64, s.rows, s.late, s.dropped, s.results]
         };
-        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
+    }
+}
+
+impl PyDistinctOperator {
+    fn call(&self, step: DistinctStep<'_>) -> Result<PyRecordBatchReader> {
+        let rows = self.0.call(|stream| {
+            let rows = stream.call(step)?;
+            Ok(Rows::new(rows, stream.schema()))
+        })?;
+        Ok(rows.table())
     }
 }

@@ -1,19 +1,22 @@
 //! `windowkit._native.JoinOperator`: rows of two sides and how far these are complete in, the rows of a join out.
 
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
-use super::errors::{Out, PyOut, detached};
-use super::given::Given;
+use super::calls::{Called, CalledOperator, Rows};
+use super::errors::{Out, PyOut, detached, py_bytes};
+use super::given::{self, Given};
 use super::join::PyJoin;
-use super::stepped::{Stepped, table};
+use crate::Result;
+use crate::memory::caught;
 use crate::operator::{JoinStep, JoinStream, Which};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
-pub(super) struct PyJoinOperator(Stepped<JoinStream>);
+pub(super) struct PyJoinOperator(CalledOperator<JoinStream>);
 
 /// The time of each side that a result to come may have at least, and of both together.
 type Watermarks = (Option<i64>, Option<i64>, Option<(i64, i64)>);
@@ -23,7 +26,7 @@ impl PyJoinOperator {
     #[new]
     fn new(py: Python<'_>, join: Bound<'_, PyJoin>, late_limit: Option<u64>) -> PyResult<Self> {
         let plan = join.get().0.clone();
-        detached(py, || Ok(Self(Stepped::new(JoinStream::new(plan, late_limit)?))))
+        detached(py, || Ok(Self(Called::new(Ok(JoinStream::new(plan, late_limit)?)))))
     }
 
     /// The schemas of the sides of a snapshot of this join.
@@ -36,59 +39,66 @@ impl PyJoinOperator {
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8], identity: &str, join: Bound<'_, PyJoin>) -> PyResult<Self> {
         let plan = join.get().0.clone();
-        detached(py, || Ok(Self(Stepped::new(JoinStream::restore(snapshot, identity, plan)?))))
+        detached(py, || Ok(Self(Called::new(Ok(JoinStream::restore(snapshot, identity, plan)?)))))
     }
 
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.snapshot(py, identity)
+        // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
+        let bytes = detached(py, || self.0.ask(|stream| caught(|| stream.snapshot(identity))))?;
+        py_bytes(py, &bytes)
     }
 
-    /// Adds rows of the left side, or of the right one. This and the next two leave their step attempted: the next call
-    /// commits it, unless that is `roll_back`.
+    /// Adds rows of the left side, or of the right one.
     fn push(
         &self,
         py: Python<'_>,
         is_left: bool,
         batch: Given<AnyRecordBatch>,
     ) -> PyResult<PyRecordBatchReader> {
-        self.0.push(py, batch, |batches| JoinStep::Push(side(is_left), batches))
+        let reader = batch.0.into_reader()?;
+        detached(py, move || {
+            let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
+            self.call(JoinStep::Push(side(is_left), &batches))
+        })
     }
 
     /// Moves the watermark of a side.
     fn advance(&self, py: Python<'_>, is_left: bool, watermark: i64) -> PyResult<PyRecordBatchReader> {
-        self.0.attempt(py, JoinStep::Advance(side(is_left), watermark))
+        detached(py, || self.call(JoinStep::Advance(side(is_left), watermark)))
     }
 
     /// Ends both sides.
     fn close(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
-        self.0.attempt(py, JoinStep::Close)
+        detached(py, || self.call(JoinStep::Close))
     }
 
     /// Rows of a side that were too late.
     fn take_late(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            self.0.tried(|stream| {
-                let late = stream.attempt(JoinStep::TakeLate(side(is_left)))?;
-                Ok(table(late, stream.late_schema(side(is_left)).clone()))
-            })
+            let late = self.0.call(|stream| {
+                let late = stream.call(JoinStep::TakeLate(side(is_left)))?;
+                Ok(Rows::late(late, stream.late_schema(side(is_left))))
+            })?;
+            Ok(late.table())
         })
     }
 
-    /// Begins a call; the one before has delivered its result, or was rolled back.
-    fn begin(&self) {
-        self.0.begin();
+    /// How many calls have taken effect.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.0.count()
     }
 
-    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
-    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.0.roll_back())
+    /// The rows of the last call that returned some, and whether they are late ones.
+    fn last(&self, py: Python<'_>) -> PyOut<Option<(PyRecordBatchReader, bool)>> {
+        self.0.last_rows(py).map(Out)
     }
 
     /// Whether both sides have ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        self.0.is_closed(py)
+        detached(py, || self.0.ask(|stream| Ok(stream.is_closed())))
     }
 
     /// How far results are complete; nothing is said of that once the operator is closed.
@@ -97,7 +107,7 @@ impl PyJoinOperator {
             true => (None, None, None),
             false => (stream.individual(Which::Left), stream.individual(Which::Right), stream.joint()),
         };
-        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
     }
 
     /// What it holds and has done, in the order of `windowkit.streams.stats.JoinStats`.
@@ -108,7 +118,17 @@ impl PyJoinOperator {
                 [stats.keys, stats.stored[0], stats.stored[1], stats.bytes].map(|number| number as u64);
             [&held[..], &stats.rows, &stats.late, &stats.dropped, &[stats.results]].concat()
         };
-        detached(py, || self.0.with(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
+    }
+}
+
+impl PyJoinOperator {
+    fn call(&self, step: JoinStep<'_>) -> Result<PyRecordBatchReader> {
+        let rows = self.0.call(|stream| {
+            let rows = stream.call(step)?;
+            Ok(Rows::new(rows, stream.schema()))
+        })?;
+        Ok(rows.table())
     }
 }
 

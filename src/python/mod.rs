@@ -1,5 +1,6 @@
 //! The Python module `windowkit._native`: argument checking, the GIL, Arrow in and out. No algorithm lives here.
 
+mod calls;
 mod distinct;
 mod engine;
 mod errors;
@@ -14,7 +15,6 @@ mod plan;
 mod rolling;
 mod shared;
 mod sketch;
-mod stepped;
 mod stream_window;
 mod types;
 mod user;

@@ -8,11 +8,11 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
+use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::known::Known;
 use super::plan::PyPlan;
-use super::stepped::{Stepped, table};
 use crate::memory::caught;
 use crate::operator::{
     By, Contents, Delay, Keep, Operator, Options, Plan, Shed, Stats, Step, StoreKind, find, length,
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(Stepped<Operator>, Known);
+pub(super) struct PyOperator(CalledOperator<Operator>, Known);
 
 /// A length in nanoseconds, or (false) in units of an integer column.
 type Length = (i128, bool);
@@ -108,35 +108,34 @@ impl PyOperator {
     /// The whole state of the operator, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.with(|stream| caught(|| stream.snapshot())))?;
+        let bytes = self.ask(py, |stream| caught(|| stream.snapshot()))?;
         py_bytes(py, &bytes)
     }
 
     /// Whether the stream was ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.0.with(|stream| Ok(stream.is_closed())))
+        self.ask(py, |stream| Ok(stream.is_closed()))
     }
 
     /// The schema of results.
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || self.0.with(|stream| Ok(PySchema::new(stream.schema().clone()))))
+        self.ask(py, |stream| Ok(PySchema::new(stream.schema().clone())))
     }
 
     /// The schema of rows.
     #[getter]
     fn input_schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        detached(py, || self.0.with(|stream| Ok(PySchema::new(stream.input().clone()))))
+        self.ask(py, |stream| Ok(PySchema::new(stream.input().clone())))
     }
 
-    /// Adds rows. This and the steps below leave their step attempted: the next call commits it, unless that is
-    /// `roll_back`. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
+    /// Adds rows. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
     fn push(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<Option<PyRecordBatchReader>> {
         let reader = self.1.extract(stream)?.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
-            self.attempt(Step::Push(&batches))
+            self.call(Step::Push(&batches))
         })
     }
 
@@ -149,18 +148,18 @@ impl PyOperator {
         let reader = stream.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("slices", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
-            self.attempt(Step::PushSlices(&batches))
+            self.call(Step::PushSlices(&batches))
         })
     }
 
     /// Why it takes no slices, or null if it does.
     fn refuses_slices(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        detached(py, || self.0.with(|stream| Ok(stream.refuses_slices())))
+        self.ask(py, |stream| Ok(stream.refuses_slices()))
     }
 
     /// Moves the watermark.
     fn advance(&self, py: Python<'_>, watermark: i64) -> PyResult<Option<PyRecordBatchReader>> {
-        detached(py, || self.attempt(Step::Advance(watermark)))
+        detached(py, || self.call(Step::Advance(watermark)))
     }
 
     /// Moves the watermark of the key in a batch of one row.
@@ -172,34 +171,32 @@ impl PyOperator {
     ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.batch("key")?;
-            self.attempt(Step::AdvanceKey(watermark, key.columns()))
+            self.call(Step::AdvanceKey(watermark, key.columns()))
         })
     }
 
     /// Keys that are ahead of the stream, and in the last column up to when each is complete.
     fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.keys_ahead()?)))
     }
 
     /// Moves the watermark on to that of the sources that are not idle.
     fn follow(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
-        detached(py, || self.attempt(Step::Follow))
+        detached(py, || self.call(Step::Follow))
     }
 
     /// Sets the clock to these microseconds.
     fn set_clock(&self, py: Python<'_>, now: i64) -> PyResult<()> {
-        detached(py, || {
-            self.0.with(|stream| {
-                stream.set_clock(now);
-                Ok(())
-            })
+        self.ask(py, |stream| {
+            stream.set_clock(now);
+            Ok(())
         })
     }
 
     /// Whether the watermark follows rows.
     #[getter]
     fn follows(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.0.with(|stream| Ok(stream.options().progress.is_some())))
+        self.ask(py, |stream| Ok(stream.options().progress.is_some()))
     }
 
     /// Whether the clock matters: sources may be idle, or windows are emitted by it.
@@ -208,24 +205,24 @@ impl PyOperator {
         let has_clock = |stream: &mut Operator| {
             stream.options().progress.is_some_and(|delay| delay.idle.is_some()) || stream.uses_clock()
         };
-        detached(py, || self.0.with(|stream| Ok(has_clock(stream))))
+        self.ask(py, |stream| Ok(has_clock(stream)))
     }
 
     /// How much memory the state may take, and what is kept then, if that is limited.
     #[getter]
     fn shed(&self, py: Python<'_>) -> PyResult<Option<GivenShed>> {
         let given = |shed: Shed| (shed.bytes, shed.keep == Keep::Keys, shed.seed);
-        detached(py, || self.0.with(|stream| Ok(stream.options().shed.map(given))))
+        self.ask(py, |stream| Ok(stream.options().shed.map(given)))
     }
 
     /// What is known of the sources.
     fn progress(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.progress()?))))
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.progress()?)))
     }
 
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
-        detached(py, || self.attempt(Step::Close))
+        detached(py, || self.call(Step::Close))
     }
 
     /// All open windows as they stand, of the key in a batch of one row or of all keys.
@@ -236,7 +233,11 @@ impl PyOperator {
     ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
-            self.attempt(Step::Peek(key.as_ref().map(RecordBatch::columns)))
+            let rows = self.0.ask(|stream| {
+                let rows = stream.peek(key.as_ref().map(RecordBatch::columns))?;
+                Ok(Rows::new(rows, stream.schema()))
+            })?;
+            Ok((!rows.is_empty()).then(|| rows.table()))
         })
     }
 
@@ -248,7 +249,7 @@ impl PyOperator {
     ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
-            self.attempt(Step::Fire(key.as_ref().map(RecordBatch::columns)))
+            self.call(Step::Fire(key.as_ref().map(RecordBatch::columns)))
         })
     }
 
@@ -261,41 +262,41 @@ impl PyOperator {
     ) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || {
             let key = key.map(|key| key.batch("key")).transpose()?;
-            self.attempt(Step::Punctuate(time, key.as_ref().map(RecordBatch::columns)))
+            self.call(Step::Punctuate(time, key.as_ref().map(RecordBatch::columns)))
         })
     }
 
     /// Rows that were too late or had no time.
     fn take_late(&self, py: Python<'_>) -> PyResult<PyRecordBatchReader> {
         detached(py, || {
-            self.0.tried(|stream| {
-                let late = stream.attempt(Step::TakeLate)?;
-                Ok(table(late, stream.late_schema().clone()))
-            })
+            let late = self.0.call(|stream| {
+                let late = stream.call(Step::TakeLate)?;
+                Ok(Rows::late(late, stream.late_schema()))
+            })?;
+            Ok(late.table())
         })
     }
 
-    /// Begins a call; the one before has delivered its result, or was rolled back.
-    fn begin(&self) {
-        self.0.begin();
+    /// How many calls have taken effect.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.0.count()
     }
 
-    /// Rolls back what the call attempted that began last, as its result did not reach the caller.
-    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.0.roll_back())
+    /// The rows of the last call that returned some, and whether they are late ones.
+    fn last(&self, py: Python<'_>) -> PyOut<Option<(PyRecordBatchReader, bool)>> {
+        self.0.last_rows(py).map(Out)
     }
 
     /// The names of all queries.
     fn names(&self, py: Python<'_>) -> PyOut<Vec<String>> {
-        detached(py, || self.0.with(|stream| Ok(stream.names().map(str::to_owned).collect()))).map(Out)
+        self.ask(py, |stream| Ok(stream.names().map(str::to_owned).collect())).map(Out)
     }
 
     /// The names of the queries for which rows are stored.
     fn queries_with_rows(&self, py: Python<'_>) -> PyOut<Vec<String>> {
-        detached(py, || {
-            self.0.with(|stream| Ok(stream.queries_with_rows().into_iter().map(str::to_owned).collect()))
-        })
-        .map(Out)
+        self.ask(py, |stream| Ok(stream.queries_with_rows().into_iter().map(str::to_owned).collect()))
+            .map(Out)
     }
 
     /// Adds a query.
@@ -309,61 +310,67 @@ impl PyOperator {
         let plan = plan.get().0.clone();
         detached(py, move || {
             let lateness = allowed_lateness.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
-            self.0.with(|stream| stream.add(name, plan, lateness))
+            self.0.change(|stream| {
+                stream.relieve()?;
+                stream.add(name, plan, lateness)
+            })
         })
     }
 
     /// Removes a query.
     fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        detached(py, || self.0.with(|stream| stream.remove(name)))
+        detached(py, || {
+            self.0.change(|stream| {
+                stream.relieve()?;
+                stream.remove(name)
+            })
+        })
     }
 
     /// See [`numbers`].
     fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
-        detached(py, || self.0.with(|stream| Ok(numbers(stream.stats())))).map(Out)
+        self.ask(py, |stream| Ok(numbers(stream.stats()))).map(Out)
     }
 
     /// All slices.
     fn slices(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.0.with(|stream| Ok(PyRecordBatch::new(stream.slices()?))))
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.slices()?)))
     }
 
     /// The watermark in units of the measure.
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.0.with(|stream| Ok(stream.watermark())))
+        self.ask(py, |stream| Ok(stream.watermark()))
     }
 
     /// The same as far as its results were handed out.
     #[getter]
     fn watermark_out(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        detached(py, || self.0.with(|stream| Ok(stream.watermark_out())))
+        self.ask(py, |stream| Ok(stream.watermark_out()))
     }
 
     /// How slices are stored, and why: in one way, or in several.
     fn stores(&self, py: Python<'_>) -> PyOut<Vec<(&'static str, &'static str)>> {
-        detached(py, || self.0.with(|stream| Ok(stream.store_forms()))).map(Out)
+        self.ask(py, |stream| Ok(stream.store_forms())).map(Out)
     }
 
     /// The answers of the decision trees.
     fn strategy(&self, py: Python<'_>) -> PyOut<Vec<Answer>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
-        detached(py, || {
-            self.0.with(|stream| {
-                let strategy = stream.strategy();
-                let (keep, split) = (&strategy.keep_rows, &strategy.split);
-                let mut answers: Vec<Answer> = vec![
-                    ("store rows", yes(keep), keep.because, keep.source),
-                    ("split slices", yes(split), split.because, split.source),
-                ];
-                for remove in &strategy.remove {
-                    let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
-                    if !answers.contains(&remove) {
-                        answers.push(remove);
-                    }
+        self.ask(py, |stream| {
+            let strategy = stream.strategy();
+            let (keep, split) = (&strategy.keep_rows, &strategy.split);
+            let mut answers: Vec<Answer> = vec![
+                ("store rows", yes(keep), keep.because, keep.source),
+                ("split slices", yes(split), split.because, split.source),
+            ];
+            for remove in &strategy.remove {
+                let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
+                if !answers.contains(&remove) {
+                    answers.push(remove);
                 }
-                Ok(answers)
-            })
+            }
+            Ok(answers)
         })
         .map(Out)
     }
@@ -372,14 +379,29 @@ impl PyOperator {
 impl PyOperator {
     fn of(operator: Operator) -> Result<Self> {
         let known = Known::new(operator.input().clone())?;
-        Ok(Self(Stepped::new(operator), known))
+        Ok(Self(Called::new(Ok(operator)), known))
     }
 
-    /// Attempts a step, and returns the windows that it emits, if there are any.
-    fn attempt(&self, step: Step<'_>) -> Result<Option<PyRecordBatchReader>> {
-        self.0.tried(|stream| {
-            let results = stream.attempt(step)?;
-            Ok((!results.is_empty()).then(|| table(results, stream.schema().clone())))
+    /// Makes a call, and returns the windows that it emits, if there are any.
+    fn call(&self, step: Step<'_>) -> Result<Option<PyRecordBatchReader>> {
+        let rows = self.0.call(|stream| {
+            let results = stream.call(step)?;
+            Ok(Rows::new(results, stream.schema()))
+        })?;
+        Ok((!rows.is_empty()).then(|| rows.table()))
+    }
+
+    /// Returns what the operator says of itself, once it has dropped what it holds too much of.
+    fn ask<A: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&mut Operator) -> Result<A> + Send,
+    ) -> PyResult<A> {
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                question(stream)
+            })
         })
     }
 }

@@ -9,11 +9,11 @@ use pyo3::types::PyBytes;
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
-use super::errors::{Out, PyOut, detached, exception, py_bytes};
+use super::calls::Called;
+use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
-use super::shared::Shared;
 use crate::keys::{KeyIndex, hash_rows};
-use crate::memory::caught;
+use crate::memory::{caught, spared};
 use crate::partition::{
     Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
     cost, plan,
@@ -35,7 +35,7 @@ type WindowTuple = (String, i64, i64);
 
 /// Assigns rows to workers.
 #[pyclass(name = "Partitioner", module = "windowkit._native", frozen)]
-pub(super) struct PyPartitioner(Shared<Partitioner>);
+pub(super) struct PyPartitioner(Called<Partitioner, ArrayRef>);
 
 impl PyPartitioner {
     /// Does work that changes nothing, so that a failed allocation leaves the partitioner as it was.
@@ -48,11 +48,6 @@ impl PyPartitioner {
             let partitioner = self.0.lock()?;
             caught(|| work(&partitioner))
         })
-    }
-
-    fn release(&self, py: Python<'_>, turn: u64, keeps: bool) -> PyResult<()> {
-        let settle = |partitioner: &mut Partitioner| partitioner.settle(keeps);
-        self.0.release(turn, settle).map_err(|error| exception(py, &error))
     }
 }
 
@@ -80,7 +75,7 @@ impl PyPartitioner {
                 window: window.map(window_length).transpose()?,
                 seed,
             };
-            Ok(Self(Shared::new(Partitioner::new(parameters)?)))
+            Ok(Self(Called::new(Partitioner::new(parameters)?)))
         })
     }
 
@@ -106,42 +101,38 @@ impl PyPartitioner {
         .map(Out)
     }
 
-    /// The worker of each row; if `timed`, the last column holds the rows' times. The call has a number, by which it is
-    /// kept or taken back.
-    fn assign(
-        &self,
-        py: Python<'_>,
-        turn: u64,
-        keys: Given<AnyRecordBatch>,
-        timed: bool,
-    ) -> PyResult<PyArray> {
+    /// The worker of each row; if `timed`, the last column holds the rows' times.
+    fn assign(&self, py: Python<'_>, keys: Given<AnyRecordBatch>, timed: bool) -> PyResult<PyArray> {
         let reader = keys.0.into_reader()?;
         let workers = detached(py, || {
             let batches = batches(reader, timed)?;
             let mut workers = Vec::new();
             let mut partitioner = self.0.lock()?;
-            partitioner.attempt(&batches, &mut workers)?;
-            partitioner.hold(turn);
-            Ok(Int32Array::from(workers))
+            partitioner.assign(&batches, &mut workers)?;
+            // What has been assigned is not lost for want of a few bytes.
+            let workers: ArrayRef = spared(|| Arc::new(Int32Array::from(workers)));
+            self.0.took_effect(partitioner, Some(&workers));
+            Ok(workers)
         })?;
-        Ok(PyArray::from_array_ref(Arc::new(workers)))
+        Ok(PyArray::from_array_ref(workers))
     }
 
-    /// Keeps the assignment of this number.
-    #[setter]
-    fn set_kept(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
-        self.release(py, turn, true)
+    /// How many calls have taken effect.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.0.count()
     }
 
-    /// Takes back the assignment of this number, if it was made.
-    #[setter]
-    fn set_undone(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
-        self.release(py, turn, false)
+    /// The workers that the last assignment returned.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+        Ok(detached(py, || self.0.last())?.map(PyArray::from_array_ref))
     }
 
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || {
-            self.0.lock()?.reset();
+            let mut partitioner = self.0.lock()?;
+            partitioner.reset();
+            self.0.took_effect(partitioner, None);
             Ok(())
         })
     }
@@ -169,7 +160,7 @@ impl PyPartitioner {
 
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8]) -> PyResult<Self> {
-        detached(py, || Ok(Self(Shared::new(Partitioner::restore(snapshot)?))))
+        detached(py, || Ok(Self(Called::new(Partitioner::restore(snapshot)?))))
     }
 }
 

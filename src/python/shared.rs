@@ -2,14 +2,10 @@
 //!
 //! Python functions run within a call: users' own, and signal handlers. If they call the same object, that is an error
 //! and no deadlock. So it is if the process was forked meanwhile, since the thread that would end the call is not there.
-//!
-//! A call may go on after the core has returned: until its result has reached the caller, what it did can be taken back
-//! ([`Used::hold`], [`Shared::release`]). Python says which, see `windowkit.turns`.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::Duration;
 
 use pyo3::prelude::*;
 
@@ -52,13 +48,7 @@ pub(super) struct Shared<T> {
     user: AtomicUsize,
     /// [`FORKS`] when it was last used.
     forks: AtomicU32,
-    /// The thread whose call has yet to deliver its result, 0 for none, and the number of that call.
-    holder: AtomicUsize,
-    turn: AtomicU64,
 }
-
-/// How long is waited for another thread to deliver its result, before another look.
-const DELIVERY: Duration = Duration::from_micros(100);
 
 /// Its use by a thread.
 pub(super) struct Used<'a, T> {
@@ -68,13 +58,7 @@ pub(super) struct Used<'a, T> {
 
 impl<T> Shared<T> {
     pub(super) fn new(value: T) -> Self {
-        Self {
-            value: Mutex::new(value),
-            user: AtomicUsize::new(0),
-            forks: AtomicU32::new(0),
-            holder: AtomicUsize::new(0),
-            turn: AtomicU64::new(0),
-        }
+        Self { value: Mutex::new(value), user: AtomicUsize::new(0), forks: AtomicU32::new(0) }
     }
 
     /// Waits until no other thread uses the value.
@@ -96,12 +80,8 @@ impl<T> Shared<T> {
                         .into(),
                 ));
             }
-            if self.holder.load(Ordering::Acquire) != 0 {
-                std::thread::sleep(DELIVERY);
-            } else {
-                // Waits for the call of another thread, whose result is perhaps not delivered by then.
-                drop(self.value.lock().map_err(|_| panicked())?);
-            }
+            // Waits for the call of another thread.
+            drop(self.value.lock().map_err(|_| panicked())?);
         }
     }
 
@@ -112,7 +92,7 @@ impl<T> Shared<T> {
     pub(super) fn try_lock(&self) -> Result<Option<Used<'_, T>>> {
         let this = this_thread();
         // Whatever another thread stores meanwhile, it is not this thread's number.
-        if self.user.load(Ordering::Relaxed) == this || self.holder.load(Ordering::Acquire) == this {
+        if self.user.load(Ordering::Relaxed) == this {
             return Err(Error::InvalidValue(
                 "an object is called by a function that it was itself calling, or by a signal handler meanwhile; it \
                  runs one call at a time"
@@ -120,7 +100,6 @@ impl<T> Shared<T> {
             ));
         }
         match self.value.try_lock() {
-            Ok(_) if self.holder.load(Ordering::Acquire) != 0 => Ok(None),
             Ok(value) => {
                 self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.user.store(this, Ordering::Relaxed);
@@ -129,28 +108,6 @@ impl<T> Shared<T> {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Poisoned(_)) => Err(panicked()),
         }
-    }
-
-    /// Ends what [`Used::hold`] began, if that was this call of this thread; `settle` keeps or takes back what it did.
-    ///
-    /// # Errors
-    /// As [`Shared::lock`].
-    pub(super) fn release(&self, turn: u64, settle: impl FnOnce(&mut T)) -> Result<()> {
-        if self.holder.load(Ordering::Relaxed) != this_thread() || self.turn.load(Ordering::Relaxed) != turn {
-            return Ok(());
-        }
-        // Others have it only for long enough to see that it is held.
-        settle(&mut *self.value.lock().map_err(|_| panicked())?);
-        self.holder.store(0, Ordering::Release);
-        Ok(())
-    }
-}
-
-impl<T> Used<'_, T> {
-    /// Keeps others from using the value until [`Shared::release`]: what this call did is not final yet.
-    pub(super) fn hold(self, turn: u64) {
-        self.shared.turn.store(turn, Ordering::Relaxed);
-        self.shared.holder.store(this_thread(), Ordering::Release);
     }
 }
 

@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use pyo3_arrow::{PyArray, PyDataType};
 
+use super::calls::Called;
 use super::errors::{detached, exception};
 use super::given::Given;
-use super::shared::Shared;
+use super::shared::Used;
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Change, Number, StreamWindow};
 use crate::memory::caught;
@@ -18,30 +19,28 @@ use crate::{Error, Result};
 /// The aggregate of a window that rows enter and leave in order.
 #[pyclass(name = "StreamWindow", module = "windowkit._native", frozen)]
 pub(super) struct PyStreamWindow {
-    window: Shared<StreamWindow>,
+    window: Called<StreamWindow, ArrayRef>,
     /// The type of rows.
     input: DataType,
 }
 
 impl PyStreamWindow {
-    /// Makes a change that is not final before `kept` is set to the number of the call.
-    fn attempt(&self, turn: u64, change: Change<'_>) -> Result<Option<ArrayRef>> {
-        let mut window = self.window.lock()?;
-        let answers = window.attempt(change)?;
-        window.hold(turn);
+    /// Makes a change, which returns the answers of a slide.
+    fn change(&self, mut used: Used<'_, StreamWindow>, change: Change<'_>) -> Result<Option<ArrayRef>> {
+        let answers = used.change(change)?;
+        self.window.took_effect(used, answers.as_ref());
         Ok(answers)
     }
 
-    /// The same, of a change too short to be worth releasing the GIL.
-    fn attempt_held(&self, py: Python<'_>, turn: u64, change: Change<'_>) -> PyResult<()> {
-        let attempt = || {
-            let Some(mut window) = self.window.try_lock()? else { return Ok(Some(change)) };
-            window.attempt(change)?;
-            window.hold(turn);
+    /// Makes a change too short to be worth releasing the GIL, unless another thread uses the window.
+    fn change_held(&self, py: Python<'_>, change: Change<'_>) -> PyResult<()> {
+        let held = || {
+            let Some(window) = self.window.try_lock()? else { return Ok(Some(change)) };
+            self.change(window, change)?;
             Ok(None)
         };
-        match caught(attempt).map_err(|error| exception(py, &error))? {
-            Some(change) => detached(py, || self.attempt(turn, change).map(|_| ())),
+        match caught(held).map_err(|error| exception(py, &error))? {
+            Some(change) => detached(py, || self.change(self.window.lock()?, change).map(|_| ())),
             None => Ok(()),
         }
     }
@@ -68,7 +67,7 @@ impl PyStreamWindow {
             StreamWindow::new(function, &kind.into_inner(), algorithm)
         };
         let window = caught(make).map_err(|error| exception(py, &error))?;
-        Ok(Self { input: window.input().clone(), window: Shared::new(window) })
+        Ok(Self { input: window.input().clone(), window: Called::new(window) })
     }
 
     /// The type of the answers.
@@ -88,36 +87,35 @@ impl PyStreamWindow {
     }
 
     /// Adds one row if its value is a plain number or None and the type is a plain number; returns whether it was
-    /// added. This and the other changes have a number, by which they are kept or taken back.
-    fn insert_number(&self, py: Python<'_>, turn: u64, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// added.
+    fn insert_number(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Some(number) = number(value, &self.input) else { return Ok(false) };
-        self.attempt_held(py, turn, Change::InsertNumber(number))?;
+        self.change_held(py, Change::InsertNumber(number))?;
         Ok(true)
     }
 
     /// Adds rows.
-    fn insert(&self, py: Python<'_>, turn: u64, values: Given<PyArray>) -> PyResult<()> {
+    fn insert(&self, py: Python<'_>, values: Given<PyArray>) -> PyResult<()> {
         detached(py, || {
             let values = values.array("values")?;
-            self.attempt(turn, Change::Insert(&values)).map(|_| ())
+            self.change(self.window.lock()?, Change::Insert(&values)).map(|_| ())
         })
     }
 
     /// Removes rows.
-    fn evict(&self, py: Python<'_>, turn: u64, rows: u64) -> PyResult<()> {
-        self.attempt_held(py, turn, Change::Evict(rows))
+    fn evict(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
+        self.change_held(py, Change::Evict(rows))
     }
 
-    /// Keeps the change of this number.
-    #[setter]
-    fn set_kept(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
-        self.window.release(turn, |window| window.settle(true)).map_err(|error| exception(py, &error))
+    /// How many changes have taken effect.
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.window.count()
     }
 
-    /// Takes back the change of this number, if it was made.
-    #[setter]
-    fn set_undone(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
-        self.window.release(turn, |window| window.settle(false)).map_err(|error| exception(py, &error))
+    /// The answers of the last slide.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<PyArray>> {
+        detached(py, || self.window.last()?.map(array).transpose())
     }
 
     /// The aggregate, as an array of one.
@@ -129,21 +127,20 @@ impl PyStreamWindow {
     fn slide(
         &self,
         py: Python<'_>,
-        turn: u64,
         values: Given<PyArray>,
         size: u64,
         min_periods: u64,
     ) -> PyResult<PyArray> {
         detached(py, || {
             let values = values.array("values")?;
-            let answers = self.attempt(turn, Change::Slide(&values, size, min_periods))?;
+            let answers = self.change(self.window.lock()?, Change::Slide(&values, size, min_periods))?;
             array(answers.ok_or_else(|| Error::Internal("a slide without answers".into()))?)
         })
     }
 
     /// Removes all rows.
-    fn clear(&self, py: Python<'_>, turn: u64) -> PyResult<()> {
-        self.attempt_held(py, turn, Change::Clear)
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.change_held(py, Change::Clear)
     }
 }
 

@@ -123,19 +123,18 @@ fn windows_over_streams_run_out_of_memory() {
             let before = state(&full());
             for (call, change) in changes {
                 let mut sound = full();
-                let answers = sound.attempt(change).expect("a valid change");
-                sound.settle(true);
+                let answers = sound.change(change).expect("a valid change");
                 let after = state(&sound);
-                // Whether it failed or is taken back, it can be made again.
-                let unchanged = |window: &mut StreamWindow, done: Option<Option<ArrayRef>>| {
-                    assert!(done.is_none_or(|done| done == answers));
-                    window.settle(false);
-                    assert_eq!(state(window), before);
-                    assert_eq!(window.attempt(change).expect("there is memory"), answers);
-                    window.settle(true);
+                // Where it failed, it can be made again.
+                let all_or_nothing = |window: &mut StreamWindow, done: Option<Option<ArrayRef>>| {
+                    let done = done.unwrap_or_else(|| {
+                        assert_eq!(state(window), before);
+                        window.change(change).expect("there is memory")
+                    });
+                    assert_eq!(done, answers);
                     assert_eq!(state(window), after);
                 };
-                sweep_of(&of(call), false, full, |window| window.attempt(change), unchanged);
+                sweep_of(&of(call), false, full, |window| window.change(change), all_or_nothing);
             }
             sweep(&of("query"), full, |window| window.query(), |window, _| assert_eq!(state(window), before));
         }

@@ -10,7 +10,7 @@ use windowkit::operator::{
 };
 use windowkit::slice::strategy::Order;
 
-use crate::{bound, by_marks, by_rows, by_time, dropped, joins, rows, session, sweep, sweep_of, tumbling};
+use crate::{bound, by_marks, by_rows, by_time, dropped, joins, rows, session, sweep, tumbling};
 
 #[test]
 fn joins_of_streams_run_out_of_memory() {
@@ -25,18 +25,11 @@ fn joins_of_streams_run_out_of_memory() {
                 JoinStep::Advance(Which::Left, 4),
             ];
             for step in steps {
-                stream.attempt(step).expect("a valid step");
+                stream.call(step).expect("a valid step");
             }
-            stream.settle(true);
             stream
         };
         let whole = new().snapshot("it").expect("a snapshot");
-        let unchanged = |stream: &mut JoinStream, done: Option<Vec<RecordBatch>>| {
-            stream.settle(false);
-            let again = stream.snapshot("it").expect("a snapshot");
-            assert!(again == whole, "{name}: a step that was not committed changed something");
-            drop(done);
-        };
         let late = [rows(0)];
         let steps = [
             ("push left", JoinStep::Push(Which::Left, &late)),
@@ -48,17 +41,20 @@ fn joins_of_streams_run_out_of_memory() {
         ];
         for (call, step) in steps {
             let of = |what: &str| format!("{what} of a join by {name}");
-            sweep(&of(call), new, |stream| stream.attempt(step), unchanged);
-            let attempted = || {
-                let mut stream = new();
-                stream.attempt(step).expect("a valid step");
-                stream
+            let mut sound = new();
+            let results = sound.call(step).expect("there is memory");
+            let changed = sound.snapshot("it").expect("a snapshot");
+            // It has taken effect as a whole, or can be made again.
+            let all_or_nothing = |stream: &mut JoinStream, done: Option<Vec<RecordBatch>>| {
+                let done = done.unwrap_or_else(|| {
+                    let again = stream.snapshot("it").expect("a snapshot");
+                    assert!(again == whole, "{name}: {call} failed and changed something");
+                    stream.call(step).expect("there is memory")
+                });
+                assert_eq!(done, results);
+                assert!(stream.snapshot("it").expect("a snapshot") == changed, "{name}: {call} changed less");
             };
-            let settle = |stream: &mut JoinStream| {
-                stream.settle(true);
-                Ok(())
-            };
-            sweep_of(&of(&format!("commit {call}")), false, attempted, settle, dropped);
+            sweep(&of(call), new, |stream| stream.call(step), all_or_nothing);
         }
         sweep(&format!("snapshot of a join by {name}"), new, |stream| stream.snapshot("it"), dropped);
         let restore = |(): &mut ()| JoinStream::restore(&whole, "it", plan.clone());
@@ -75,17 +71,11 @@ fn distinct_rows_run_out_of_memory() {
     let new = || {
         let mut stream = DistinctStream::new(plan.clone(), Some(3)).expect("no rows");
         for step in [DistinctStep::Push(&[rows(0), rows(20)]), DistinctStep::Advance(4)] {
-            stream.attempt(step).expect("a valid step");
+            stream.call(step).expect("a valid step");
         }
-        stream.settle(true);
         stream
     };
     let whole = new().snapshot("it").expect("a snapshot");
-    let unchanged = |stream: &mut DistinctStream, done: Option<Vec<RecordBatch>>| {
-        stream.settle(false);
-        assert!(stream.snapshot("it").expect("a snapshot") == whole, "a step that was not committed");
-        drop(done);
-    };
     let more = [rows(0)];
     let steps = [
         ("push", DistinctStep::Push(&more)),
@@ -94,17 +84,19 @@ fn distinct_rows_run_out_of_memory() {
         ("close", DistinctStep::Close),
     ];
     for (call, step) in steps {
-        sweep(&format!("{call} of distinct rows"), new, |stream| stream.attempt(step), unchanged);
-        let attempted = || {
-            let mut stream = new();
-            stream.attempt(step).expect("a valid step");
-            stream
+        let mut sound = new();
+        let results = sound.call(step).expect("there is memory");
+        let changed = sound.snapshot("it").expect("a snapshot");
+        let all_or_nothing = |stream: &mut DistinctStream, done: Option<Vec<RecordBatch>>| {
+            let done = done.unwrap_or_else(|| {
+                let again = stream.snapshot("it").expect("a snapshot");
+                assert!(again == whole, "{call} failed and changed something");
+                stream.call(step).expect("there is memory")
+            });
+            assert_eq!(done, results);
+            assert!(stream.snapshot("it").expect("a snapshot") == changed, "{call} changed less");
         };
-        let settle = |stream: &mut DistinctStream| {
-            stream.settle(true);
-            Ok(())
-        };
-        sweep_of(&format!("commit {call} of distinct rows"), false, attempted, settle, dropped);
+        sweep(&format!("{call} of distinct rows"), new, |stream| stream.call(step), all_or_nothing);
     }
     sweep("snapshot of distinct rows", new, |stream| stream.snapshot("it"), dropped);
     let restore = |(): &mut ()| DistinctStream::restore(&whole, "it", plan.clone());
@@ -194,7 +186,6 @@ fn stream_operators_run_out_of_memory() {
             "advance new key",
             "punctuate",
             "fire",
-            "peek",
             "close",
             "take late",
         ];
@@ -207,35 +198,32 @@ fn stream_operators_run_out_of_memory() {
                 "advance new key" => Step::AdvanceKey(14, &key[1..]),
                 "punctuate" => Step::Punctuate(14, None),
                 "fire" => Step::Fire(None),
-                "peek" => Step::Peek(None),
                 "close" => Step::Close,
                 _ => Step::TakeLate,
             };
             let mut sound = new();
-            let Ok(results) = sound.attempt(step()) else {
+            let Ok(results) = sound.call(step()) else {
                 let only = "only with marks, with a policy, or where slices are enough";
                 assert!(matches!(call, "punctuate" | "fire" | "push slices"), "{only}");
                 continue;
             };
             let expected = (call != "close").then(|| rest(&mut sound));
             let unchanged = |operator: &mut Operator, done: Option<Vec<RecordBatch>>| {
-                let done = done.unwrap_or_else(|| operator.attempt(step()).expect("there is memory"));
+                let done = done.unwrap_or_else(|| operator.call(step()).expect("there is memory"));
                 assert_eq!(done, results);
                 if let Some(expected) = &expected {
                     assert_eq!(&rest(operator), expected);
                 }
             };
-            sweep(&name(call), new, |operator| operator.attempt(step()), unchanged);
-            let attempted = || {
-                let mut operator = new();
-                operator.attempt(step()).expect("there is memory");
-                operator
-            };
-            // A commit cannot be rolled back, so the reserve is there for it. Where it needs more than that, Python's
-            // operators report that they are lost.
-            let name = name(&format!("commit of {call}"));
-            sweep_of(&name, false, attempted, |operator| operator.settle(true), dropped);
+            // Its commit cannot be rolled back, so the reserve is there for it.
+            sweep(&name(call), new, |operator| operator.call(step()), unchanged);
         }
+        let expected = (new().peek(None).expect("there is memory"), rest(&mut new()));
+        let unchanged = |operator: &mut Operator, peeked: Option<Vec<RecordBatch>>| {
+            assert!(peeked.is_none_or(|peeked| peeked == expected.0));
+            assert_eq!(rest(operator), expected.1);
+        };
+        sweep(&name("peek"), new, |operator| operator.peek(None), unchanged);
         sweep(&name("add"), new, |operator| operator.add("other".into(), plan.clone(), None), dropped);
         // A snapshot changes nothing, whether or not there is memory for it.
         let whole = new().snapshot().expect("there is memory");
@@ -281,36 +269,38 @@ fn shedding_runs_out_of_memory() {
         let of = |call: &str| format!("{call}, shedding {kind}");
         let full = || {
             let mut full = operator(&plan, options);
-            full.attempt(Step::Push(&[keyed(0), keyed(12)])).expect("rows of its schema");
+            full.call(Step::Push(&[keyed(0), keyed(12)])).expect("rows of its schema");
             full
         };
         let mut sound = full();
-        sound.settle(true).expect("there is memory");
+        sound.relieve().expect("there is memory");
         let level = sound.stats().shed.level;
         assert!(level > 0 && sound.stats().bytes as u64 <= most, "{kind}: {:?}", sound.stats());
         let (state, stats) = (sound.snapshot().expect("there is memory"), sound.stats().shed);
         let rest = sound.close().expect("there is memory");
         // What is left over is dropped before the next call.
         let same = |operator: &mut Operator, _: Option<()>| {
-            operator.settle(true).expect("there is memory");
+            operator.relieve().expect("there is memory");
             assert_eq!(operator.stats().shed, stats);
             assert_eq!(operator.close().expect("there is memory"), rest);
         };
-        sweep(&of("commit"), full, |operator| operator.settle(true), same);
+        sweep(&of("relief"), full, Operator::relieve, same);
         let shed = || {
             let mut shed = full();
-            shed.settle(true).expect("there is memory");
+            shed.relieve().expect("there is memory");
             shed
         };
         let more = [keyed(5)];
-        let results = shed().attempt(Step::Push(&more)).expect("rows of its schema");
+        let mut sound = shed();
+        let results = sound.call(Step::Push(&more)).expect("rows of its schema");
+        let rest = sound.close().expect("there is memory");
         sweep(
             &of("push"),
             shed,
-            |operator| operator.attempt(Step::Push(&more)),
+            |operator| operator.call(Step::Push(&more)),
             |operator, done| {
-                assert!(done.is_none_or(|done| done == results));
-                operator.settle(false).expect("there is memory");
+                let done = done.unwrap_or_else(|| operator.call(Step::Push(&more)).expect("there is memory"));
+                assert_eq!(done, results);
                 assert_eq!(operator.close().expect("there is memory"), rest);
             },
         );

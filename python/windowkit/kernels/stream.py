@@ -15,7 +15,6 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.kernels.arguments import COLUMNS, FUNCTIONS, LARGEST, freedom_of
 from windowkit.language.checks import integer, text
 from windowkit.language.foreign import from_library, kind
-from windowkit.turns import delivered
 
 __all__ = ["Window"]
 
@@ -166,12 +165,10 @@ class Window:
         >>> len(window), window.query().as_py()
         (3, 7)
         """
-        native = self._native
-        if delivered(native, lambda turn: native.insert_number(turn, values)):
+        if self._native.insert_number(values):
             return
         chunks = _chunks(values, validate)
-        column = self._one(values) if chunks is None else self._whole(chunks)
-        delivered(native, lambda turn: native.insert(turn, column))
+        self._native.insert(self._one(values) if chunks is None else self._whole(chunks))
 
     def evict(self, n: int = 1) -> None:
         """Evict the `n` oldest rows.
@@ -194,8 +191,7 @@ class Window:
         >>> window.query().as_py()
         5
         """
-        native, count = self._native, _count("n", n)
-        delivered(native, lambda turn: native.evict(turn, count))
+        self._native.evict(_count("n", n))
 
     def query(self) -> pa.Scalar:
         """Return the aggregate of the rows in the window.
@@ -259,8 +255,9 @@ class Window:
 
         Notes
         -----
-        If a signal handler raises meanwhile (Ctrl-C), the window is as before the call, as it is after
-        `insert`, `evict` and `clear`. The call notices that between 65,536 rows.
+        If a signal handler raises meanwhile (Ctrl-C), the call has either taken effect or left the window as
+        it was, as `insert`, `evict` and `clear` have: `calls` tells which, and `last` returns the answers. A
+        call notices a signal between 65,536 rows.
 
         Examples
         --------
@@ -281,8 +278,44 @@ class Window:
         least = usual if min_periods is None else _count("min_periods", min_periods)
         if least > size:
             raise InvalidValue(f"min_periods: {least}; a window of {size} rows never has so many values")
-        native, column = self._native, self._whole(chunks)
-        return delivered(native, lambda turn: pa.array(native.slide(turn, column, size, least)))
+        return pa.array(self._native.slide(self._whole(chunks), size, least))
+
+    @property
+    def calls(self) -> int:
+        """The number of changes that have taken effect: rows that were added or removed.
+
+        If a signal handler raises (Ctrl-C) in `insert`, `evict`, `slide` or `clear`, this tells whether the
+        call has taken effect, as `windowkit.Operator.calls` does.
+        """
+        return self._native.calls
+
+    def last(self) -> pa.Array:
+        """Return the answers of the last `slide` once more: if an interrupt came before you had them.
+
+        The window keeps them until the next one.
+
+        Raises
+        ------
+        InvalidValue
+            There was none yet.
+
+        Examples
+        --------
+        >>> window = Window("sum", pa.int64())
+        >>> before = window.calls
+        >>> try:
+        ...     answers = window.slide(pa.array([1, 2, 4]), size=2)
+        ... except KeyboardInterrupt:
+        ...     if window.calls == before:
+        ...         raise
+        ...     answers = window.last()
+        >>> answers.to_pylist(), window.last().to_pylist()
+        ([1, 3, 6], [1, 3, 6])
+        """
+        answers = self._native.last()
+        if answers is None:
+            raise InvalidValue("last: this window has not answered a slide yet")
+        return pa.array(answers)
 
     def _whole(self, chunks: list[Any]) -> Any:
         """Return chunks in one piece, so that what is wrong in the last leaves the window as it was."""
@@ -296,8 +329,7 @@ class Window:
 
     def clear(self) -> None:
         """Remove all rows. The next row is numbered after the last, as if all had been evicted."""
-        native = self._native
-        delivered(native, native.clear)
+        self._native.clear()
 
     def _one(self, value: Any) -> pa.Array:
         """Return a Python value or pyarrow scalar as an array of the window's type."""

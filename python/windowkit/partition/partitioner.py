@@ -21,7 +21,6 @@ from windowkit.partition.arguments import (
     table_of,
     window_tuple,
 )
-from windowkit.turns import delivered
 
 
 class Partitioner:
@@ -163,8 +162,9 @@ class Partitioner:
 
         Notes
         -----
-        If a signal handler raises meanwhile (Ctrl-C), the state is as before the call, too. A long call polls
-        for signals every 16,384 rows. What it takes to go back is a copy of the state now and then, and
+        If a signal handler raises meanwhile (Ctrl-C), the call has either taken effect or left the state as
+        it was: `calls` tells which, and `last` returns the workers. A long call polls for signals every
+        16,384 rows. What it takes to go back is a copy of the state now and then, and
         the hashes of the rows since: as much memory as `memory` tells, and up to 32 MiB.
 
         Examples
@@ -176,8 +176,43 @@ class Partitioner:
         >>> partitioner.loads()
         [1, 2]
         """
-        native, table, timed = self._native, table_of(keys, times, validate=validate), times is not None
-        return delivered(native, lambda turn: pa.array(native.assign(turn, table, timed)))
+        table = table_of(keys, times, validate=validate)
+        return pa.array(self._native.assign(table, times is not None))
+
+    @property
+    def calls(self) -> int:
+        """The number of calls of `assign` and `reset` that have taken effect."""
+        return self._native.calls
+
+    def last(self) -> pa.Int32Array:
+        """Return the workers that the last `assign` returned once more.
+
+        This is for a signal handler that raises (Ctrl-C) after the rows were assigned and before you had the
+        result. The partitioner keeps it until the next one.
+
+        Raises
+        ------
+        InvalidValue
+            There was none yet.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> partitioner = Partitioner(2, "shuffle")
+        >>> before = partitioner.calls
+        >>> try:
+        ...     workers = partitioner.assign(pa.array(["a", "b", "c"]))
+        ... except KeyboardInterrupt:
+        ...     if partitioner.calls == before:
+        ...         raise
+        ...     workers = partitioner.last()
+        >>> workers == partitioner.last()
+        True
+        """
+        workers = self._native.last()
+        if workers is None:
+            raise InvalidValue("last: this partitioner has not assigned any rows yet")
+        return pa.array(workers)
 
     def reset(self) -> None:
         """Forget all rows, as if newly created.

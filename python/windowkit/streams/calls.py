@@ -1,127 +1,81 @@
-"""Calls of an operator, one at a time, each of which takes effect if, and only if, its result is delivered.
+"""Calls of an operator, one at a time; how many of them have taken effect, and what the last one returned.
 
-A signal such as Ctrl-C may raise an exception after the core has taken rows in, and before the windows that
-it computed reach the caller. So the core only attempts what a call asks for. The next call commits the
-attempt or, if its result was not delivered, rolls it back.
+The core commits a call, or rolls it back, before it hands the result over. A signal such as Ctrl-C may raise
+an exception between that and the assignment of the result by the caller. So the core counts the calls that
+have taken effect, and keeps the last result. What Python knows of an operator follows that count: it is
+prepared before the core is called.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
-from windowkit import _native
-from windowkit.arrow.reading import Expected
-from windowkit.errors import InvalidValue
-from windowkit.language.expressions import Expression
-from windowkit.language.query import Query
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type
 
-__all__ = ["Calls", "Core", "Known", "State", "has_clock", "released"]
+__all__ = [
+    "Called",
+    "Calls",
+    "Held",
+    "State",
+    "last_rows",
+    "released",
+    "snapshot_bytes",
+    "table",
+    "time_type",
+]
 
 T = TypeVar("T")
 
 
 class Core(Protocol):
-    """What makes the calls of an operator: each attempts a step, which the next one commits."""
-
-    def begin(self) -> None:
-        """Begin a call."""
-
-    def roll_back(self) -> None:
-        """Roll back what the call before attempted."""
-
-
-class Known(Protocol):
-    """What an operator knows of itself; a call replaces it as a whole."""
+    """What makes the calls of an operator."""
 
     @property
-    def core(self) -> Core | None:
-        """What makes calls, if that is there yet, or still."""
+    def calls(self) -> int:
+        """How many calls have taken effect."""
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the streams have ended."""
 
-    @property
-    def released(self) -> bool:
-        """Whether the block of its `with` has ended."""
+    def close(self) -> Any:
+        """End the streams."""
 
-    def rolled_back(self: S) -> S:
-        """Roll back what the call before attempted, and return what is known then."""
+    def last(self) -> tuple[Any, bool] | None:
+        """Return the rows of the last call that returned some, and whether they are late ones."""
 
 
-S = TypeVar("S", bound=Known)
+C = TypeVar("C", bound=Core)
 
 
 @dataclass(frozen=True)
-class State:
+class State(Generic[C]):
     """What an operator knows of itself; a call replaces it as a whole."""
 
-    queries: Mapping[str, Query]
-    """By name, in the order they were added."""
-    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
-    """Of the same queries, where it is not the operator's."""
-    added: int = 0
-    """How many were, including those removed."""
-    schema: pa.Schema | None = None
-    """That of rows, known from the first batch on."""
-    core: _native.Operator | None = None
+    core: C | None = None
+    """What makes calls, if that is there yet, or still."""
     closed: bool = False
+    """Whether the streams have ended."""
     released: bool = False
     """Whether the block of its `with` has ended; the core is gone then."""
-    expressions: tuple[Expression, ...] = ()
-    """The columns that are computed of each batch, also of queries that were removed."""
+    made: int = 0
+    """How many calls took effect without this core."""
 
-    @cached_property
-    def has_clock(self) -> bool:
-        """Whether an emission policy depends on the clock."""
-        return any(has_clock(query) for query in self.queries.values())
-
-    @cached_property
-    def expected(self) -> tuple[_native.Operator, Expected] | None:
-        """The core, and what is expected of rows; None where there is no core, or columns are computed."""
-        if self.core is None or self.schema is None or self.expressions:
-            return None
-        return self.core, Expected(self.schema)
-
-    def rolled_back(self) -> State:
-        """Roll back what the call before attempted."""
-        core = self.core
-        if core is None:
-            return self
-        core.roll_back()
-        # Queries come and go at once: a call that was interrupted then is ahead of the state.
-        names = core.names()
-        for name in set(names) - set(self.queries):
-            core.remove(name)
-        return self.only(set(names))
-
-    def only(self, names: set[str]) -> State:
-        """Return the state with these queries."""
-        left = {name: query for name, query in self.queries.items() if name in names}
-        lateness = {name: own for name, own in self.lateness.items() if name in names}
-        return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
+    @property
+    def calls(self) -> int:
+        """How many calls have taken effect."""
+        return self.made + (0 if self.core is None else self.core.calls)
 
 
-def released(call: str) -> InvalidValue:
-    """Return what is raised for a call after the block of `with`."""
-    return InvalidValue(
-        f"{call}: the operator was released where its with block ended; call it within the block"
-    )
-
-
-def has_clock(query: Query) -> bool:
-    """Whether a query's emission policy depends on the clock."""
-    return query.emit is not None and query.emit.has_clock
+S = TypeVar("S", bound=State[Any])
 
 
 class Calls(Generic[S]):
@@ -130,17 +84,44 @@ class Calls(Generic[S]):
     live: Final[weakref.WeakSet[Calls[Any]]] = weakref.WeakSet()
 
     def __init__(self, state: S) -> None:
-        self.state = state
+        self._state = state
+        # What is known once the core has counted more calls than these.
+        self._prepared: tuple[S, int] | None = None
         self._queue = threading.Lock()
         # The thread of the call that is under way.
         self._caller = 0
-        self._delivered = True
         # Whether this process was forked from one that was within a call.
         self._lost = False
         Calls.live.add(self)
 
-    def make(self, call: str, work: Callable[[S], tuple[S, T]], *, closed: bool = False) -> T:
-        """Return the result of `work`, which gets the state and returns the one that follows.
+    @property
+    def state(self) -> S:
+        """What is known of the operator."""
+        prepared = self._prepared
+        if prepared is None:
+            return self._state
+        state, before = prepared
+        return state if state.calls > before else self._state
+
+    def prepare(self, state: S) -> S:
+        """Have this state follow once the core, which is about to be called, has made another call."""
+        self._prepared = (state, state.calls)
+        return state
+
+    def replace(self, state: S) -> None:
+        """Have this state follow at once: by this, a call that needs no core takes effect."""
+        self._state = state
+
+    def release(self) -> None:
+        """Let go of the core; no call may follow."""
+
+        def release(state: S) -> None:
+            self.replace(replace(state, core=None, closed=True, released=True, made=state.calls))
+
+        self.make("with", release, closed=True)
+
+    def make(self, call: str, work: Callable[[S], T], *, closed: bool = False) -> T:
+        """Return the result of `work`, which gets the state.
 
         Parameters
         ----------
@@ -157,7 +138,7 @@ class Calls(Generic[S]):
             this process was forked while another thread called it.
         """
         this = threading.get_ident()
-        if self._caller == this:
+        if self._caller == this and self._queue.locked():
             raise InvalidValue(
                 f"{call}: the operator was called by a function that it was itself calling; an operator runs "
                 "one call at a time, so user-defined functions and windows must not use it"
@@ -167,43 +148,23 @@ class Calls(Generic[S]):
                 f"{call}: another thread was calling the operator when this process was forked from its own; "
                 "restore it from a snapshot, or fork while no call is running"
             )
-        try:
-            with self._queue:
-                while self._caller:
-                    # The call before is about to return.
-                    time.sleep(0)
+        with self._queue:
+            try:
                 self._caller = this
-                self._settle()
-                self._delivered = False
-                if self.state.released:
+                self._state = state = self.state
+                self._prepared = None
+                if state.released and call != "with":
                     raise released(call)
-                if self.state.closed and not closed:
+                if state.closed and not closed:
                     raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
-                following, result = work(self.state)
-        except BaseException:
-            if self._caller == this:
+                return work(state)
+            finally:
                 self._caller = 0
-            raise
-        # From here on nothing is called, so that Python neither handles signals nor switches threads before
-        # the caller has the result.
-        self.state = following
-        self._delivered = True
-        self._caller = 0
-        return result
 
     def forked(self) -> None:
         """Note that this is another process now, in which only the thread that forked goes on."""
         self._queue = threading.Lock()
         self._lost = self._caller not in (0, threading.get_ident())
-
-    def _settle(self) -> None:
-        """Roll back what the call before attempted, unless it was delivered: the core commits it then."""
-        core = self.state.core
-        if core is None:
-            return
-        if not self._delivered:
-            self.state = self.state.rolled_back()
-        core.begin()
 
 
 def forked() -> None:
@@ -213,3 +174,104 @@ def forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
+
+
+class Called(Generic[S]):
+    """An operator, whose calls are made one at a time."""
+
+    _calls: Calls[S]
+
+    def __exit__(self, *raised: object) -> None:
+        """Let go of all that the operator holds; no call may follow.
+
+        This does not end the stream: `close` does, and returns what is left.
+        """
+        self._calls.release()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InvalidType(
+            "operator: it can be neither copied nor pickled; its snapshot() can, and "
+            f"{type(self).__name__}.restore makes another operator of it"
+        )
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that have taken effect, also of those whose result was lost to an interrupt.
+
+        Calls that change nothing, such as `stats`, do not count. See `last`.
+        """
+        return self._calls.state.calls
+
+    @property
+    def _ended(self) -> str:
+        """How the operator has ended, for its representation."""
+        state = self._calls.state
+        return ", released" if state.released else ", closed" if state.closed else ""
+
+
+class Held(Called[State[C]]):
+    """An operator without queries, which has its core from the start."""
+
+    def _hold(self, core: C) -> None:
+        self._calls = Calls(State(core, closed=core.is_closed))
+
+    def last(self) -> pa.Table:
+        """Return the result of the last call that took effect once more; see `windowkit.Operator.last`."""
+        return self._ask("last", lambda core: last_rows(core)[0])
+
+    def _step(self, call: str, step: Callable[[C], Any], *, closed: bool = False) -> pa.Table:
+        """Return the rows that a step of the core returns."""
+        return self._calls.make(call, lambda state: table(step(there(call, state))), closed=closed)
+
+    def _close(self) -> pa.Table:
+        def close(state: State[C]) -> pa.Table:
+            self._calls.prepare(replace(state, closed=True))
+            return table(there("close", state).close())
+
+        return self._calls.make("close", close)
+
+    def _ask(self, call: str, work: Callable[[C], T]) -> T:
+        """Return what the core says, also once the stream has ended."""
+        return self._calls.make(call, lambda state: work(there(call, state)), closed=True)
+
+
+def released(call: str) -> InvalidValue:
+    """Return what is raised for a call after the block of `with`."""
+    return InvalidValue(
+        f"{call}: the operator was released where its with block ended; call it within the block"
+    )
+
+
+def there(call: str, state: State[C]) -> C:
+    """Return the core, unless the operator was released."""
+    if state.core is None:
+        raise released(call)
+    return state.core
+
+
+def last_rows(core: Core | None) -> tuple[pa.Table, bool]:
+    """Return the rows that the core returned last, and whether they are late ones."""
+    last = None if core is None else core.last()
+    if last is None:
+        raise InvalidValue("last: no call of this operator has returned rows yet")
+    return table(last[0]), last[1]
+
+
+def table(stream: Any) -> pa.Table:
+    """Return the rows of the core as a table."""
+    return pa.RecordBatchReader.from_stream(stream).read_all()
+
+
+def snapshot_bytes(snapshot: Any) -> bytes:
+    """Return a snapshot as bytes."""
+    if not isinstance(snapshot, bytes | bytearray | memoryview):
+        raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
+    return bytes(snapshot)
+
+
+def time_type(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type of the times of a column, as watermarks have it."""
+    kind = schema.field(name).type
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return pa.int64() if pa.types.is_integer(kind) else kind

@@ -16,8 +16,8 @@ from windowkit.language.distinct import Distinct
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.windows.base import counted
 from windowkit.local.distinct import bound, refuse_spark
+from windowkit.streams.calls import Held, snapshot_bytes, time_type
 from windowkit.streams.stats import DistinctStats
-from windowkit.streams.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["DistinctOperator"]
@@ -25,7 +25,7 @@ __all__ = ["DistinctOperator"]
 NO_SPARK: Final = "an operator takes rows of one process; distinct.run(data) takes a DataFrame"
 
 
-class DistinctOperator(Stepped[_native.DistinctOperator]):
+class DistinctOperator(Held[_native.DistinctOperator]):
     """A stream from which duplicates are removed; made by `windowkit.Distinct.operator`.
 
     Rows go in by `push`, in any order. `advance` says how far the stream is complete (its *watermark*), and

@@ -17,8 +17,8 @@ from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.windows.base import counted
 from windowkit.local.join import bound, refuse_spark
+from windowkit.streams.calls import Held, snapshot_bytes, time_type
 from windowkit.streams.stats import JoinStats
-from windowkit.streams.stepped import Stepped, snapshot_bytes, time_type
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["JoinOperator", "Watermarks"]
@@ -44,7 +44,7 @@ class Watermarks:
     joint: tuple[pa.Scalar, pa.Scalar] | None
 
 
-class JoinOperator(Stepped[_native.JoinOperator]):
+class JoinOperator(Held[_native.JoinOperator]):
     """A join of two streams; made by `windowkit.Join.operator`.
 
     Rows of the sides go in by `push_left` and `push_right`, in any order. `advance_left` and `advance_right`

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from windowkit import _native
 from windowkit.arrow.alignment import are_alike
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.given import schema_of
-from windowkit.arrow.reading import read_types
+from windowkit.arrow.reading import Expected, read_types
 from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, checked_name, items, limit, one_of
@@ -28,7 +29,15 @@ from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT, Query
 from windowkit.language.shedding import Shed
 from windowkit.local.query import check_mark, plan, shaped, shaped_schema, slices_schema
-from windowkit.streams.calls import Calls, State, has_clock, released
+from windowkit.streams.calls import (
+    Called,
+    Calls,
+    State,
+    last_rows,
+    released,
+    snapshot_bytes,
+    table,
+)
 from windowkit.streams.decisions import decisions_of, described, summary
 from windowkit.streams.sampled import refuse
 from windowkit.streams.stats import Stats
@@ -49,7 +58,41 @@ MAY_BE_LEFT_OUT: Final = {
 """Arguments that are times, and when they are not needed."""
 
 
-class Operator:
+@dataclass(frozen=True)
+class Known(State[_native.Operator]):
+    """What an operator of queries knows of itself."""
+
+    queries: Mapping[str, Query] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, in the order they were added."""
+    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the same queries, where it is not the operator's."""
+    added: int = 0
+    """How many were, including those removed."""
+    schema: pa.Schema | None = None
+    """That of rows, known from the first batch on."""
+    expressions: tuple[Expression, ...] = ()
+    """The columns that are computed of each batch, also of queries that were removed."""
+
+    @cached_property
+    def has_clock(self) -> bool:
+        """Whether an emission policy depends on the clock."""
+        return any(has_clock(query) for query in self.queries.values())
+
+    @cached_property
+    def expected(self) -> tuple[_native.Operator, Expected] | None:
+        """The core, and what is expected of rows; None where there is no core, or columns are computed."""
+        if self.core is None or self.schema is None or self.expressions:
+            return None
+        return self.core, Expected(self.schema)
+
+    def without(self, name: str) -> Known:
+        """Return what is known without this query."""
+        left = {other: query for other, query in self.queries.items() if other != name}
+        lateness = {other: own for other, own in self.lateness.items() if other != name}
+        return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
+
+
+class Operator(Called[Known]):
     """A stream of rows, aggregated by windows; made by `windowkit.Query.operator`.
 
     Rows go in by `push`, batch by batch. `advance` says how far the stream is complete (its *watermark*), and
@@ -134,7 +177,7 @@ class Operator:
                 f"order: {order!r} is given over PROCESSING_TIME, where rows are in the order in which "
                 "they come; allowed is 'in-order'"
             )
-        self._calls = Calls(self._entered(State(MappingProxyType({})), query, name, None)[0])
+        self._calls = Calls(self._entered(Known(), query, name, None)[0])
         if schema is not None:
             refuse_spark("schema", schema)
             given = read_types(schema_of(schema, "schema"))
@@ -150,28 +193,18 @@ class Operator:
     """Queries, and the schema of slices of rows, for which the query is planned."""
 
     @property
-    def _state(self) -> State:
+    def _state(self) -> Known:
         return self._calls.state
 
     def __enter__(self) -> Operator:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        """Let go of all that the operator holds; no call may follow.
-
-        This does not end the stream: `close` does, and returns the windows that are left.
-        """
-        self._calls.make(
-            "with", lambda state: (replace(state, core=None, closed=True, released=True), None), closed=True
-        )
-
     def __repr__(self) -> str:
         # Of what Python knows alone, as another thread may be in a call.
         state, leader = self._state, self._leader
         queries = "; ".join(f"{name}: {summary(query)}" for name, query in state.queries.items())
-        ended = ", released" if state.released else ", closed" if state.closed else ""
         keys = ", ".join(leader.by) or "nothing"
-        return f"<windowkit.Operator {self._order} by {keys} over {leader.time}; {queries}{ended}>"
+        return f"<windowkit.Operator {self._order} by {keys} over {leader.time}; {queries}{self._ended}>"
 
     def _repr_html_(self) -> str:
         state, leader = self._state, self._leader
@@ -197,8 +230,7 @@ class Operator:
         >>> op.queries["counts"] == query
         True
         """
-        # A call, as one that was interrupted may have removed a query.
-        return self._calls.make("queries", lambda state: (state, state.queries), closed=True)
+        return self._calls.make("queries", lambda state: state.queries, closed=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -333,14 +365,14 @@ class Operator:
         [{'window': {'start': 0, 'end': 10}, 'n': 3, 'update': False}]
         """
 
-        def push(state: State) -> tuple[State, pa.Table]:
+        def push(state: Known) -> pa.Table:
             stamps, known = self._stamps, state.schema
             if stamps is None and state.expected is not None:
                 core, expected = state.expected
                 rows = expected.rows(batch, validate)
                 if rows is not None:
                     self._look_at_clock(core)
-                    return state, self._emitted(core, core.push, rows)
+                    return self._emitted(core, core.push, rows)
             refuse_spark("batch", batch)
             if known is not None and stamps is not None:
                 known = known.remove(len(known) - 1)
@@ -351,8 +383,9 @@ class Operator:
             if state.core is None:
                 if compute is not None:
                     compute.check_names(source.names)
-                state = self._bound(state, source.schema if stamps is None else stamps.schema(source.schema))
-            return state, self._taken(state, source)
+                schema = source.schema if stamps is None else stamps.schema(source.schema)
+                state = self._calls.prepare(self._bound(state, schema))
+            return self._taken(state, source)
 
         return self._calls.make("push", push)
 
@@ -606,9 +639,12 @@ class Operator:
         [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
         """
 
-        def close(state: State) -> tuple[State, pa.Table]:
-            rest = pa.table({}) if state.core is None else self._emitted(state.core, state.core.close)
-            return replace(state, closed=True), rest
+        def close(state: Known) -> pa.Table:
+            if state.core is None:
+                self._calls.replace(replace(state, closed=True, made=state.made + 1))
+                return pa.table({})
+            self._calls.prepare(replace(state, closed=True))
+            return self._emitted(state.core, state.core.close)
 
         return self._calls.make("close", close)
 
@@ -766,14 +802,53 @@ class Operator:
         """
         if not self._is_bound("take_late"):
             return pa.table({})
+        return self._ask("take_late", lambda core, _: self._late(table(core.take_late())), closed=True)
+
+    def _late(self, rows: pa.Table) -> pa.Table:
+        """Return late rows without the computed columns: pushing them again computes these again."""
         expressions = set(map(str, self._state.expressions))
+        return rows.select([name for name in rows.column_names if name not in expressions])
 
-        def take_late(core: _native.Operator, _: pa.Schema) -> pa.Table:
-            late = table(core.take_late())
-            # What was computed is computed again where rows are pushed again.
-            return late.select([name for name in late.column_names if name not in expressions])
+    def last(self) -> pa.Table:
+        """Return the result of the last call once more: if an interrupt came before you had it.
 
-        return self._ask("take_late", take_late, closed=True)
+        A call has either taken effect or left the operator as it was; `calls` tells which, wherever a signal
+        handler raises. It is the result of the last call that returned a table and counts: not one of `peek`
+        or of `last` itself, which change nothing.
+
+        Raises
+        ------
+        InvalidValue
+            No call has returned a table yet, also since the operator was restored.
+
+        Notes
+        -----
+        The operator keeps the result until the next call that returns one has taken effect. Tables share
+        their memory, so this costs as much as the result takes, and no time.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> before = op.calls
+        >>> try:
+        ...     windows = op.push(pa.table({"t": [1, 5, 12]}))
+        ... except KeyboardInterrupt:
+        ...     if op.calls == before:
+        ...         raise
+        ...     windows = op.last()
+        >>> windows.equals(op.last()), op.calls
+        (True, 1)
+        """
+
+        def last(state: Known) -> pa.Table:
+            if state.core is None and state.closed:
+                return pa.table({})
+            rows, are_late = last_rows(state.core)
+            return self._late(rows) if are_late else shaped(rows, self._leader)
+
+        return self._calls.make("last", last, closed=True)
 
     def add(
         self,
@@ -824,9 +899,18 @@ class Operator:
         {'query_name': 'q1', 'window': {'start': 0, 'end': 10}, 'n': 2}
         """
         lateness = None if allowed_lateness is None else self._given_lateness(allowed_lateness)
-        return self._calls.make(
-            "add", lambda state: self._entered(state, with_policy(query, emit), name, lateness)
-        )
+
+        def add(state: Known) -> str:
+            following, given = self._entered(state, with_policy(query, emit), name, lateness)
+            if state.core is None or following.schema is None:
+                self._calls.replace(replace(following, made=state.made + 1))
+                return given
+            of_stream = planned(following.queries[given], following.schema, following.expressions)
+            self._calls.prepare(following)
+            state.core.add(given, of_stream, lateness)
+            return given
+
+        return self._calls.make("add", add)
 
     def remove(self, query: Query | str) -> None:
         """Remove a query, and drop what only it needed.
@@ -853,7 +937,7 @@ class Operator:
         ['q2']
         """
 
-        def remove(state: State) -> tuple[State, None]:
+        def remove(state: Known) -> None:
             alike = [name for name, other in state.queries.items() if query in (name, other)]
             if not alike:
                 raise InvalidValue(
@@ -863,9 +947,12 @@ class Operator:
             name = alike[0]
             if len(state.queries) == 1:
                 raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-            if state.core is not None:
+            following = state.without(name)
+            if state.core is None:
+                self._calls.replace(replace(following, made=state.made + 1))
+            else:
+                self._calls.prepare(following)
                 state.core.remove(name)
-            return state.only(set(state.queries) - {name}), None
 
         self._calls.make("remove", remove)
 
@@ -997,9 +1084,7 @@ class Operator:
         >>> Operator.restore(op.snapshot(), query).close().to_pylist()
         [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
         """
-        if not isinstance(snapshot, bytes | bytearray | memoryview):
-            raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
-        given = bytes(snapshot)
+        given = snapshot_bytes(snapshot)
         found, names, order = _native.Operator.contents(given)
         schema = pa.schema(found)
         if isinstance(queries, Mapping):
@@ -1030,22 +1115,16 @@ class Operator:
         this._shed = None if core.shed is None else Shed.taken(core.shed)
         this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
         this._clock = Stamps(clock)
-        state = State(
-            MappingProxyType(named),
-            added=len(named),
-            schema=schema,
+        state = Known(
             core=core,
             closed=core.is_closed,
+            queries=MappingProxyType(named),
+            added=len(named),
+            schema=schema,
             expressions=expressions,
         )
         this._calls = Calls(state)
         return this
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise InvalidType(
-            "operator: it can be neither copied nor pickled; its snapshot() can, and Operator.restore makes "
-            "another operator of it"
-        )
 
     def _given_lateness(self, given: Length) -> tuple[int, bool]:
         lateness = of_measure("allowed_lateness", given)
@@ -1057,8 +1136,8 @@ class Operator:
         return lateness
 
     def _entered(
-        self, state: State, query: Query, name: str | None, lateness: tuple[int, bool] | None
-    ) -> tuple[State, str]:
+        self, state: Known, query: Query, name: str | None, lateness: tuple[int, bool] | None
+    ) -> tuple[Known, str]:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
             raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
@@ -1099,11 +1178,10 @@ class Operator:
                     "expressions that the operator's queries have"
                 )
             expressions = state.expressions
-            state.core.add(given, planned(query, state.schema, expressions), lateness)
         of_each = MappingProxyType({**state.lateness, given: lateness})
         return replace(state, queries=queries, lateness=of_each, added=added, expressions=expressions), given
 
-    def _bound(self, state: State, schema: pa.Schema) -> State:
+    def _bound(self, state: Known, schema: pa.Schema) -> Known:
         """Return the state with a core for rows of this schema."""
         plans = [
             (name, planned(query, schema, state.expressions), state.lateness.get(name))
@@ -1124,7 +1202,7 @@ class Operator:
         if self._is_idle or self._state.has_clock:
             core.set_clock(self._clock.now(None))
 
-    def _taken(self, state: State, source: Source) -> pa.Table:
+    def _taken(self, state: Known, source: Source) -> pa.Table:
         """Return what the core makes of rows."""
         core = state.core
         assert core is not None, "bound before"
@@ -1143,12 +1221,12 @@ class Operator:
         return self._state.core is not None
 
     def _ask(self, call: str, work: Callable[[_native.Operator, pa.Schema], T], *, closed: bool = False) -> T:
-        """Make a call of the core, which has to be there; `closed` as in `windowkit.calls.Calls.make`."""
+        """Make a call of the core, which has to be there; `closed` as in `Calls.make`."""
 
-        def bound(state: State) -> tuple[State, T]:
+        def bound(state: Known) -> T:
             if state.core is None or state.schema is None:
                 raise unbound(call)
-            return state, work(state.core, state.schema)
+            return work(state.core, state.schema)
 
         return self._calls.make(call, bound, closed=closed)
 
@@ -1161,7 +1239,6 @@ class Operator:
         """Return the windows that a step of the core emits, in the columns that the queries ask for."""
         queries, (known, nothing) = self._state.queries, self._nothing
         if known is not queries:
-            # Before the step: the core would commit it when asked.
             nothing = pa.Table.from_batches([], shaped_schema(pa.schema(core.schema), self._leader))
             self._nothing = (queries, nothing)
         stream = step(*arguments)
@@ -1184,6 +1261,11 @@ def refuse_spark(argument: str, data: Any) -> None:
             f"{argument}: a Spark DataFrame is given to an operator; operators take Arrow data, and "
             "query.run takes streams of Spark"
         )
+
+
+def has_clock(query: Query) -> bool:
+    """Whether a query's emission policy depends on the clock."""
+    return query.emit is not None and query.emit.has_clock
 
 
 def stamps_of(queries: Sequence[object], clock: Clock | None, *, is_idle: bool) -> Stamps | None:
@@ -1230,7 +1312,3 @@ def unbound(call: str) -> InvalidValue:
         f"{call}: the schema of the stream is not known yet; push a batch before, or give schema=... to "
         "query.operator()"
     )
-
-
-def table(stream: Any) -> pa.Table:
-    return pa.RecordBatchReader.from_stream(stream).read_all()

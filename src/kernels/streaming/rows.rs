@@ -48,10 +48,10 @@ pub(super) trait Rows: Send {
     fn evict(&mut self, rows: u64);
     fn query(&self) -> Result<ArrayRef>;
     fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef>;
-    /// The only change since [`Rows::begin`], if there is one.
+    /// If a change has begun, this is all of it, and cannot fail any more.
     fn clear(&mut self);
     fn begin(&mut self);
-    /// Keeps what changed since [`Rows::begin`], or takes it back.
+    /// Keeps what changed since [`Rows::begin`], or takes it back. Neither allocates.
     fn settle(&mut self, keeps: bool);
 }
 
@@ -85,20 +85,12 @@ impl<Q> Held<Q> {
     }
 }
 
-/// What a window was when a change began.
-enum Before<Q> {
-    /// These numbers of its first row, and after its last; its queues know the rest.
-    Numbers(u64, u64),
-    /// What was removed as a whole.
-    All(Held<Q>),
-}
-
 pub(super) struct Typed<T, M, Q, L, A> {
     monoid: M,
     function: Function<L, A>,
     held: Held<Q>,
-    /// If a change has begun.
-    before: Option<Before<Q>>,
+    /// The numbers of the first row and after the last when a change began; queues know what else has changed.
+    before: Option<(u64, u64)>,
     values: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -221,25 +213,20 @@ where
     }
 
     fn clear(&mut self) {
-        let empty = Held::empty(Q::new(self.monoid.clone()), self.held.tail);
-        let held = std::mem::replace(&mut self.held, empty);
-        if self.before.is_some() {
-            self.before = Some(Before::All(held));
-        }
+        self.held = Held::empty(Q::new(self.monoid.clone()), self.held.tail);
+        self.before = None;
     }
 
     fn begin(&mut self) {
         let held = &mut self.held;
         held.values.begin();
         held.nulls.begin();
-        self.before = Some(Before::Numbers(held.head, held.tail));
+        self.before = Some((held.head, held.tail));
     }
 
     fn settle(&mut self, keeps: bool) {
-        match self.before.take() {
-            Some(Before::All(held)) if !keeps => self.held = held,
-            Some(Before::Numbers(head, tail)) if !keeps => (self.held.head, self.held.tail) = (head, tail),
-            _ => {}
+        if let Some(before) = self.before.take().filter(|_| !keeps) {
+            (self.held.head, self.held.tail) = before;
         }
         self.held.values.settle(keeps);
         self.held.nulls.settle(keeps);

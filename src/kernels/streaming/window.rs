@@ -1,6 +1,5 @@
 //! A window over a stream of Arrow values: any of the functions, any of their types, nulls skipped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{
@@ -12,7 +11,7 @@ use arrow_schema::DataType;
 use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
-use crate::memory::{OutOfMemory, of_panic, unwind};
+use crate::memory::attempted;
 use crate::types::named;
 use crate::{Error, Result};
 
@@ -55,7 +54,7 @@ pub struct StreamWindow {
     rows: Box<dyn Rows>,
 }
 
-/// A change of a window, as [`StreamWindow::attempt`] takes it.
+/// A change of a window, as [`StreamWindow::change`] takes it.
 #[derive(Clone, Copy)]
 pub enum Change<'a> {
     /// See [`StreamWindow::insert`].
@@ -163,33 +162,15 @@ impl StreamWindow {
         self.rows.clear();
     }
 
-    fn change(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
-        let answers = self.attempt(change);
-        self.settle(true);
-        answers
-    }
-
-    /// Makes a change that [`StreamWindow::settle`] keeps or takes back, which comes before the next one. The answers are
-    /// those of a slide.
+    /// Makes a change as a whole or not at all. The answers are those of a slide.
     ///
     /// # Errors
     /// Those of the change, and those of memory and of interrupts; the window is as before then.
-    pub fn attempt(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+    pub fn change(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
         self.rows.begin();
-        let done = catch_unwind(AssertUnwindSafe(|| self.made(change)));
-        let done = done.unwrap_or_else(|panic| {
-            if !panic.is::<OutOfMemory>() {
-                unwind(panic);
-            }
-            Err(of_panic(&*panic))
-        });
-        done.inspect_err(|_| self.rows.settle(false))
-    }
-
-    /// Keeps the change that was attempted last, or takes it back; does nothing if that was done already. Neither
-    /// allocates.
-    pub fn settle(&mut self, keeps: bool) {
-        self.rows.settle(keeps);
+        let done = attempted(|| self.made(change));
+        self.rows.settle(done.is_ok());
+        done
     }
 
     fn made(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {

@@ -20,14 +20,15 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array}
 use arrow_cast::cast;
 use arrow_schema::{Schema, SchemaRef};
 
-use super::held::{Address, Agenda, Entry, Item, KEYS, New, Stepwise, Store, forget};
+use super::call::all_or_nothing;
+use super::held::{Address, Agenda, Entry, Item, KEYS, New, Store, check_open, forget};
 use super::length::length;
 use super::output::{BATCH_ROWS, in_parts};
 use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, check, make_room, sort_unstable};
+use crate::interrupt::{Pace, check, make_room, sort_unstable, within};
 use crate::keys::KeyIndex;
 use crate::select::{take, take_record_batch};
 use crate::window::Measure;
@@ -93,12 +94,11 @@ pub struct DistinctStream {
     next: u64,
     rows: u64,
     results: u64,
-    attempted: Option<Attempted>,
 }
 
 /// What a step changes when it is committed.
 #[derive(Default)]
-pub(crate) struct Attempted {
+struct Attempted {
     /// Of a push: the rows to be stored, those of them that are open, those that are late, and how many there were.
     pushed: Option<(Vec<New>, Vec<Item>, Refused, u64)>,
     reached: Option<i64>,
@@ -173,7 +173,6 @@ impl DistinctStream {
             next: 0,
             rows: 0,
             results: 0,
-            attempted: None,
         })
     }
 
@@ -210,39 +209,13 @@ impl DistinctStream {
         }
     }
 
-    /// Attempts a step; returns the rows that are known to be no duplicates now, or late rows. It takes effect if
-    /// [`DistinctStream::settle`] commits it, as the next call does otherwise.
+    /// Makes a call, which takes effect as a whole or not at all; returns the rows that are known to be no duplicates
+    /// now, or late rows.
     ///
     /// # Errors
     /// `InvalidValue` once closed, and for a watermark before the last one; `InvalidType` for a batch of another schema.
-    pub fn attempt(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
-        Stepwise::attempt(self, step)
-    }
-
-    /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
-    pub fn settle(&mut self, commit: bool) {
-        Stepwise::settle(self, commit);
-    }
-}
-
-impl Stepwise for DistinctStream {
-    type Step<'a> = DistinctStep<'a>;
-    type Attempted = Attempted;
-
-    fn schema(&self) -> &SchemaRef {
-        self.schema()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-
-    fn pending(&mut self) -> &mut Option<Attempted> {
-        &mut self.attempted
-    }
-
-    fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
-        self.snapshot(identity)
+    pub fn call(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
+        all_or_nothing(self, |this| within(|| this.tried(step)), Self::commit, Self::take_back)
     }
 
     fn take_back(&mut self) {
@@ -275,7 +248,7 @@ impl Stepwise for DistinctStream {
             attempted.takes_late = true;
             return Ok((attempted, self.late.batches().to_vec()));
         }
-        self.check_open()?;
+        check_open(self.closed)?;
         match step {
             DistinctStep::Push(batches) => self.push(batches, &mut attempted, &mut results)?,
             DistinctStep::Advance(time) => {

@@ -35,13 +35,11 @@ struct Common {
 }
 
 impl DistinctStream {
-    /// All that it holds, as bytes, for an operator that `identity` tells from others. The step that was attempted last is
-    /// committed.
+    /// All that it holds, as bytes, for an operator that `identity` tells from others.
     ///
     /// # Errors
     /// Only those of Arrow.
-    pub fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
-        self.settle(true);
+    pub fn snapshot(&self, identity: &str) -> Result<Vec<u8>> {
         within(|| self.written(identity))
     }
 
@@ -139,7 +137,7 @@ mod tests {
             let run = |stream: &mut DistinctStream, from| {
                 let rows = [rows(from)];
                 for step in [DistinctStep::Push(&rows), DistinctStep::Advance(from + 2)] {
-                    if stream.attempt(step).is_err() {
+                    if stream.call(step).is_err() {
                         return;
                     }
                 }
@@ -150,8 +148,7 @@ mod tests {
             if let Ok(mut stream) = DistinctStream::restore(&snapshot, "it", plan) {
                 run(&mut stream, 4);
                 let _ = (stream.stats(), stream.watermark(), stream.snapshot("it"));
-                let _ = (stream.attempt(DistinctStep::Close), stream.attempt(DistinctStep::TakeLate));
-                stream.settle(true);
+                let _ = (stream.call(DistinctStep::Close), stream.call(DistinctStep::TakeLate));
             }
         }
     }

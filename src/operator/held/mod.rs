@@ -2,19 +2,25 @@
 
 mod agenda;
 mod snapshot;
-mod steps;
 mod store;
 
 pub(super) use agenda::{Agenda, Item};
 pub(super) use snapshot::{read_keys, write_keys};
-pub(crate) use steps::Stepwise;
 pub(super) use store::{Address, Entry, New, Passed, Store};
 
-use crate::Result;
 use crate::keys::KeyIndex;
+use crate::{Error, Result};
 
 /// Keys without rows are dropped once there are more than this, and more than there are with rows.
 pub(super) const KEYS: usize = 1024;
+
+/// Refuses a step that is not allowed once the operator is closed.
+pub(super) fn check_open(closed: bool) -> Result<()> {
+    if closed {
+        return Err(Error::InvalidValue("operator: it is closed; no call may follow close()".into()));
+    }
+    Ok(())
+}
 
 /// Drops keys without rows if that is worth it; it is looked for them once there are `full` keys, which is then more.
 pub(super) fn forget(

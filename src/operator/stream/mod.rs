@@ -38,7 +38,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 
+use super::call::all_or_nothing;
 use super::plan::Plan;
+use crate::interrupt::undisturbed;
 use crate::memory::{attempted, spared};
 use crate::select::concat_batches;
 use crate::slice::strategy::Strategy;
@@ -82,10 +84,6 @@ pub struct Operator {
     /// What removed engines did, and the number of rows accepted.
     past: Stats,
     closed: bool,
-    /// The step that was attempted last, until it is committed or rolled back.
-    attempted: Option<Box<Attempted>>,
-    /// Whether a step has yet to be rolled back, as it was interrupted.
-    is_half_done: bool,
 }
 
 /// A step of a stream: one call, which takes effect as a whole or not at all.
@@ -104,8 +102,6 @@ pub enum Step<'a> {
     Punctuate(i64, Option<&'a [ArrayRef]>),
     /// See [`Operator::close`].
     Close,
-    /// See [`Operator::peek`].
-    Peek(Option<&'a [ArrayRef]>),
     /// See [`Operator::fire`].
     Fire(Option<&'a [ArrayRef]>),
     /// See [`Operator::take_late`].
@@ -163,8 +159,6 @@ impl Operator {
             latest: None,
             past: Stats::default(),
             closed: false,
-            attempted: None,
-            is_half_done: false,
         };
         if let Some(shedding) = &mut this.shedding {
             let schema = this.engines[0].1.queries.schema();
@@ -259,7 +253,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], for batches of another schema, and for rows out of order where order
     /// was promised; `Overflow` where a result does not fit its type; what a user-defined function raises.
     pub fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Push(batches))
+        self.call(Step::Push(batches))
     }
 
     /// Takes in all of these slices or, if it fails, none of them: as [`Operator::push`] takes in their rows. They are those
@@ -270,7 +264,7 @@ impl Operator {
     /// some rows are late and others are not, and where slices do not lead to the results of their rows: see
     /// [`Operator::refuses_slices`].
     pub fn push_slices(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-        self.take(Step::PushSlices(batches))
+        self.call(Step::PushSlices(batches))
     }
 
     /// Moves the watermark, so that no window that ends at or before it waits for rows any longer, and emits those
@@ -280,7 +274,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], and for a watermark before the last one; `Overflow` where a result
     /// does not fit its type; what a user-defined function raises.
     pub fn advance(&mut self, watermark: i64) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Advance(watermark))
+        self.call(Step::Advance(watermark))
     }
 
     /// Moves the watermark of the key given by these columns of one row: a punctuation of its own, by which it is ahead of
@@ -290,7 +284,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::advance`], and `InvalidValue` if queries have no keys.
     pub fn advance_key(&mut self, watermark: i64, key: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
-        self.take(Step::AdvanceKey(watermark, key))
+        self.call(Step::AdvanceKey(watermark, key))
     }
 
     /// The keys that are ahead of the stream, and in the last column up to when each is complete.
@@ -308,7 +302,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::advance`]; `InvalidValue` if no watermark follows rows.
     pub fn follow(&mut self) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Follow)
+        self.call(Step::Follow)
     }
 
     /// Sets the clock, by which sources are idle: microseconds, which never decrease.
@@ -340,7 +334,7 @@ impl Operator {
     /// # Errors
     /// As [`Operator::advance`].
     pub fn close(&mut self) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Close)
+        self.call(Step::Close)
     }
 
     /// All windows that [`Operator::close`] would emit now, of the key given by these columns of one row or of all keys;
@@ -349,7 +343,10 @@ impl Operator {
     /// # Errors
     /// As [`Operator::close`].
     pub fn peek(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Peek(key))
+        self.relieve()?;
+        let results = attempted(|| self.peeked(key));
+        undisturbed(|| self.roll_back());
+        results
     }
 
     /// Emits what emission policies would emit if they fired now: for the key given by these columns of one row, or for all.
@@ -357,7 +354,7 @@ impl Operator {
     /// # Errors
     /// `InvalidValue` after [`Operator::close`], and if no query has an emission policy; otherwise as [`Operator::close`].
     pub fn fire(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Fire(key))
+        self.call(Step::Fire(key))
     }
 
     /// Whether the clock matters to an emission policy.
@@ -372,7 +369,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], if no window is bounded by punctuation, and for a time at which no row
     /// would be accepted any longer; what a user-defined function raises.
     pub fn punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
-        self.take(Step::Punctuate(time, key))
+        self.call(Step::Punctuate(time, key))
     }
 
     /// Rows that came too late or without a time, with the reason; each row is returned once, unless more than
@@ -381,65 +378,19 @@ impl Operator {
         self.late.take()
     }
 
-    fn take(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
-        let results = self.attempt(step);
-        self.finish(true)?;
-        results
-    }
-
-    /// Computes the results of a step without committing it: they may never reach whoever asked for them, and the step
-    /// is rolled back then. [`Operator::settle`] decides, and comes before every other call.
+    /// Makes a call, which takes effect as a whole or not at all.
     ///
     /// # Errors
-    /// Those of the step, which is rolled back then: at once, or by [`Operator::settle`] if it was interrupted, as to roll
-    /// back takes time, too.
-    pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
-        self.settle(true)?;
-        match attempted(|| self.tried(step)) {
-            Ok((attempted, results)) => {
-                self.attempted = Some(attempted);
-                Ok(results)
-            }
-            Err(error) => {
-                self.is_half_done = true;
-                if !matches!(error, Error::Interrupted(_)) {
-                    self.roll_back()?;
-                }
-                Err(error)
-            }
-        }
+    /// Those of the step, and those of [`Operator::relieve`].
+    pub fn call(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
+        self.relieve()?;
+        all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)
     }
 
     /// Undoes all that a step has changed.
-    fn roll_back(&mut self) -> Result<()> {
-        self.is_half_done = true;
-        self.engines_mut().try_for_each(Engine::take_back)?;
+    fn roll_back(&mut self) {
+        self.engines_mut().for_each(Engine::take_back);
         self.emission.iter_mut().for_each(Emission::take_back);
-        self.is_half_done = false;
-        Ok(())
-    }
-
-    /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
-    ///
-    /// # Errors
-    /// Those of an interrupt while it is rolled back: then this comes again before every other call. So it does where memory ran
-    /// out, or an interrupt came, while state was dropped by [`Options::shed`].
-    pub fn settle(&mut self, commit: bool) -> Result<()> {
-        self.finish(commit)?;
-        self.relieve()
-    }
-
-    fn finish(&mut self, commit: bool) -> Result<()> {
-        if self.is_half_done {
-            self.roll_back()?;
-        }
-        let Some(attempted) = self.attempted.take() else { return Ok(()) };
-        if !commit {
-            drop(attempted);
-            return self.roll_back();
-        }
-        spared(|| self.commit(*attempted));
-        Ok(())
     }
 
     /// Commits a step, which is not rolled back any more.
@@ -479,11 +430,12 @@ impl Operator {
         Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, shed, ..all }
     }
 
-    /// Drops what the state holds too much of, if it may have come to that.
+    /// Drops what the state holds too much of by [`Options::shed`], if the last call may have led to that; every call
+    /// begins with it, and so does whoever asks what the state is.
     ///
     /// # Errors
     /// Those of an interrupt, and `Memory`; either nothing has changed then, or less is too much.
-    fn relieve(&mut self) -> Result<()> {
+    pub fn relieve(&mut self) -> Result<()> {
         if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
             return Ok(());
         }

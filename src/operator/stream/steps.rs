@@ -45,14 +45,6 @@ impl Operator {
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
             Step::Fire(_) => self.try_fire(),
-            Step::Peek(key) => {
-                let results = self.peeked(key)?;
-                let results = match &self.emission {
-                    None => results.into_iter().map(|(_, batch)| batch).collect(),
-                    Some(emission) => emission.plainly(results)?,
-                };
-                return Ok((Box::new(self.unchanged()), results));
-            }
             Step::TakeLate => {
                 let late = self.late.batches().to_vec();
                 return Ok((Box::new(Attempted { takes_late: true, ..self.unchanged() }), late));
@@ -200,12 +192,20 @@ impl Operator {
         Ok(Attempted { outcomes, watermark, latest, seen, rows, drawn, refused, ..Attempted::default() })
     }
 
-    fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
+    /// The results of [`Operator::peek`], which leaves what it changes to be rolled back.
+    pub(super) fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
+        let results = self.windows_so_far(key)?;
+        match &self.emission {
+            None => Ok(results.into_iter().map(|(_, batch)| batch).collect()),
+            Some(emission) => emission.plainly(results),
+        }
+    }
+
+    fn windows_so_far(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
         check_open(self.closed, "peek")?;
         let mut outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true))?;
         let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
         let results = marked(self.shedding.as_ref(), results)?;
-        self.roll_back()?;
         let Some(key) = key else { return Ok(results) };
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
         let mut ids = Vec::new();

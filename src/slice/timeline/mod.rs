@@ -13,15 +13,11 @@ use std::ops::Range;
 
 use self::log::Log;
 use super::cells::Cell;
-use crate::Result;
 use crate::interrupt::Pace;
 use crate::window::{Spans, place};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-
-/// How many simple steps it takes to roll a change back: slices of many keys are anywhere in memory.
-const UNDONE: usize = 32;
 
 /// A slice that holds rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -500,15 +496,9 @@ impl Timelines {
         self.settled = self.next.len();
     }
 
-    /// Rolls back the changes since the last [`Timelines::settle`]. If that ends early, it can be gone on with.
-    ///
-    /// # Errors
-    /// As [`Pace::check`].
-    pub fn take_back(&mut self) -> Result<()> {
-        let mut pace = Pace::new();
-        loop {
-            pace.check(UNDONE)?;
-            let Some(change) = self.undo.pop() else { break };
+    /// Rolls back the changes since the last [`Timelines::settle`].
+    pub fn take_back(&mut self) {
+        while let Some(change) = self.undo.pop() {
             match change {
                 Change::Added { key, at } => {
                     let timeline = &mut self.keys[key as usize];
@@ -539,7 +529,6 @@ impl Timelines {
             }
         }
         self.next.truncate(self.settled);
-        Ok(())
     }
 
     /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.
@@ -597,7 +586,7 @@ mod tests {
             timelines.settle();
             let before = (contents(&timelines), timelines.len(), timelines.merges(), timelines.slots());
             add(&mut timelines, &taken_back, gap);
-            timelines.take_back().unwrap();
+            timelines.take_back();
             prop_assert_eq!(&before, &(contents(&timelines), timelines.len(), timelines.merges(), timelines.slots()));
             for key in 0..3 {
                 let mut times: Vec<i64> = kept.iter().filter(|row| row.0 == key).map(|row| row.1).collect();

@@ -145,7 +145,7 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
         }
         if fails {
             above.invalidate(rows.iter().map(|row| row.0).collect());
-            timelines.take_back().unwrap();
+            timelines.take_back();
         } else {
             store.append(delta);
             timelines.settle();

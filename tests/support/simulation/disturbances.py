@@ -17,7 +17,7 @@ from support.failing import FAILURE, InjectedError
 T = TypeVar("T")
 
 INTERRUPTS = sys.version_info >= (3, 11)
-"""CPython 3.10 handles signals even between a return and what is assigned (docs/reference/operator.md)."""
+"""CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls."""
 UNLIKE = ("bytes", "keys", "late_bytes", "slices", "merges")
 """What a call that failed, or a restart, may change of the statistics: what memory is held for.
 
@@ -48,8 +48,9 @@ class Alarm:
         signal.setitimer(signal.ITIMER_REAL, after)
         try:
             self.armed = True
-            # No signal is handled between the call's return and the next line's end.
             result = call()
+            # The call has returned, and what follows may be interrupted, too.
+            result = [result][0]
             self.armed = False
         finally:
             self.armed = False
@@ -72,11 +73,16 @@ class Disturbances:
     def __init__(self, log: Callable[[str], None]) -> None:
         self.random, self.alarm, self.log = Random(), Alarm(), log
 
-    def surely(self, noted: Callable[[], Callable[[], None]], call: Callable[[], T]) -> T:
-        """Make a call until nothing fails in it; whenever something does, the operator is as it was noted."""
+    def surely(
+        self, op: Any, noted: Callable[[], Callable[[], None]], call: Callable[[], T], last: Callable[[], T]
+    ) -> T:
+        """Make a call until it has taken effect, and return its result, by `last` if an interrupt took it.
+
+        Whenever it has not, the operator is as it was noted.
+        """
         for _ in range(100):
             how = self.random.random()
-            assert_same = noted()
+            assert_same, before = noted(), op.calls
             try:
                 if how < 0.1:
                     FAILURE.left = self.random.choice([0, 1, 2, 3, 5, 8, 13, 30])
@@ -88,6 +94,10 @@ class Disturbances:
                 return call()
             except KeyboardInterrupt:
                 self.log("  interrupted")
+                if op.calls > before:
+                    self.log("  after it had taken effect")
+                    assert op.calls == before + 1
+                    return last()
             except InjectedError:
                 self.log("  failed")
             except wk.InvalidValue as error:
@@ -96,5 +106,6 @@ class Disturbances:
                 self.log("  failed")
             finally:
                 FAILURE.left = None
+            assert op.calls == before
             assert_same()
         raise AssertionError("what failed once fails for ever")

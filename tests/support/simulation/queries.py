@@ -89,12 +89,11 @@ class QueryRun(Run):
 
         def assert_same() -> None:
             assert self.op.watermark == reached
-            # A removal that is interrupted may have been made.
-            if self.op.queries == queries:
-                after = self.op.stats()
-                # Rows that nothing needs are dropped now and then: also when a query comes or goes.
-                assert after.rows_kept <= before.rows_kept
-                assert_like(after, dataclasses.replace(before, rows_kept=after.rows_kept))
+            assert self.op.queries == queries
+            after = self.op.stats()
+            # Rows that nothing needs are dropped now and then: also when a query comes or goes.
+            assert after.rows_kept <= before.rows_kept
+            assert_like(after, dataclasses.replace(before, rows_kept=after.rows_kept))
 
         return assert_same
 
@@ -144,7 +143,10 @@ class QueryRun(Run):
             case "add":
                 query, lateness = self.steps.others[argument]
                 scale = scaled(lateness, self.time)
-                self.surely(lambda: op.add(query, name=argument, allowed_lateness=scale))
+                named = self.surely(
+                    lambda: op.add(query, name=argument, allowed_lateness=scale), lambda: argument
+                )
+                assert named == argument
                 definition.add(argument, query, lateness)
                 return None
             case "remove":
@@ -174,11 +176,7 @@ class QueryRun(Run):
         return key(plain(column([value], self.setting.schema.field(name).type))[0])
 
     def remove(self, name: str) -> None:
-        def remove() -> None:
-            if name in self.op.queries:
-                self.op.remove(name)
-
-        self.surely(remove)
+        self.surely(lambda: self.op.remove(name), lambda: None)
         self.definition.remove(name)
         for at in [at for at in self.held if at[0] == name]:
             del self.held[at]

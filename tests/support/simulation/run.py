@@ -66,8 +66,8 @@ class Run(ABC):
     def finish(self) -> None:
         """Close the operator, and check all that it returned."""
 
-    def surely(self, call: Callable[[], T]) -> T:
-        return self.disturbances.surely(self.noted, call)
+    def surely(self, call: Callable[[], T], last: Callable[[], T] | None = None) -> T:
+        return self.disturbances.surely(self.op, self.noted, call, last or self.op.last)
 
     def perform(self, step: Step) -> None:
         match step.kind:

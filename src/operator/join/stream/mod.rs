@@ -25,9 +25,10 @@ use self::found::{Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
 use super::plan::JoinPlan;
 use super::side::{NONE, Part};
-use crate::interrupt::Pace;
+use crate::interrupt::{Pace, within};
 use crate::keys::KeyIndex;
-use crate::operator::held::{Address, Entry, KEYS, New, Passed, Stepwise, Store, forget};
+use crate::operator::call::all_or_nothing;
+use crate::operator::held::{Address, Entry, KEYS, New, Passed, Store, check_open, forget};
 use crate::operator::stream::{Late, Reason, Refused};
 use crate::select::{take, take_record_batch};
 use crate::{Error, Result};
@@ -79,12 +80,11 @@ pub struct JoinStream {
     next: u64,
     rows: [u64; 2],
     results: u64,
-    attempted: Option<Attempted>,
 }
 
 /// What a step changes when it is committed.
 #[derive(Default)]
-pub(crate) struct Attempted {
+struct Attempted {
     /// Of a push: its side, the rows to be stored, those that are late, and how many there were.
     pushed: Option<(Which, Vec<New>, Refused, u64)>,
     /// Stored rows that have a partner: side, key, and number in the timeline.
@@ -119,7 +119,6 @@ impl JoinStream {
             next: 0,
             rows: [0; 2],
             results: 0,
-            attempted: None,
         })
     }
 
@@ -166,40 +165,14 @@ impl JoinStream {
         }
     }
 
-    /// Attempts a step; returns the rows of the result that it has found, or late rows. It takes effect if
-    /// [`JoinStream::settle`] commits it, as the next call does otherwise.
+    /// Makes a call, which takes effect as a whole or not at all; returns the rows of the result that it has found, or
+    /// late rows.
     ///
     /// # Errors
     /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
     /// `Overflow` for a time that is too far away for its windows.
-    pub fn attempt(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
-        Stepwise::attempt(self, step)
-    }
-
-    /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
-    pub fn settle(&mut self, commit: bool) {
-        Stepwise::settle(self, commit);
-    }
-}
-
-impl Stepwise for JoinStream {
-    type Step<'a> = JoinStep<'a>;
-    type Attempted = Attempted;
-
-    fn schema(&self) -> &SchemaRef {
-        self.schema()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-
-    fn pending(&mut self) -> &mut Option<Attempted> {
-        &mut self.attempted
-    }
-
-    fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
-        self.snapshot(identity)
+    pub fn call(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
+        all_or_nothing(self, |this| within(|| this.tried(step)), Self::commit, Self::take_back)
     }
 
     fn take_back(&mut self) {
@@ -238,7 +211,7 @@ impl Stepwise for JoinStream {
             let late = self.late[at(which)].batches().to_vec();
             return Ok((Attempted { takes_late: Some(which), ..Attempted::default() }, late));
         }
-        self.check_open()?;
+        check_open(self.closed)?;
         let mut attempted = Attempted::default();
         let mut results = Vec::new();
         match step {

@@ -32,13 +32,11 @@ struct Common {
 }
 
 impl JoinStream {
-    /// All that it holds, as bytes, for a join that `identity` tells from others. The step that was attempted last is
-    /// committed.
+    /// All that it holds, as bytes, for a join that `identity` tells from others.
     ///
     /// # Errors
     /// Only those of Arrow.
-    pub fn snapshot(&mut self, identity: &str) -> Result<Vec<u8>> {
-        self.settle(true);
+    pub fn snapshot(&self, identity: &str) -> Result<Vec<u8>> {
         within(|| self.written(identity))
     }
 
@@ -156,7 +154,7 @@ mod tests {
                 let pushes = [Which::Left, Which::Right].map(|which| JoinStep::Push(which, &rows));
                 let advances = [Which::Left, Which::Right].map(|which| JoinStep::Advance(which, from + 2));
                 for step in pushes.into_iter().chain(advances) {
-                    if stream.attempt(step).is_err() {
+                    if stream.call(step).is_err() {
                         return;
                     }
                 }
@@ -167,8 +165,7 @@ mod tests {
             if let Ok(mut stream) = JoinStream::restore(&snapshot, "it", plan) {
                 run(&mut stream, 4);
                 let _ = (stream.stats(), stream.joint(), stream.individual(Which::Left), stream.snapshot("it"));
-                let _ = (stream.attempt(JoinStep::Close), stream.attempt(JoinStep::TakeLate(Which::Left)));
-                stream.settle(true);
+                let _ = (stream.call(JoinStep::Close), stream.call(JoinStep::TakeLate(Which::Left)));
             }
         }
     }

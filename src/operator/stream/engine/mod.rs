@@ -584,13 +584,10 @@ impl Engine {
     }
 
     /// Rolls back a call.
-    ///
-    /// # Errors
-    /// Those of an interrupt; it can be gone on with then.
-    pub(super) fn take_back(&mut self) -> Result<()> {
+    pub(super) fn take_back(&mut self) {
         self.eager.invalidate(self.slices.changed_keys());
-        self.slices.take_back()?;
-        self.tuples.as_mut().map_or(Ok(()), Tuples::take_back)
+        self.slices.take_back();
+        self.tuples.iter_mut().for_each(Tuples::take_back);
     }
 }
 

@@ -125,11 +125,8 @@ impl Engine {
                     tuples.settle(0);
                 }
             }
-            // A user-defined function that fails here fails again in the call where a window needs the result. If this is
-            // interrupted, so is the call, and what is left is rolled back before the next one.
-            Err(_) => {
-                let _ = self.take_back();
-            }
+            // A user-defined function that fails here fails again in the call where a window needs the result.
+            Err(_) => self.take_back(),
         }
     }
 

@@ -48,9 +48,6 @@ use store::TupleStore;
 pub(super) use work::Moves;
 use work::Work;
 
-/// How many simple steps it takes to roll back the changes of a key, besides those of its rows.
-const UNDONE: usize = 64;
-
 /// Largest number of columns of marks: they are kept as bits.
 const MARKS: usize = 64;
 
@@ -339,14 +336,8 @@ impl Tuples {
     }
 
     /// Rolls back a call.
-    ///
-    /// # Errors
-    /// Those of [`Pace::check`]; it can be gone on with then.
-    pub(super) fn take_back(&mut self) -> Result<()> {
-        let mut pace = Pace::new();
-        while let Some(last) = self.undo.last() {
-            pace.check(UNDONE + last.rows.len())?;
-            let Some(before) = self.undo.pop() else { break };
+    pub(super) fn take_back(&mut self) {
+        while let Some(before) = self.undo.pop() {
             self.keys[before.key as usize].take_back(before);
         }
         if let Some(point) = self.point.take() {
@@ -354,7 +345,6 @@ impl Tuples {
             at.map(|at| self.points.remove(at));
         }
         self.base.take().into_iter().for_each(|base| self.store.take_back(base));
-        Ok(())
     }
 
     /// Compacts the stored rows once that pays off.
