@@ -250,8 +250,9 @@ impl FrameSpec {
                 (Unit::Rows, Length::Rows(count)) => u64::try_from(count).map_err(|_| {
                     Error::InvalidValue(format!("aggs: {name}: a frame of {count} rows; expected 0 or more"))
                 }),
-                (Unit::Time, Length::Nanoseconds(count)) => bound(name, measure, count, true),
-                (Unit::Time, Length::Units(count)) => bound(name, measure, count, false),
+                (Unit::Time, Length::Nanoseconds(_) | Length::Units(_)) => {
+                    length(measure, &format!("aggs: the frame of {name}"), reach).map(|length| length as u64)
+                }
                 _ => Err(Error::InvalidType(format!(
                     "aggs: {name}: a frame by rows and by time; allowed are two lengths of one kind"
                 ))),
@@ -268,11 +269,6 @@ impl FrameSpec {
         }
         Ok(RowFrame { unit: self.unit, before, after, closed: self.closed, hop })
     }
-}
-
-/// A length of time in units of the measure.
-fn bound(name: &str, measure: &Measure, count: i128, is_time: bool) -> Result<u64> {
-    length(measure, &format!("aggs: the frame of {name}"), count, is_time).map(|length| length as u64)
 }
 
 impl RollingRows {

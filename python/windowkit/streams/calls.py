@@ -22,6 +22,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.reading import Expected
 from windowkit.errors import InvalidValue
+from windowkit.language.durations import Duration
 from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
 
@@ -68,7 +69,7 @@ class State:
 
     queries: Mapping[str, Query]
     """By name, in the order they were added."""
-    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
+    lateness: Mapping[str, Duration | int | None] = field(default_factory=lambda: MappingProxyType({}))
     """Of the same queries, where it is not the operator's."""
     added: int = 0
     """How many were, including those removed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
@@ -18,7 +18,7 @@ from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, checked_name, items, limit, one_of
 from windowkit.language.display import Lines, facts
-from windowkit.language.durations import Length
+from windowkit.language.durations import Duration, Length
 from windowkit.language.emission import Emission
 from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
@@ -27,11 +27,12 @@ from windowkit.language.processing import Clock, ProcessingTime, Stamps
 from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT, Query
 from windowkit.language.shedding import Shed
+from windowkit.language.windows import units
 from windowkit.local.query import check_mark, plan, shaped, shaped_schema, slices_schema
 from windowkit.streams.calls import Calls, State, has_clock, released
 from windowkit.streams.decisions import decisions_of, described, summary
 from windowkit.streams.sampled import refuse
-from windowkit.streams.stats import Stats
+from windowkit.streams.stats import Stats, reported
 from windowkit.streams.watermarks import in_time, one_key, scalar
 
 __all__ = ["Operator", "Stats"]
@@ -47,6 +48,15 @@ MAY_BE_LEFT_OUT: Final = {
     "time": f"the time of a punctuation may be left out only for queries over {PROCESSING}",
 }
 """Arguments that are times, and when they are not needed."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of an operator, as the core takes it, and an allowed lateness of its own, if it has one."""
+
+    name: str
+    plan: _native.Plan
+    allowed_lateness: Duration | int | None = None
 
 
 class Operator:
@@ -884,7 +894,7 @@ class Operator:
         """
         if not self._is_bound("stats"):
             return Stats(*[0] * len(fields(Stats)))
-        return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
+        return reported(Stats, self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
@@ -1000,8 +1010,8 @@ class Operator:
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
         given = bytes(snapshot)
-        found, names, order = _native.Operator.contents(given)
-        schema = pa.schema(found)
+        contents = _native.Operator.contents(given)
+        schema, names = pa.schema(contents.schema), contents.names
         if isinstance(queries, Mapping):
             if sorted(queries) != sorted(names):
                 raise InvalidValue(
@@ -1021,13 +1031,14 @@ class Operator:
                 "have the same"
             )
         this = cls.__new__(cls)
-        this._order = order
+        this._order = contents.order
         named = dict(zip(names, given_queries, strict=True))
         expressions = of_queries(given_queries)
         plans = [(name, planned(query, schema, expressions)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
         this._is_idle = core.has_clock
-        this._shed = None if core.shed is None else Shed.taken(core.shed)
+        limit = core.shed
+        this._shed = None if limit is None else Shed(limit.bytes, limit.keep, limit.seed)
         this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
         this._clock = Stamps(clock)
         state = State(
@@ -1047,9 +1058,9 @@ class Operator:
             "another operator of it"
         )
 
-    def _given_lateness(self, given: Length) -> tuple[int, bool]:
+    def _given_lateness(self, given: Length) -> Duration | int:
         lateness = of_measure("allowed_lateness", given)
-        if self._order == "in-order" and lateness[0]:
+        if self._order == "in-order" and units(lateness):
             raise InvalidValue(
                 f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it "
                 "requires order='out-of-order'"
@@ -1057,7 +1068,7 @@ class Operator:
         return lateness
 
     def _entered(
-        self, state: State, query: Query, name: str | None, lateness: tuple[int, bool] | None
+        self, state: State, query: Query, name: str | None, lateness: Duration | int | None
     ) -> tuple[State, str]:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
@@ -1088,7 +1099,7 @@ class Operator:
             )
         # Where there is a core, it knows the operator's, also of a snapshot, and does the same.
         if query.emit is not None and state.core is None:
-            query.emit.check_lateness((self._lateness if lateness is None else lateness)[0], given)
+            query.emit.check_lateness(units(self._lateness if lateness is None else lateness), given)
         queries = MappingProxyType({**state.queries, given: query})
         expressions = of_queries(queries.values())
         if state.core is not None and state.schema is not None:
@@ -1106,17 +1117,17 @@ class Operator:
     def _bound(self, state: State, schema: pa.Schema) -> State:
         """Return the state with a core for rows of this schema."""
         plans = [
-            (name, planned(query, schema, state.expressions), state.lateness.get(name))
+            Entry(name, planned(query, schema, state.expressions), state.lateness.get(name))
             for name, query in state.queries.items()
         ]
         core = _native.Operator(
             plans,
             self._order,
             self._lateness,
-            None if self._progress is None else self._progress.given(),
+            self._progress,
             self._store,
             self._late_limit,
-            None if self._shed is None else self._shed.given(),
+            self._shed,
         )
         return replace(state, schema=schema, core=core)
 

@@ -119,11 +119,7 @@ impl DistinctPlan {
         KeyIndex::new(by.iter().map(|&key| input.field(key).data_type().clone()).collect())?;
         let at = find(&input, "time", time)?;
         let measure = Measure::new(time, input.field(at).data_type())?;
-        let within = match within {
-            Length::Nanoseconds(count) => length(&measure, "within", count, true)?,
-            Length::Units(count) => length(&measure, "within", count, false)?,
-            _ => return Err(Error::InvalidType("within: it is neither a duration nor an integer".into())),
-        };
+        let within = length(&measure, "within", within)?;
         let fields = input.fields().iter().map(|field| {
             let kind = widened(field.data_type());
             field.as_ref().clone().with_data_type(kind)
