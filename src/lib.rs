@@ -40,6 +40,7 @@ pub mod keys;
 pub mod memory;
 pub mod operator;
 pub mod partition;
+pub mod poll;
 pub mod select;
 pub mod sketch;
 pub mod slice;

@@ -17,9 +17,9 @@ use super::undo::{State, Undo};
 use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
-use crate::interrupt::check;
 use crate::keys::hash_rows;
 use crate::memory::{OutOfMemory, of_panic, unwind};
+use crate::poll::{Poll, never};
 use crate::state::{Envelope, Writer};
 use crate::{Error, Result};
 
@@ -88,7 +88,7 @@ impl Partitioner {
     /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
     /// times that are missing, null, or of an earlier window.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
-        self.attempt(batches, workers)?;
+        self.attempt(batches, workers, never)?;
         self.settle(true);
         Ok(())
     }
@@ -97,10 +97,11 @@ impl Partitioner {
     /// that or takes it back.
     ///
     /// # Errors
-    /// As [`Partitioner::assign`], and those of memory and of interrupts; the state is as before then.
-    pub fn attempt(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+    /// As [`Partitioner::assign`], and those of memory and of `poll`, which is called before each block of rows; the state is
+    /// as before then.
+    pub fn attempt(&mut self, batches: &[Batch], workers: &mut Vec<i32>, poll: Poll) -> Result<()> {
         let len = workers.len();
-        let done = catch_unwind(AssertUnwindSafe(|| self.tried(batches, workers)));
+        let done = catch_unwind(AssertUnwindSafe(|| self.tried(batches, workers, poll)));
         let done = done.unwrap_or_else(|panic| {
             if !panic.is::<OutOfMemory>() {
                 unwind(panic);
@@ -113,7 +114,7 @@ impl Partitioner {
         })
     }
 
-    fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+    fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>, poll: Poll) -> Result<()> {
         // All that can be refused comes first.
         let mut clock = self.state.clock.clone();
         let mut cuts = Vec::with_capacity(batches.len());
@@ -128,7 +129,7 @@ impl Partitioner {
         workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
         self.undo.begin(&self.state);
         (self.state.clock, self.state.kinds) = (clock, known);
-        self.decide(batches, cuts, workers)
+        self.decide(batches, cuts, workers, poll)
     }
 
     /// Keeps what was attempted last, or takes it back; does nothing if that was done already.
@@ -143,6 +144,7 @@ impl Partitioner {
         batches: &[Batch],
         cuts: Vec<Vec<(bool, Range<usize>)>>,
         workers: &mut Vec<i32>,
+        poll: Poll,
     ) -> Result<()> {
         let mut hashes = Vec::new();
         for ((keys, ..), runs) in batches.iter().zip(cuts) {
@@ -155,7 +157,7 @@ impl Partitioner {
                     if keys.iter().all(|column| is_flat(column.data_type())) { BLOCK } else { run.len() };
                 let mut at = run.start;
                 while at < run.end {
-                    check()?;
+                    poll()?;
                     let rows = block.min(run.end - at);
                     hashes.clear();
                     if self.state.method.reads_keys() {

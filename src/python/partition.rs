@@ -12,6 +12,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use super::errors::{Out, PyOut, detached, exception, py_bytes};
 use super::given::{self, Given};
 use super::shared::Shared;
+use crate::interrupt::check;
 use crate::keys::{KeyIndex, hash_rows};
 use crate::memory::caught;
 use crate::partition::{
@@ -120,7 +121,7 @@ impl PyPartitioner {
             let batches = batches(reader, timed)?;
             let mut workers = Vec::new();
             let mut partitioner = self.0.lock()?;
-            partitioner.attempt(&batches, &mut workers)?;
+            partitioner.attempt(&batches, &mut workers, check)?;
             partitioner.hold(turn);
             Ok(Int32Array::from(workers))
         })?;
@@ -351,7 +352,7 @@ fn ids(reader: Box<dyn RecordBatchReader + Send>) -> Result<Vec<u32>> {
     let mut index = KeyIndex::new(types)?;
     let mut ids = Vec::new();
     for (columns, _, rows) in batches(reader, false)? {
-        index.assign_all(&columns, rows, &mut ids)?;
+        index.assign_all(&columns, rows, &mut ids, check)?;
     }
     Ok(ids)
 }

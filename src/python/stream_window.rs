@@ -10,6 +10,7 @@ use pyo3_arrow::{PyArray, PyDataType};
 use super::errors::{detached, exception};
 use super::given::Given;
 use super::shared::Shared;
+use crate::interrupt::check;
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Change, Number, StreamWindow};
 use crate::memory::caught;
@@ -27,7 +28,7 @@ impl PyStreamWindow {
     /// Makes a change that is not final before `kept` is set to the number of the call.
     fn attempt(&self, turn: u64, change: Change<'_>) -> Result<Option<ArrayRef>> {
         let mut window = self.window.lock()?;
-        let answers = window.attempt(change)?;
+        let answers = window.attempt(change, check)?;
         window.hold(turn);
         Ok(answers)
     }
@@ -36,7 +37,7 @@ impl PyStreamWindow {
     fn attempt_held(&self, py: Python<'_>, turn: u64, change: Change<'_>) -> PyResult<()> {
         let attempt = || {
             let Some(mut window) = self.window.try_lock()? else { return Ok(Some(change)) };
-            window.attempt(change)?;
+            window.attempt(change, check)?;
             window.hold(turn);
             Ok(None)
         };

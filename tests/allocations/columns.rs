@@ -9,6 +9,7 @@ use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segment
 use windowkit::memory;
 use windowkit::operator::{Length, LocalTime, Wids, WindowKind};
 use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+use windowkit::poll::never;
 use windowkit::sketch::HyperLogLog;
 
 use crate::{dropped, rows, sweep, sweep_of, tumbling, window};
@@ -24,7 +25,12 @@ fn kernels_sketches_and_partitioners_run_out_of_memory() {
         let question = Question { function, algorithm: Algorithm::Auto, min_periods: None };
         let frames =
             Frames::Rolling(Rolling::new(5, 2, true, true).expect("a valid frame"), Segments::whole(12));
-        sweep(&format!("kernel {function:?}"), || (), |()| answer(numbers, &frames, &question), dropped);
+        sweep(
+            &format!("kernel {function:?}"),
+            || (),
+            |()| answer(numbers, &frames, &question, never),
+            dropped,
+        );
     }
     let sketch = || {
         let mut sketch = HyperLogLog::new(8).expect("a valid precision");
@@ -123,7 +129,7 @@ fn windows_over_streams_run_out_of_memory() {
             let before = state(&full());
             for (call, change) in changes {
                 let mut sound = full();
-                let answers = sound.attempt(change).expect("a valid change");
+                let answers = sound.attempt(change, never).expect("a valid change");
                 sound.settle(true);
                 let after = state(&sound);
                 // Whether it failed or is taken back, it can be made again.
@@ -131,11 +137,11 @@ fn windows_over_streams_run_out_of_memory() {
                     assert!(done.is_none_or(|done| done == answers));
                     window.settle(false);
                     assert_eq!(state(window), before);
-                    assert_eq!(window.attempt(change).expect("there is memory"), answers);
+                    assert_eq!(window.attempt(change, never).expect("there is memory"), answers);
                     window.settle(true);
                     assert_eq!(state(window), after);
                 };
-                sweep_of(&of(call), false, full, |window| window.attempt(change), unchanged);
+                sweep_of(&of(call), false, full, |window| window.attempt(change, never), unchanged);
             }
             sweep(&of("query"), full, |window| window.query(), |window, _| assert_eq!(state(window), before));
         }

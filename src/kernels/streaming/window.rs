@@ -13,6 +13,7 @@ use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
 use crate::memory::{OutOfMemory, of_panic, unwind};
+use crate::poll::{Poll, never};
 use crate::types::named;
 use crate::{Error, Result};
 
@@ -164,7 +165,7 @@ impl StreamWindow {
     }
 
     fn change(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
-        let answers = self.attempt(change);
+        let answers = self.attempt(change, never);
         self.settle(true);
         answers
     }
@@ -173,10 +174,11 @@ impl StreamWindow {
     /// those of a slide.
     ///
     /// # Errors
-    /// Those of the change, and those of memory and of interrupts; the window is as before then.
-    pub fn attempt(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+    /// Those of the change, of memory, and of `poll`, which is called once for some thousand rows; the window is as before
+    /// then.
+    pub fn attempt(&mut self, change: Change<'_>, poll: Poll) -> Result<Option<ArrayRef>> {
         self.rows.begin();
-        let done = catch_unwind(AssertUnwindSafe(|| self.made(change)));
+        let done = catch_unwind(AssertUnwindSafe(|| self.made(change, poll)));
         let done = done.unwrap_or_else(|panic| {
             if !panic.is::<OutOfMemory>() {
                 unwind(panic);
@@ -192,10 +194,10 @@ impl StreamWindow {
         self.rows.settle(keeps);
     }
 
-    fn made(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+    fn made(&mut self, change: Change<'_>, poll: Poll) -> Result<Option<ArrayRef>> {
         match change {
-            Change::Insert(values) => self.rows.insert(&self.read(values)?)?,
-            Change::InsertNumber(number) => self.rows.insert(&self.read(&self.array(number)?)?)?,
+            Change::Insert(values) => self.rows.insert(&self.read(values)?, poll)?,
+            Change::InsertNumber(number) => self.rows.insert(&self.read(&self.array(number)?)?, poll)?,
             Change::Evict(rows) if rows > self.len() => {
                 return Err(Error::InvalidValue(format!(
                     "n: {rows} rows cannot be evicted from a window of {}",
@@ -207,7 +209,7 @@ impl StreamWindow {
                 return Err(Error::InvalidValue("size: 0 was given; a window has at least one row".into()));
             }
             Change::Slide(values, size, min_periods) => {
-                return self.rows.slide(&self.read(values)?, size, min_periods).map(Some);
+                return self.rows.slide(&self.read(values)?, size, min_periods, poll).map(Some);
             }
             Change::Clear => self.rows.clear(),
         }

@@ -3,7 +3,6 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::interrupt::within;
 use crate::memory::{attempted, spared};
 use crate::{Error, Result};
 
@@ -40,7 +39,7 @@ pub(crate) trait Stepwise {
     /// Attempts a step; returns its rows. Commits the one before, unless that was settled.
     fn attempt(&mut self, step: Self::Step<'_>) -> Result<Vec<RecordBatch>> {
         self.settle(true);
-        match attempted(|| within(|| self.tried(step))) {
+        match attempted(|| self.tried(step)) {
             Ok((attempted, rows)) => {
                 *self.pending() = Some(attempted);
                 Ok(rows)

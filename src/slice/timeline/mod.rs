@@ -13,15 +13,10 @@ use std::ops::Range;
 
 use self::log::Log;
 use super::cells::Cell;
-use crate::Result;
-use crate::interrupt::Pace;
 use crate::window::{Spans, place};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-
-/// How many simple steps it takes to roll a change back: slices of many keys are anywhere in memory.
-const UNDONE: usize = 32;
 
 /// A slice that holds rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -500,15 +495,14 @@ impl Timelines {
         self.settled = self.next.len();
     }
 
-    /// Rolls back the changes since the last [`Timelines::settle`]. If that ends early, it can be gone on with.
-    ///
-    /// # Errors
-    /// As [`Pace::check`].
-    pub fn take_back(&mut self) -> Result<()> {
-        let mut pace = Pace::new();
-        loop {
-            pace.check(UNDONE)?;
-            let Some(change) = self.undo.pop() else { break };
+    /// Rolls back up to so many changes since the last [`Timelines::settle`], the latest first; returns whether all have
+    /// been.
+    pub fn take_back(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(change) = self.undo.pop() else {
+                self.next.truncate(self.settled);
+                return true;
+            };
             match change {
                 Change::Added { key, at } => {
                     let timeline = &mut self.keys[key as usize];
@@ -538,17 +532,13 @@ impl Timelines {
                 }
             }
         }
-        self.next.truncate(self.settled);
-        Ok(())
+        false
     }
 
     /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.
     pub fn restore(cells: impl Iterator<Item = Cell>, los: Option<&[u32]>, merges: u64) -> Self {
         let mut this = Self { merges, ..Self::new(los.is_some()) };
-        let mut pace = Pace::new();
         for (at, Cell { key, first, last }) in cells.enumerate() {
-            // Each may be the first of a new timeline.
-            pace.tick(8);
             this.make_room(key as usize + 1);
             let slot = this.open();
             let lo = los.map_or(0, |los| los[at]);
@@ -597,7 +587,7 @@ mod tests {
             timelines.settle();
             let before = (contents(&timelines), timelines.len(), timelines.merges(), timelines.slots());
             add(&mut timelines, &taken_back, gap);
-            timelines.take_back().unwrap();
+            assert!(timelines.take_back(usize::MAX));
             prop_assert_eq!(&before, &(contents(&timelines), timelines.len(), timelines.merges(), timelines.slots()));
             for key in 0..3 {
                 let mut times: Vec<i64> = kept.iter().filter(|row| row.0 == key).map(|row| row.1).collect();

@@ -385,7 +385,7 @@ impl JoinStream {
         // Copies, as slices would hold all rows of the batch.
         let places = UInt32Array::from(rows);
         let columns = part.columns.iter().map(|column| Ok(take(column, &places, None)?));
-        Ok((late, New::of(columns.collect::<Result<_>>()?, count, entries), found))
+        Ok((late, New::of(columns.collect::<Result<_>>()?, count, entries)?, found))
     }
 
     fn advance(
