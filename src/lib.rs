@@ -23,7 +23,8 @@
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
-//! Below all of them, [`select`] takes rows of arrays, and [`interrupt`] lets long work end early.
+//! Below all of them, [`select`] takes rows of arrays, [`interrupt`] lets long work end early, and
+//! [`poll`] is how the layers below the operator are told.
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]
@@ -40,6 +41,7 @@ pub mod keys;
 pub mod memory;
 pub mod operator;
 pub mod partition;
+pub mod poll;
 pub mod select;
 pub mod sketch;
 pub mod slice;

@@ -12,12 +12,9 @@ use arrow_array::{
 };
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::take::TakeOptions;
-
-use crate::interrupt::tick;
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
@@ -51,31 +48,6 @@ pub fn interleave(arrays: &[&dyn Array], rows: &[(usize, usize)]) -> Result<Arra
 /// As [`arrow_select::concat::concat`].
 pub fn concat(arrays: &[&dyn Array]) -> Result<ArrayRef> {
     selected(arrays, arrow_select::concat::concat)
-}
-
-/// As [`concat()`]; where values are of fixed width, looks for interrupts between the arrays.
-pub fn concat_looking(arrays: &[&dyn Array]) -> Result<ArrayRef> {
-    if !arrays.first().is_some_and(|array| is_fixed(array.data_type())) {
-        return concat(arrays);
-    }
-    let data: Vec<ArrayData> = arrays.iter().map(|array| array.to_data()).collect();
-    let rows = data.iter().map(ArrayData::len).sum();
-    let mut joined = MutableArrayData::new(data.iter().collect(), false, rows);
-    for (at, array) in arrays.iter().enumerate() {
-        tick();
-        joined.try_extend(at, 0, array.len())?;
-    }
-    Ok(make_array(joined.freeze()))
-}
-
-/// Whether values are numbers or times, or structs of these.
-fn is_fixed(kind: &DataType) -> bool {
-    match kind {
-        DataType::Struct(fields) => {
-            !fields.is_empty() && fields.iter().all(|field| is_fixed(field.data_type()))
-        }
-        other => other.primitive_width().is_some(),
-    }
 }
 
 /// As [`arrow_select::concat::concat_batches`].
@@ -256,23 +228,6 @@ mod tests {
                 assert_eq!([0, 1].map(|row| same.is_null(row)), [false, has_null]);
                 assert_eq!(filter(&outer, &mask).expect("a mask of its length").as_struct().column(0), &kept);
             }
-        }
-    }
-
-    #[test]
-    fn arrays_joined_with_looks_are_those_joined_at_once() {
-        let numbers = |from: i64| -> ArrayRef {
-            let each = (from..from + 70).map(|n| (n % 7 != 0).then_some(n));
-            Arc::new(arrow_array::Int64Array::from_iter(each))
-        };
-        let field = Arc::new(arrow_schema::Field::new("v", DataType::Int64, true));
-        let rows = |from| -> ArrayRef {
-            Arc::new(arrow_array::StructArray::from(vec![(field.clone(), numbers(from))]))
-        };
-        for of in [&numbers as &dyn Fn(i64) -> ArrayRef, &rows] {
-            let pieces = [of(0).slice(3, 50), of(90).slice(0, 0), of(200)];
-            let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
-            assert_eq!(&concat_looking(&pieces).unwrap(), &concat(&pieces).unwrap());
         }
     }
 }

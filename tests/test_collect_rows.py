@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.commands import refused, run
+from support.foreign import foreign
 from support.plain import column
 from support.values import NESTED, VALUES, name_of
 from windowkit import _native
@@ -229,11 +230,11 @@ def test_what_is_refused() -> None:
         collected("ip", "nosuch").run(LOG)
     with pytest.raises(wk.InvalidValue, match="output column 'rows' occurs twice"):
         wk.query(by="rows", time="t", windows=wk.tumbling(1), aggs=wk.collect_rows().alias("rows"))
-    window = wk.tumbling(1).bound()
-    without: tuple[Any, ...] = ("collect_rows", [], "rows", None, [], None)
+    window = wk.tumbling(1)
+    without = foreign(wk.collect_rows("ip"), columns=())
     with pytest.raises(wk.InvalidValue, match="collect_rows reads at least one column; 0 given"):
         _native.Plan(LOG.schema, [], "t", [window], [without])
-    numbered: tuple[Any, ...] = ("collect_rows", ["ip"], "rows", None, [3.0], None)
+    numbered = foreign(wk.collect_rows("ip"), parameters=(3.0,))
     with pytest.raises(wk.InvalidValue, match="collect_rows takes no parameters; 1 given"):
         _native.Plan(LOG.schema, [], "t", [window], [numbered])
 

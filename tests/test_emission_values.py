@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support import samples
+from windowkit.language.durations import Duration, plain
+from windowkit.language.triggers import Term
 
 LEAVES = st.one_of(
     st.integers(1, 2**32 - 1).map(wk.rows),
@@ -71,9 +73,9 @@ def test_a_policy_is_a_value_that_reads_like_its_code(policy: wk.Emission) -> No
 
 def asked(policy: wk.Emission) -> wk.Query:
     """Return a query with windows that a policy allows, so long that each share of them is less than all."""
-    of_events = {name for kind, _, _, name in policy.given()[0] if kind == "every"} - {"processing"}
+    of_events = {type(each.length) for each in policy.terms if each.name == "event time"}
     assume(len(of_events) < 2)
-    window = wk.tumbling(10**18 if of_events == {"event"} else "1000 days")
+    window = wk.tumbling(10**18 if of_events == {int} else "1000 days")
     return wk.query(by="k", time="t", windows=window, aggs=wk.count(), emit=policy)
 
 
@@ -92,24 +94,20 @@ def test_a_query_is_written_down_with_its_policy(policy: wk.Emission) -> None:
 def test_postfix_order_says_the_same(trigger: wk.Trigger) -> None:
     """What the core is given is read back, by a stack machine, as the trigger it was made of."""
     stack: list[wk.Trigger] = []
-    for kind, number, share, name in wk.emit(trigger).given()[0]:
-        assert share == 0.0
-        match kind:
+    for term in wk.emit(trigger).terms:
+        number = term.number
+        assert term.share == 0.0
+        match term.kind:
             case "rows":
                 stack.append(wk.rows(number))
             case "on":
-                stack.append(wk.on(name))
+                stack.append(wk.on(term.name))
             case "every":
-                length = {
-                    "event": number,
-                    "event duration": timedelta(microseconds=number // 1000),
-                    "processing": timedelta(microseconds=number),
-                }[name]
-                stack.append(wk.every(length, "processing time" if name == "processing" else "event time"))
+                stack.append(wk.every(plain(term.length), term.name))
             case "repeat":
                 assert number == 1
                 stack.append(stack.pop().repeat())
-            case _:
+            case kind:
                 operands, stack = stack[-number:], stack[:-number]
                 made = operands[0]
                 for other in operands[1:]:
@@ -120,24 +118,25 @@ def test_postfix_order_says_the_same(trigger: wk.Trigger) -> None:
 
 def test_what_the_core_is_given() -> None:
     early = wk.at(0.5) | wk.rows(10) & wk.on("b") | wk.every("5 seconds").then(wk.every(3)).repeat()
-    assert wk.emit(early, "retracting").given()[:2] == (
+    policy = wk.emit(early, "retracting")
+    assert (policy.terms, policy.refinement) == (
         [
-            ("at", 0, 0.5, ""),
-            ("rows", 10, 0.0, ""),
-            ("on", 0, 0.0, "b"),
-            ("and", 2, 0.0, ""),
-            ("every", 5 * 10**9, 0.0, "event duration"),
-            ("every", 3, 0.0, "event"),
-            ("then", 2, 0.0, ""),
-            ("repeat", 1, 0.0, ""),
-            ("or", 3, 0.0, ""),
+            Term("at", share=0.5),
+            Term("rows", 10),
+            Term("on", name="b"),
+            Term("and", 2),
+            Term("every", name="event time", length=Duration(5 * 10**9)),
+            Term("every", name="event time", length=3),
+            Term("then", 2),
+            Term("repeat", 1),
+            Term("or", 3),
         ],
         "retracting",
     )
-    assert wk.emit(wk.every("2 minutes", of="processing time")).given()[0] == [
-        ("every", 120_000_000, 0.0, "processing")
+    assert wk.emit(wk.every("2 minutes", of="processing time")).terms == [
+        Term("every", name="processing time", length=Duration(120 * 10**9))
     ]
-    assert wk.emit().given()[:2] == ([], "accumulating")
+    assert (wk.emit().terms, wk.emit().refinement) == ([], "accumulating")
 
 
 def test_how_triggers_combine() -> None:

@@ -14,7 +14,7 @@ from support.refusals import Fragile, unchanged
 from support.releases import FOLDER, STREAMS, Followed, schema_of
 from windowkit import _native
 from windowkit.local import query as local
-from windowkit.streams.operator import Stats
+from windowkit.streams.operator import Entry
 
 QUERY = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64()})
@@ -111,7 +111,7 @@ def test_late_rows_of_calls_that_fail_or_are_lost_are_neither_lost_nor_duplicate
     limit: int | None, steps: list[tuple[str, int, bool]]
 ) -> None:
     plans = [("q1", local.plan(QUERY, SCHEMA))]
-    core = _native.Operator([(*plans[0], None)], "out-of-order", (0, False), None, "auto", limit, None)
+    core = _native.Operator([Entry(*plans[0])], "out-of-order", 0, None, "auto", limit, None)
     core.advance(100)
     held: list[int] = []
     count = dropped = number = 0
@@ -137,7 +137,7 @@ def test_late_rows_of_calls_that_fail_or_are_lost_are_neither_lost_nor_duplicate
             held = []
         else:
             core = _native.Operator.restore(core.snapshot(), plans)
-        stats = Stats(*core.stats())
+        stats = core.stats()
         assert (stats.late, stats.late_dropped) == (count, dropped)
     assert values(pa.RecordBatchReader.from_stream(core.take_late()).read_all()) == held
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 
 import windowkit as wk
 from support import dense, samples
+from support.foreign import foreign
 from support.oracle_types import functions_of
 from support.registries import kinds_of_partials, parameters
 from windowkit import _native
@@ -25,9 +26,9 @@ SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64(), "w": pa.int64()})
 
 
 def test_the_language_has_the_functions_of_the_core() -> None:
-    window = wk.tumbling(1).bound()
+    unknown = foreign(wk.count(), function="nosuch")
     with pytest.raises(wk.InvalidValue, match="'nosuch' is") as refused:
-        _native.Plan(SCHEMA, [], "t", [window], [("nosuch", [], "n", None, [], None)])
+        _native.Plan(SCHEMA, [], "t", [wk.tumbling(1)], [unknown])
     assert set(str(refused.value).rpartition("allowed are ")[2].split(", ")) == FUNCTIONS, (
         "`FORMS` of aggregation.py has each function of the core"
     )
@@ -50,9 +51,9 @@ def test_catalyst_holds_a_partial_or_is_known_not_to(kind: str) -> None:
 
 
 def test_messages_name_every_window_type() -> None:
-    _, *rest = wk.tumbling(1).bound()
+    unknown = foreign(wk.tumbling(1), kind="nosuch", name="nosuch")
     with pytest.raises(wk.InvalidValue, match="kind 'nosuch'") as refused:
-        _native.Plan(SCHEMA, [], "t", [("nosuch", *rest)], [("count_all", [], "n", None, [], None)])
+        _native.Plan(SCHEMA, [], "t", [unknown], [wk.count()])
     allowed = str(refused.value).rpartition("allowed are ")[2]
     assert set(re.findall(r"'(\w+)'", allowed)) == FORMS.keys(), "the message of src/python/window.rs"
     assert set(re.findall(r"(\w+)\(", WINDOW_FORMS)) == FORMS.keys(), "`WINDOW_FORMS` of windows/text.py"

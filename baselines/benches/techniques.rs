@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use windowkit::aggregate::{Input, Partial};
+use windowkit::poll::never;
 use windowkit::slice::strategy::Order;
 use windowkit::window::{Sliding, Window};
 use windowkit_baselines::{Method, Setting};
@@ -31,7 +32,7 @@ fn times(order: Order) -> Vec<i64> {
 fn setting(order: Order) -> Setting {
     let length = |at: i64| RATE * (1 + at);
     let windows = (0..20).map(length).map(|length| Window::Sliding(Sliding::new(length, length, 0)));
-    let sum = Partial::Sum.column(&[DataType::Int64]).expect("integers have sums");
+    let sum = Partial::Sum.column(&[DataType::Int64], never).expect("integers have sums");
     Setting { windows: windows.collect(), own: Vec::new(), order, lateness: 0, partials: vec![sum] }
 }
 

@@ -6,6 +6,7 @@ use windowkit::bounds::check_columns;
 use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer};
 use windowkit::operator::{Bounded, Operator};
 use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+use windowkit::poll::never;
 use windowkit::sketch::HyperLogLog;
 use windowkit_fuzz::hostile::{Damage, Query, Row, is_bound, quiet, read, rows, written};
 
@@ -64,7 +65,7 @@ fuzz_target!(|case: (Query, Vec<Row>, Damage, Vec<Row>, u8, bool)| {
                     let rolling = Rolling::new(3, 1, true, false).unwrap();
                     let frames = Frames::Rolling(rolling, Segments::whole(column.len()));
                     let question = Question { function, algorithm: Algorithm::Auto, min_periods: None };
-                    let _ = answer(column, &frames, &question);
+                    let _ = answer(column, &frames, &question, never);
                 }
             }
         }

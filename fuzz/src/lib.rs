@@ -11,6 +11,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 use windowkit::Error;
 use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segments, answer};
+use windowkit::poll::never;
 
 /// The types of columns.
 #[derive(Arbitrary, Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,7 +252,7 @@ impl Shape {
             .iter()
             .map(|window| if (window.len() as u64) < least { Ok(None) } else { of(window) })
             .collect();
-        match answer(array, &frames, &question) {
+        match answer(array, &frames, &question, never) {
             Ok(answers) => {
                 assert_eq!(answers.len(), windows.len(), "{function:?} by {algorithm:?}");
                 for (at, want) in wants.into_iter().enumerate() {

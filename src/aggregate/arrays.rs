@@ -26,8 +26,8 @@ use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
 use super::rows::Rows;
 use super::user::UserAggregate;
-use crate::interrupt::{self, Pace, check, copied, stretches, tick, tick_at};
 use crate::kernels::Ranges;
+use crate::poll::{Poll, sort_by_key};
 use crate::select::{concat, filter, take};
 use crate::types::named;
 use crate::{Error, Result};
@@ -53,9 +53,10 @@ impl<F: ArrayFunction> UserAggregate for Arrays<F> {
         Ok(Signature::of(&*self.0, inputs)?.output)
     }
 
-    fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
+    fn column(&self, inputs: &[DataType], poll: Poll) -> Result<Box<dyn Partials>> {
         let signature = Arc::new(Signature::of(&*self.0, inputs)?);
-        Ok(Box::new(ArrayColumn { function: self.0.clone(), signature, len: 0, held: Held::default() }))
+        let (function, held) = (self.0.clone(), Held::default());
+        Ok(Box::new(ArrayColumn { function, signature, len: 0, held, poll }))
     }
 }
 
@@ -65,6 +66,7 @@ struct ArrayColumn<F> {
     signature: Arc<Signature>,
     len: usize,
     held: Held,
+    poll: Poll,
 }
 
 /// The contents of a column: batches in order of arrival, and all of them as entries once that was needed.
@@ -115,7 +117,7 @@ impl Entries {
 
     /// The places of the first `len` slots.
     fn places(&self, len: usize) -> Vec<Option<u32>> {
-        stretches(len).flat_map(|some| some.map(|slot| self.place(slot))).collect()
+        (0..len).map(|slot| self.place(slot)).collect()
     }
 }
 
@@ -129,25 +131,18 @@ fn once<T>(made: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
 }
 
 fn picked(array: &ArrayRef, rows: Vec<u32>) -> Result<ArrayRef> {
-    tick();
-    let picked = take(array, &UInt32Array::from(rows), None)?;
-    tick();
-    Ok(picked)
+    Ok(take(array, &UInt32Array::from(rows), None)?)
 }
 
 /// The arrays, one after the other.
 fn joined(arrays: &[&dyn Array]) -> Result<ArrayRef> {
-    tick();
-    let joined = concat(arrays)?;
-    tick();
-    Ok(joined)
+    Ok(concat(arrays)?)
 }
 
 /// All values of several lists, `len` in total.
 fn all<'a, T: Copy + 'a>(lists: impl Iterator<Item = &'a Vec<T>>, len: usize) -> Vec<T> {
     let mut all = Vec::with_capacity(len);
     for values in lists {
-        tick();
         all.extend_from_slice(values);
     }
     all
@@ -155,14 +150,13 @@ fn all<'a, T: Copy + 'a>(lists: impl Iterator<Item = &'a Vec<T>>, len: usize) ->
 
 /// The values at these rows.
 fn these<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
-    let mut these = Vec::with_capacity(rows.len());
-    stretches(rows.len()).for_each(|some| these.extend(rows[some].iter().map(|&row| values[row as usize])));
-    these
+    rows.iter().map(|&row| values[row as usize]).collect()
 }
 
 impl<F: ArrayFunction> ArrayColumn<F> {
     fn with(&self, len: usize, held: Held) -> Self {
-        Self { function: self.function.clone(), signature: self.signature.clone(), len, held }
+        let (function, signature) = (self.function.clone(), self.signature.clone());
+        Self { function, signature, len, held, poll: self.poll }
     }
 
     fn of(&self, len: usize, slots: Vec<u32>, times: Vec<i64>, states: ArrayRef) -> Self {
@@ -226,11 +220,10 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             let mut slots = slots;
             let mut times = times;
             while slots.windows(2).any(|pair| pair[0] == pair[1]) {
-                check()?;
+                (self.poll)()?;
                 let (mut firsts, mut seconds, mut kept) = (Vec::new(), Vec::new(), Vec::new());
                 let mut row = 0;
                 while row < slots.len() {
-                    tick_at(kept.len());
                     kept.push(row as u32);
                     let paired = row + 1 < slots.len() && slots[row + 1] == slots[row];
                     if paired {
@@ -239,12 +232,11 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                     }
                     row += 1 + usize::from(paired);
                 }
-                let pairs = self.combined(&picked(&states, copied(&firsts))?, &picked(&states, seconds)?)?;
+                let pairs = self.combined(&picked(&states, firsts.clone())?, &picked(&states, seconds)?)?;
                 let both = joined(&[states.as_ref(), pairs.as_ref()])?;
-                let mut place = copied(&kept);
-                let (mut at, mut pace) = (0, Pace::new());
+                let mut place = kept.clone();
+                let mut at = 0;
                 for place in &mut place {
-                    pace.check(1)?;
                     if firsts.get(at) == Some(place) {
                         *place = (states.len() + at) as u32;
                         at += 1;
@@ -266,22 +258,21 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         slots: impl Iterator<Item = usize>,
     ) -> Result<(Vec<u32>, Vec<i64>, ArrayRef)> {
         let mut rows = Vec::new();
-        let mut pace = Pace::new();
         for slot in slots {
             let from = rows.len();
             rows.extend(entries.by_slot.entries(slot..slot + 1));
-            pace.check(1 + rows.len() - from)?;
-            self.sort(entries, &mut rows[from..]);
+            self.sort(entries, &mut rows[from..])?;
         }
         let (slots, times) = (these(&entries.slots, &rows), these(&entries.times, &rows));
         Ok((slots, times, picked(&entries.states, rows)?))
     }
 
     /// Sorts entries by time, and by arrival where that is one, if their order matters.
-    fn sort(&self, entries: &Entries, rows: &mut [u32]) {
-        if !self.function.properties().commutative {
-            interrupt::sort_by_key(rows, |&row| (entries.times[row as usize], row));
+    fn sort(&self, entries: &Entries, rows: &mut [u32]) -> Result<()> {
+        if self.function.properties().commutative {
+            return Ok(());
         }
+        sort_by_key(rows, |&row| (entries.times[row as usize], row), self.poll)
     }
 
     /// Adds a chunk; rows become states of slots once there are many, if their order does not matter.
@@ -370,15 +361,13 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
         let entries = self.entries()?;
         let (mut rows, mut of) = (Vec::new(), Vec::new());
-        let mut pace = Pace::new();
         for (group, slots) in grouped(slots, groups).enumerate() {
             let first = rows.len();
             for &slot in slots {
                 let slot = slot as usize;
-                pace.check(1)?;
                 rows.extend(entries.by_slot.entries(slot..slot + 1));
             }
-            self.sort(entries, &mut rows[first..]);
+            self.sort(entries, &mut rows[first..])?;
             of.resize(rows.len(), group as u32);
         }
         let times = these(&entries.times, &rows);

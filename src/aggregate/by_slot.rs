@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use crate::interrupt::{copied, stretches};
-
 /// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
 /// these themselves.
 #[derive(Debug, Clone)]
@@ -16,23 +14,19 @@ impl BySlot {
     /// Of entries with these slots, of which there are `len`.
     pub(crate) fn new(slots: &[u32], len: usize) -> Self {
         let mut offsets = vec![0; len + 1];
-        for some in stretches(slots.len()) {
-            slots[some].iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
-        }
-        for slot in stretches(len).flatten() {
+        slots.iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
+        for slot in 0..len {
             offsets[slot + 1] += offsets[slot];
         }
         if slots.is_sorted() {
             return Self { offsets, order: None };
         }
-        let mut next = copied(&offsets);
+        let mut next = offsets.clone();
         let mut order = vec![0; slots.len()];
-        for some in stretches(slots.len()) {
-            for entry in some {
-                let place = &mut next[slots[entry] as usize];
-                order[*place] = entry as u32;
-                *place += 1;
-            }
+        for (entry, &slot) in slots.iter().enumerate() {
+            let place = &mut next[slot as usize];
+            order[*place] = entry as u32;
+            *place += 1;
         }
         Self { offsets, order: Some(order) }
     }

@@ -4,7 +4,6 @@ use arrow_buffer::NullBuffer;
 
 use super::rows::{Rows, Run};
 use crate::algebra::Monoid;
-use crate::interrupt::{extend, lengthen};
 
 /// Slots of partial aggregates.
 #[derive(Clone)]
@@ -13,6 +12,11 @@ pub struct Column<M: Monoid> {
     pub(super) states: Vec<M::State>,
     /// Which slots saw a value; `None` while all did. A slot without values lowers to null.
     pub(super) seen: Option<Vec<bool>>,
+}
+
+/// Lengthens a list to `len` values, the new ones all the same.
+fn grow<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
+    list.resize(len.max(list.len()), value);
 }
 
 impl<M: Monoid> Column<M> {
@@ -72,11 +76,11 @@ impl<M: Monoid> Column<M> {
         if nulls.is_some() || rows.sparse {
             self.track_seen();
         }
-        lengthen(&mut self.states, len, self.monoid.identity());
+        grow(&mut self.states, len, self.monoid.identity());
         let (monoid, states) = (&self.monoid, &mut self.states[..]);
         match (nulls, &mut self.seen) {
             (Some(nulls), Some(seen)) => {
-                lengthen(seen, len, false);
+                grow(seen, len, false);
                 for row in nulls.valid_indices() {
                     let slot = slots[row] as usize;
                     monoid.absorb(&mut states[slot], lift(row));
@@ -89,7 +93,7 @@ impl<M: Monoid> Column<M> {
                     monoid.absorb(&mut states[slot], lift(row));
                 }
                 if let Some(seen) = seen {
-                    lengthen(seen, len, false);
+                    grow(seen, len, false);
                     slots.iter().for_each(|&slot| seen[slot as usize] = true);
                 }
             }
@@ -110,15 +114,15 @@ impl<M: Monoid> Column<M> {
         // The states of the first call need not be copied.
         match self.states.is_empty() {
             true => self.states = other.states,
-            false => extend(&mut self.states, &other.states),
+            false => self.states.extend(other.states),
         }
     }
 
     /// The slot's state, to fold values into that are not null; grows to `len` slots.
     pub(super) fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
-        lengthen(&mut self.states, len, self.monoid.identity());
+        grow(&mut self.states, len, self.monoid.identity());
         if let Some(seen) = &mut self.seen {
-            lengthen(seen, len, false);
+            grow(seen, len, false);
             runs.iter().for_each(|run| seen[run.slot as usize] = true);
         }
         (&self.monoid, &mut self.states)

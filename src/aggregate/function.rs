@@ -20,6 +20,7 @@ use super::sketch::Sketches;
 use super::user::User;
 use crate::algebra::{is_number, mean_type, sum_type};
 use crate::dictionary::{plain, widened};
+use crate::poll::never;
 use crate::sketch::PRECISIONS;
 use crate::types::named;
 use crate::{Error, Result};
@@ -253,7 +254,7 @@ impl Function {
     /// `InvalidType` if the function does not support these types; the message says which are allowed.
     pub fn output_type(&self, inputs: &[DataType], time: &DataType) -> Result<DataType> {
         for (partial, operands) in self.partials() {
-            partial.column(&types(&operands, inputs, time))?;
+            partial.column(&types(&operands, inputs, time), never)?;
         }
         let input = inputs.first().unwrap_or(&DataType::Int64);
         let refused = || Error::InvalidType(format!("{input}; allowed are {NUMBERS}", input = named(input)));
@@ -306,7 +307,7 @@ impl Function {
         };
         let mut properties = Properties::commutative(kind).inverted(true);
         for (partial, operands) in partials {
-            properties = properties.and(partial.column(&types(&operands, inputs, time))?.properties());
+            properties = properties.and(partial.column(&types(&operands, inputs, time), never)?.properties());
         }
         Ok(properties)
     }

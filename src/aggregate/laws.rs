@@ -14,6 +14,7 @@ use super::lift::cast_to;
 use super::*;
 use crate::Result;
 use crate::kernels::Ranges;
+use crate::poll::{Poll, never};
 
 /// Rows of one value (or null), the other column's, a time, and whether the filter accepts them.
 type Row = (Option<i8>, Option<i8>, i64, bool);
@@ -87,8 +88,9 @@ impl Case {
         let inputs = vec![kind.clone(); function.columns()];
         function.output_type(&inputs, &TIME)?;
         let partials = function.partials();
-        let partials =
-            partials.iter().map(|(partial, operands)| partial.column(&types(operands, &inputs, &TIME)));
+        let partials = partials
+            .iter()
+            .map(|(partial, operands)| partial.column(&types(operands, &inputs, &TIME), never));
         Ok(Self { function: function.clone(), partials: partials.collect::<Result<_>>()?, inputs })
     }
 
@@ -423,7 +425,11 @@ fn sums_of_floats_are_rounded_alike_everywhere() {
         let function = kernels::Function::parse(name, 1).unwrap();
         let frames = Frames::Rolling(Rolling::new(300, 1, false, false).unwrap(), Segments::whole(300));
         let question = kernels::Question { function, algorithm: kernels::Algorithm::Auto, min_periods: None };
-        assert_eq!(&query, &kernels::answer(&values, &frames, &question).unwrap(), "{name} of a kernel");
+        assert_eq!(
+            &query,
+            &kernels::answer(&values, &frames, &question, never).unwrap(),
+            "{name} of a kernel"
+        );
 
         for algorithm in [Algorithm::Daba, Algorithm::TwoStacks] {
             let mut window = StreamWindow::new(function, &DataType::Float64, algorithm).unwrap();
@@ -531,7 +537,7 @@ impl UserAggregate for Spread {
         Ok(DataType::Int64)
     }
 
-    fn column(&self, _: &[DataType]) -> Result<Box<dyn Partials>> {
+    fn column(&self, _: &[DataType], _: Poll) -> Result<Box<dyn Partials>> {
         Ok(Box::new(Column::new(self.clone())))
     }
 }

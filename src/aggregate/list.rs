@@ -17,8 +17,8 @@ use super::properties::{Kind, Properties};
 use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
-use crate::interrupt::{self, Pace, extend, lengthen, make_room_by_ticks, stretches, within};
 use crate::kernels::Ranges;
+use crate::poll::{Poll, sort_by_key};
 use crate::{Error, Result};
 
 /// A column of lists of values.
@@ -29,6 +29,8 @@ pub struct List {
     store: Store,
     len: usize,
     held: Held,
+    /// Called while the rows of a single slot are sorted, however many they are.
+    poll: Poll,
 }
 
 /// Values of slots.
@@ -51,20 +53,20 @@ struct Sorted {
 }
 
 impl List {
-    pub(super) fn new(input: &DataType) -> Self {
+    pub(super) fn new(input: &DataType, poll: Poll) -> Self {
         let output = widened(input);
-        Self::held_as(None, plain(&output).clone(), output)
+        Self::held_as(None, plain(&output).clone(), output, poll)
     }
 
     /// Of rows of columns with these names and types.
-    pub(super) fn of_rows(names: &[String], inputs: &[DataType]) -> Self {
+    pub(super) fn of_rows(names: &[String], inputs: &[DataType], poll: Poll) -> Self {
         let output = row_fields(names, inputs.iter().map(widened));
         let held = row_fields(names, output.iter().map(|field| plain(field.data_type()).clone()));
-        Self::held_as(Some(held.clone()), DataType::Struct(held), DataType::Struct(output))
+        Self::held_as(Some(held.clone()), DataType::Struct(held), DataType::Struct(output), poll)
     }
 
-    fn held_as(fields: Option<Fields>, held: DataType, output: DataType) -> Self {
-        Self { fields, output, store: Store::new(held), len: 0, held: Held::rows() }
+    fn held_as(fields: Option<Fields>, held: DataType, output: DataType, poll: Poll) -> Self {
+        Self { fields, output, store: Store::new(held), len: 0, held: Held::rows(), poll }
     }
 
     fn with(&self, len: usize, held: Held) -> Self {
@@ -74,6 +76,7 @@ impl List {
             store: self.store.clone(),
             len,
             held,
+            poll: self.poll,
         }
     }
 
@@ -103,8 +106,8 @@ impl List {
             let (mut slots, mut rows) = (Vec::new(), Vec::new());
             for slot in 0..self.len {
                 let own = self.slot(slot);
-                extend(&mut rows, own);
-                lengthen(&mut slots, rows.len(), slot as u32);
+                rows.extend_from_slice(own);
+                slots.resize(rows.len(), slot as u32);
             }
             self.held = Held::Rows { slots, rows, index: OnceLock::new() };
         }
@@ -149,17 +152,12 @@ impl Held {
             Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
             Held::Rows { slots, rows, index } => index.get_or_init(|| {
                 let by_slot = BySlot::new(slots, len);
-                let (mut in_order, mut pace) = (Vec::with_capacity(rows.len()), Pace::new());
-                for entry in by_slot.entries(0..len) {
-                    pace.tick(1);
-                    in_order.push(rows[entry as usize]);
+                let mut in_order: Vec<Row> =
+                    by_slot.entries(0..len).map(|entry| rows[entry as usize]).collect();
+                for slot in by_slot.offsets.windows(2) {
+                    in_order[slot[0]..slot[1]].sort();
                 }
-                let mut sorted = Sorted { offsets: by_slot.offsets, rows: in_order };
-                for slot in 0..len {
-                    pace.tick(1);
-                    sorted.sort(slot);
-                }
-                sorted
+                Sorted { offsets: by_slot.offsets, rows: in_order }
             }),
         }
     }
@@ -172,13 +170,6 @@ impl Sorted {
 
     fn slots(&self, from: usize, to: usize) -> &[Row] {
         &self.rows[self.offsets[from]..self.offsets[to]]
-    }
-
-    fn sort(&mut self, slot: usize) {
-        let rows = &mut self.rows[self.offsets[slot]..self.offsets[slot + 1]];
-        if !rows.is_sorted() {
-            interrupt::sort_by_key(rows, |&row| row);
-        }
     }
 }
 
@@ -236,51 +227,39 @@ impl Partials for List {
         let arrived = self.store.append(other.store.clone());
         let (slots, rows) = self.rows();
         let (others, theirs) = other.rows();
-        make_room_by_ticks(slots, others.len());
-        make_room_by_ticks(rows, theirs.len());
-        for some in stretches(theirs.len()) {
-            slots.extend(others[some.clone()].iter().map(|slot| base + slot));
-            rows.extend(theirs[some].iter().map(|&(time, at)| (time, arrived + at)));
-        }
+        slots.extend(others.iter().map(|slot| base + slot));
+        rows.extend(theirs.iter().map(|&(time, at)| (time, arrived + at)));
         self.len += other.len;
     }
 
     fn empty(&self) -> Box<dyn Partials> {
-        Box::new(Self::held_as(self.fields.clone(), self.store.data_type().clone(), self.output.clone()))
+        let (fields, held, output) =
+            (self.fields.clone(), self.store.data_type().clone(), self.output.clone());
+        Box::new(Self::held_as(fields, held, output, self.poll))
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let sorted = within(|| {
-            let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-            let mut pace = Pace::new();
-            for (group, slots) in grouped(slots, groups).enumerate() {
-                for &slot in slots {
-                    let rows = self.slot(slot as usize);
-                    pace.tick(rows.len());
-                    sorted.rows.extend_from_slice(rows);
-                }
-                sorted.offsets.push(sorted.rows.len());
-                sorted.sort(group);
-            }
-            Ok(sorted)
-        })?;
+        let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+        for slots in grouped(slots, groups) {
+            let from = sorted.rows.len();
+            slots.iter().for_each(|&slot| sorted.rows.extend_from_slice(self.slot(slot as usize)));
+            sort_by_key(&mut sorted.rows[from..], |&row| row, self.poll)?;
+            sorted.offsets.push(sorted.rows.len());
+        }
         Ok(Box::new(self.with(groups.len(), Held::Sorted(Arc::new(sorted)))))
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
         let sorted = match &self.held {
             Held::Sorted(sorted) => sorted.clone(),
-            _ => within(|| {
+            _ => {
                 let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-                let mut pace = Pace::new();
                 for slot in 0..self.len {
-                    let rows = self.slot(slot);
-                    pace.tick(rows.len());
-                    extend(&mut sorted.rows, rows);
+                    sorted.rows.extend_from_slice(self.slot(slot));
                     sorted.offsets.push(sorted.rows.len());
                 }
-                Ok(Arc::new(sorted))
-            })?,
+                Arc::new(sorted)
+            }
         };
         let ranges: Vec<(u32, u32)> = ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect();
         Ok(Box::new(self.with(ranges.len(), Held::View(sorted, ranges))))

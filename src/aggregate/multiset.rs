@@ -32,8 +32,8 @@ use super::rows::Rows;
 use super::sorted_runs::{SortedRun, union};
 use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
-use crate::interrupt::{self, Pace, within};
 use crate::kernels::Ranges;
+use crate::poll::{PIECE, Poll, sort_by_key};
 use crate::select::take;
 use crate::{Error, Result};
 use entries::Entries;
@@ -48,11 +48,11 @@ const FIRST_COMPACTION: usize = 8 << 20;
 const MOST_COUNTED: u64 = 1 << 48;
 
 /// An empty column of multisets of values of type `input`, if those have an order.
-pub(super) fn multisets(input: &DataType) -> Option<Box<dyn Partials>> {
+pub(super) fn multisets(input: &DataType, poll: Poll) -> Option<Box<dyn Partials>> {
     Some(match family(input)? {
-        Family::Word => Box::new(Multiset::new(Words::new(input))),
-        Family::Wide => Box::new(Multiset::new(Wides::new(input))),
-        Family::Text => Box::new(Multiset::new(Interned::new(input))),
+        Family::Word => Box::new(Multiset::new(Words::new(input), poll)),
+        Family::Wide => Box::new(Multiset::new(Wides::new(input), poll)),
+        Family::Text => Box::new(Multiset::new(Interned::new(input), poll)),
     })
 }
 
@@ -61,6 +61,8 @@ pub struct Multiset<C: Codes> {
     codes: C,
     held: Held<C::Key>,
     compact_at: usize,
+    /// Called while the values of a single slot are put in order or counted, however many they are.
+    poll: Poll,
 }
 
 enum Held<K> {
@@ -92,17 +94,22 @@ struct Item<K> {
 }
 
 impl<C: Codes> Multiset<C> {
-    fn new(codes: C) -> Self {
-        Self { codes, held: Held::Rows(Entries::new()), compact_at: FIRST_COMPACTION }
+    fn new(codes: C, poll: Poll) -> Self {
+        Self { codes, held: Held::Rows(Entries::new()), compact_at: FIRST_COMPACTION, poll }
     }
 
     /// A column of which slot s has the values of `runs[offsets[s]..offsets[s + 1]]`.
-    pub(super) fn merged(codes: &C, runs: Vec<Arc<SortedRun<C::Key>>>, offsets: Vec<usize>) -> Self {
-        Self { codes: codes.clone(), held: Held::Merged { runs, offsets }, compact_at: FIRST_COMPACTION }
+    pub(super) fn merged(
+        codes: &C,
+        runs: Vec<Arc<SortedRun<C::Key>>>,
+        offsets: Vec<usize>,
+        poll: Poll,
+    ) -> Self {
+        Self { held: Held::Merged { runs, offsets }, ..Self::new(codes.clone(), poll) }
     }
 
     fn with(&self, held: Held<C::Key>) -> Self {
-        Self { codes: self.codes.clone(), held, compact_at: FIRST_COMPACTION }
+        Self { held, ..Self::new(self.codes.clone(), self.poll) }
     }
 
     fn len(&self) -> usize {
@@ -169,36 +176,36 @@ impl<C: Codes> Multiset<C> {
         }
         if rows >= self.compact_at {
             let slots: Vec<u32> = (0..self.len() as u32).collect();
-            self.held = Held::Ranked(Arc::new(within(|| Ok(self.ranked(&slots, &slots)))?));
+            self.held = Held::Ranked(Arc::new(self.ranked(&slots, &slots)?));
             self.compact_at = FIRST_COMPACTION.max(2 * self.entries().codes.len());
         }
         Ok(())
     }
 
     /// The runs of these groups of slots.
-    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Ranked<C::Key> {
+    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Result<Ranked<C::Key>> {
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
         offsets.push(0);
-        let mut pace = Pace::new();
         for (group, slots) in grouped(slots, groups).enumerate() {
             for &slot in slots {
                 self.visit(slot as usize, |code, count| {
-                    pace.tick(1);
                     items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
                 });
             }
             offsets.push(items.len());
         }
         // A sort that uses existing runs: slots that were put in order before are merged, not sorted again.
-        interrupt::sort_by_key(&mut items, |item| item.key);
+        sort_by_key(&mut items, |item| item.key, self.poll)?;
         let total = items.iter().map(|item| u64::from(item.count)).sum();
         let (mut ranks, mut counts) = (vec![0u32; items.len()], vec![0u32; items.len()]);
         let mut next = offsets[..groups.len()].to_vec();
         let mut codes = Vec::new();
         let mut last = None;
-        for item in items {
-            pace.tick(1);
+        for (at, item) in items.into_iter().enumerate() {
+            if at % PIECE == PIECE - 1 {
+                (self.poll)()?;
+            }
             if last != Some(item.key) {
                 last = Some(item.key);
                 codes.push(self.codes.of_key(item.key));
@@ -219,7 +226,6 @@ impl<C: Codes> Multiset<C> {
         let mut to = 0;
         for group in 0..groups.len() {
             let (from, end) = (offsets[group], next[group]);
-            pace.tick(1 + end - from);
             if from != to {
                 ranks.copy_within(from..end, to);
                 counts.copy_within(from..end, to);
@@ -231,7 +237,7 @@ impl<C: Codes> Multiset<C> {
         ranks.truncate(to);
         counts.truncate(to);
         let counts = counts.iter().any(|&count| count != 1).then_some(counts);
-        Ranked { runs: Runs { distinct: codes.len(), offsets, ranks, counts, total }, codes }
+        Ok(Ranked { runs: Runs { distinct: codes.len(), offsets, ranks, counts, total }, codes })
     }
 
     /// The values of a slot less those of the slot `slots` further on, ascending, and how often each occurs.
@@ -242,7 +248,7 @@ impl<C: Codes> Multiset<C> {
         let (mut whole, mut lost) = (Vec::new(), Vec::new());
         for (at, counted) in [(slot, &mut whole), (slot + slots, &mut lost)] {
             self.visit(at, |code, count| counted.push((self.codes.rank_key(code), u64::from(count))));
-            interrupt::sort_by_key(counted, |item| item.0);
+            sort_by_key(counted, |item| item.0, self.poll)?;
             counted.dedup_by(|next, known| {
                 let is_same = next.0 == known.0;
                 known.1 += if is_same { next.1 } else { 0 };
@@ -265,16 +271,16 @@ impl<C: Codes> Multiset<C> {
     }
 
     /// The runs, and which of them make up each slot.
-    fn view(&self) -> View<C::Key> {
+    fn view(&self) -> Result<View<C::Key>> {
         let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
-        match &self.held {
+        Ok(match &self.held {
             Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
             Held::Ranked(ranked) => (ranked.clone(), each(ranked.runs.len())),
             Held::Rows(_) | Held::Merged { .. } => {
                 let slots: Vec<u32> = (0..self.len() as u32).collect();
-                (Arc::new(self.ranked(&slots, &slots)), each(slots.len()))
+                (Arc::new(self.ranked(&slots, &slots)?), each(slots.len()))
             }
-        }
+        })
     }
 
     /// Distinct values of all slots and, if requested, how often each occurs, as lists.
@@ -290,9 +296,10 @@ impl<C: Codes> Multiset<C> {
             }
             return listed(self.codes.values(&codes, None)?, counted.then_some(counts), &ends);
         }
-        let (ranked, ranges) = self.view();
+        let (ranked, ranges) = self.view()?;
         let (mut ranks, mut counts, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(ranges.len()));
-        slide(&ranked.runs, &ranges, &mut Ordered::<u64>::new(ranked.runs.distinct), |tally| {
+        let tally = &mut Ordered::<u64>::new(ranked.runs.distinct);
+        slide(&ranked.runs, &ranges, tally, self.poll, |tally| {
             tally.visit(|rank, count| {
                 ranks.push(rank);
                 if counted {
@@ -300,7 +307,7 @@ impl<C: Codes> Multiset<C> {
                 }
             });
             ends.push(ranks.len());
-        });
+        })?;
         let values = take(&self.codes.values(&ranked.codes, None)?, &UInt32Array::from(ranks), None)?;
         listed(values, counted.then_some(counts), &ends)
     }
@@ -357,7 +364,7 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn run_nodes(&self) -> Option<Box<dyn RunNodes>> {
-        C::ORDERED.then(|| Box::new(nodes::Nodes::new(self.codes.emptied())) as Box<dyn RunNodes>)
+        C::ORDERED.then(|| Box::new(nodes::Nodes::new(self.codes.emptied(), self.poll)) as Box<dyn RunNodes>)
     }
 
     fn update(&mut self, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -440,12 +447,11 @@ impl<C: Codes> Partials for Multiset<C> {
     }
 
     fn empty(&self) -> Box<dyn Partials> {
-        Box::new(Self::new(self.codes.emptied()))
+        Box::new(Self::new(self.codes.emptied(), self.poll))
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let ranked = within(|| Ok(self.ranked(slots, groups)))?;
-        Ok(Box::new(self.with(Held::Ranked(Arc::new(ranked)))))
+        Ok(Box::new(self.with(Held::Ranked(Arc::new(self.ranked(slots, groups)?)))))
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
@@ -453,7 +459,7 @@ impl<C: Codes> Partials for Multiset<C> {
             Held::Ranked(ranked) => ranked.clone(),
             _ => {
                 let slots: Vec<u32> = (0..self.len() as u32).collect();
-                Arc::new(within(|| Ok(self.ranked(&slots, &slots)))?)
+                Arc::new(self.ranked(&slots, &slots)?)
             }
         };
         Ok(Box::new(
@@ -475,31 +481,26 @@ impl<C: Codes> Partials for Multiset<C> {
                 .for_each(|slot| sets.visit(slot, |code, count| entries.push(slot as u32, code, count)));
             sets.with(Held::Rows(entries))
         };
-        within(|| {
-            // In one column, equal values have equal codes.
-            let mut both = as_rows(self);
-            both.append(Box::new(as_rows(lost)));
-            let mut rest = Entries::new();
-            rest.len = left.len();
-            let mut pace = Pace::new();
-            for slot in (0..left.len()).filter(|&slot| left[slot]) {
-                let difference = both.difference(slot, left.len())?;
-                pace.check(8 + difference.len())?;
-                for (key, count) in difference {
-                    in_parts(count, |count| rest.push(slot as u32, both.codes.of_key(key), count));
-                }
+        // In one column, equal values have equal codes.
+        let mut both = as_rows(self);
+        both.append(Box::new(as_rows(lost)));
+        let mut rest = Entries::new();
+        rest.len = left.len();
+        for slot in (0..left.len()).filter(|&slot| left[slot]) {
+            for (key, count) in both.difference(slot, left.len())? {
+                in_parts(count, |count| rest.push(slot as u32, both.codes.of_key(key), count));
             }
-            Ok(Box::new(both.with(Held::Rows(rest))) as Box<dyn Partials>)
-        })
+        }
+        Ok(Box::new(both.with(Held::Rows(rest))))
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        within(|| self.lists(true))
+        self.lists(true)
     }
 
     /// The distinct values, ascending.
     fn lower(&self) -> Result<ArrayRef> {
-        Ok(within(|| self.lists(false))?.remove(0))
+        Ok(self.lists(false)?.remove(0))
     }
 
     fn keep_up(&mut self, what: Upkeep) -> Result<()> {
@@ -531,6 +532,7 @@ impl<C: Codes> Partials for Multiset<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::never;
     use arrow_array::Int64Array;
     use proptest::prelude::*;
 
@@ -538,8 +540,8 @@ mod tests {
         /// Counting rows from time to time, as there are too many, gives the same results.
         #[test]
         fn compaction_changes_nothing(batches in prop::collection::vec(prop::collection::vec((0u32..5, 0i64..6), 1..20), 1..12)) {
-            let mut often = Multiset::new(Words::new(&DataType::Int64));
-            let mut never = Multiset::new(Words::new(&DataType::Int64));
+            let mut often = Multiset::new(Words::new(&DataType::Int64), never);
+            let mut never = Multiset::new(Words::new(&DataType::Int64), never);
             for batch in &batches {
                 // Earlier than in production, so that it happens at all.
                 often.compact_at = 7;

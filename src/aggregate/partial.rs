@@ -16,6 +16,7 @@ use super::ties::{bytes_extrema, ties};
 use super::user::User;
 use crate::algebra::{Count, Variance, is_number};
 use crate::dictionary::plain;
+use crate::poll::Poll;
 use crate::types::named;
 use crate::{Error, Result};
 
@@ -114,7 +115,7 @@ impl Partial {
     ///
     /// # Errors
     /// `InvalidType` if the kind does not support these types: the message begins with the unsupported type.
-    pub fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>> {
+    pub fn column(&self, inputs: &[DataType], poll: Poll) -> Result<Box<dyn Partials>> {
         let input = inputs.first().unwrap_or(&DataType::Int64);
         let refused = || {
             Error::InvalidType(format!(
@@ -154,10 +155,10 @@ impl Partial {
             Partial::Last => return Ok(ends(input, true, false)),
             Partial::FirstValid => return Ok(ends(input, false, true)),
             Partial::LastValid => return Ok(ends(input, true, true)),
-            Partial::Values => multisets(input),
-            Partial::User(user) => return user.0.column(inputs),
-            Partial::List => return Ok(Box::new(List::new(input))),
-            Partial::Rows(names) => return Ok(Box::new(List::of_rows(names, inputs))),
+            Partial::Values => multisets(input, poll),
+            Partial::User(user) => return user.0.column(inputs, poll),
+            Partial::List => return Ok(Box::new(List::new(input, poll))),
+            Partial::Rows(names) => return Ok(Box::new(List::of_rows(names, inputs, poll))),
             Partial::Sketch => {
                 Sketches::new(input).map(|sketches| -> Box<dyn Partials> { Box::new(sketches) })
             }

@@ -13,6 +13,7 @@ use super::sorted_runs::{SortedRun, select, values};
 use super::tally::{Counter, Ordered, Runs, slide};
 use crate::algebra::is_number;
 use crate::dictionary::plain;
+use crate::poll::Poll;
 use crate::{Error, Result};
 
 /// The type of an interpolated quantile, if values of type `input` have one.
@@ -42,14 +43,14 @@ pub(super) fn discrete(values: u64, q: f64) -> u64 {
 pub(super) fn quantiles<C: Codes, N: Counter>(
     codes: &C,
     distinct: &[C::Key],
-    runs: &Runs,
-    ranges: &[(u32, u32)],
+    (runs, ranges): (&Runs, &[(u32, u32)]),
     q: f64,
     input: &DataType,
+    poll: Poll,
 ) -> Result<ArrayRef> {
     let mut tally = Ordered::<N>::new(runs.distinct);
     let mut places = Vec::with_capacity(ranges.len());
-    slide(runs, ranges, &mut tally, |tally| places.push(between(tally, q)));
+    slide(runs, ranges, &mut tally, poll, |tally| places.push(between(tally, q)))?;
     interpolated(codes, distinct, &places, input)
 }
 

@@ -12,8 +12,6 @@
 
 use std::sync::Arc;
 
-use crate::interrupt::{self, Pace, STEPS};
-
 /// With at most this many entries left, they are sorted instead of partitioned further.
 const FEW: usize = 48;
 
@@ -27,7 +25,7 @@ pub(super) struct SortedRun<K> {
 impl<K: Copy + Ord> SortedRun<K> {
     /// The run of these values, each with its number of repetitions.
     pub(super) fn new(mut items: Vec<(K, u32)>) -> Self {
-        interrupt::sort_by_key(&mut items, |item| item.0);
+        items.sort_by_key(|item| item.0);
         if items.iter().all(|item| item.1 == 1) {
             return Self { keys: items.into_iter().map(|item| item.0).collect(), ends: None }.packed();
         }
@@ -126,11 +124,9 @@ impl<K: Copy + Ord> SortedRun<K> {
 fn merge<K: Copy + Ord>(a: &[K], b: &[K]) -> Vec<K> {
     let mut merged = Vec::with_capacity(a.len() + b.len());
     let (mut i, mut j) = (0, 0);
-    let mut pace = Pace::new();
     while i < a.len() && j < b.len() {
         // Neither is used up before.
-        let sure = (a.len() - i).min(b.len() - j).min(STEPS);
-        pace.tick(sure);
+        let sure = (a.len() - i).min(b.len() - j);
         for _ in 0..sure {
             let (x, y) = (a[i], b[j]);
             let later = y < x;

@@ -11,7 +11,6 @@ use super::rows::{Rows, Run};
 use super::totals::RunningTotals;
 use crate::Result;
 use crate::algebra::ExactSum;
-use crate::interrupt::{Pace, stretches, within};
 use crate::kernels::{Ranges, over_any_ranges, over_ranges};
 
 impl<A: Aggregate> Partials for Column<A> {
@@ -43,14 +42,12 @@ impl<A: Aggregate> Partials for Column<A> {
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
-        within(|| {
-            let states = over_ranges(&self.states, ranges, &self.monoid);
-            let seen = match self.seen() {
-                Some(seen) => Some(above_none(over_ranges(&counts(seen), ranges, &ExactSum::new()))),
-                None => ranges.some_are_empty().then(|| ranges.iter().map(|(lo, hi)| lo < hi).collect()),
-            };
-            Ok(Box::new(Self::with(self.monoid.clone(), states, seen)) as Box<dyn Partials>)
-        })
+        let states = over_ranges(&self.states, ranges, &self.monoid);
+        let seen = match self.seen() {
+            Some(seen) => Some(above_none(over_ranges(&counts(seen), ranges, &ExactSum::new()))),
+            None => ranges.some_are_empty().then(|| ranges.iter().map(|(lo, hi)| lo < hi).collect()),
+        };
+        Ok(Box::new(Self::with(self.monoid.clone(), states, seen)))
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
@@ -143,38 +140,26 @@ impl<A: Aggregate> Column<A> {
             None => self.seen.as_ref().is_none_or(|seen| seen[slot as usize]),
             Some(slot) => later.seen.as_ref().is_none_or(|seen| seen[slot]),
         };
-        within(|| {
+        let states = if groups.len() == slots.len() {
+            slots.iter().map(state).collect()
+        } else {
             let mut states = Vec::with_capacity(groups.len());
-            if groups.len() == slots.len() {
-                for some in stretches(slots.len()) {
-                    states.extend(slots[some].iter().map(state));
+            for (at, &from) in groups.iter().enumerate() {
+                let (from, to) = (from as usize, groups.get(at + 1).map_or(slots.len(), |&to| to as usize));
+                let mut whole = state(&slots[from]);
+                // Most have one slot.
+                if to - from > 1 {
+                    slots[from + 1..to]
+                        .iter()
+                        .for_each(|slot| whole = self.monoid.combine(whole, state(slot)));
                 }
-            } else {
-                let mut pace = Pace::new();
-                for at in stretches(groups.len()).flatten() {
-                    let from = groups[at] as usize;
-                    let to = groups.get(at + 1).map_or(slots.len(), |&to| to as usize);
-                    let mut whole = state(&slots[from]);
-                    // Most have one slot.
-                    if to - from > 1 {
-                        pace.tick(to - from);
-                        slots[from + 1..to]
-                            .iter()
-                            .for_each(|slot| whole = self.monoid.combine(whole, state(slot)));
-                    }
-                    states.push(whole);
-                }
+                states.push(whole);
             }
-            let seen = (self.seen.is_some() || later.seen.is_some()).then(|| {
-                let mut pace = Pace::new();
-                let any = grouped(slots, groups).map(|group| {
-                    pace.tick(group.len());
-                    group.iter().any(was_seen)
-                });
-                any.collect()
-            });
-            Ok(Box::new(Self::with(self.monoid.clone(), states, seen)) as Box<dyn Partials>)
-        })
+            states
+        };
+        let seen = (self.seen.is_some() || later.seen.is_some())
+            .then(|| grouped(slots, groups).map(|group| group.iter().any(was_seen)).collect());
+        Ok(Box::new(Self::with(self.monoid.clone(), states, seen)))
     }
 }
 

@@ -9,8 +9,7 @@ use arrow_schema::DataType;
 
 use super::partials::Upkeep;
 use crate::Result;
-use crate::interrupt::check;
-use crate::select::{concat_looking, interleave};
+use crate::select::{concat, interleave};
 
 /// Where a value is stored: chunk in the upper half, row in the lower.
 pub(super) type Position = u64;
@@ -24,7 +23,7 @@ const SLACK: usize = 4096;
 /// Bytes of values of variable width that may accumulate before the same is done, however few the rows.
 const SLACK_BYTES: usize = 32 << 20;
 
-/// Values that are copied without a look at interrupts.
+/// Values that are copied at once.
 const PIECE: usize = 1 << 19;
 
 /// Chunks of values. Clones share them.
@@ -84,11 +83,10 @@ impl Store {
             if indices.len() < PIECE {
                 break;
             }
-            check()?;
         }
         match &pieces[..] {
             [only] => Ok(only.clone()),
-            _ => Ok(concat_looking(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+            _ => Ok(concat(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
         }
     }
 

@@ -13,7 +13,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::interrupt::{Pace, stretches};
+use crate::Result;
+use crate::poll::{PIECE, Poll};
 
 /// Children of a node: as many counters as make four cache lines.
 const FAN: usize = 64;
@@ -59,15 +60,11 @@ impl Runs {
         let runs = self.offsets[from]..self.offsets[to];
         match &self.counts {
             None => {
-                let ranks = &self.ranks[runs];
-                stretches(ranks.len()).for_each(|some| ranks[some].iter().for_each(|&rank| each(rank, 1)));
+                self.ranks[runs].iter().for_each(|&rank| each(rank, 1));
             }
             Some(counts) => {
-                let (ranks, counts) = (&self.ranks[runs.clone()], &counts[runs]);
-                for some in stretches(ranks.len()) {
-                    let runs = ranks[some.clone()].iter().zip(&counts[some]);
-                    runs.for_each(|(&rank, &count)| each(rank, count));
-                }
+                let runs = self.ranks[runs.clone()].iter().zip(&counts[runs]);
+                runs.for_each(|(&rank, &count)| each(rank, count));
             }
         }
     }
@@ -83,19 +80,32 @@ pub(super) trait Tally {
 
 /// Calls `each` with the tally of every range of slots. O(1) additions and removals per run of a slot, whether or not
 /// ranges overlap.
-pub(super) fn slide<T: Tally>(runs: &Runs, ranges: &[(u32, u32)], tally: &mut T, mut each: impl FnMut(&T)) {
-    let (mut from, mut to) = (0, 0);
-    let mut pace = Pace::new();
+///
+/// # Errors
+/// That of `poll`.
+pub(super) fn slide<T: Tally>(
+    runs: &Runs,
+    ranges: &[(u32, u32)],
+    tally: &mut T,
+    poll: Poll,
+    mut each: impl FnMut(&T),
+) -> Result<()> {
+    let (mut from, mut to, mut steps) = (0, 0, 0);
     for &(lo, hi) in ranges {
         let (lo, hi) = (lo as usize, hi as usize);
         let entering = runs.offsets[hi] - runs.offsets[lo.max(to).min(hi)];
         // As many will leave; an answer takes longer than a value that enters.
-        pace.tick(16 + 2 * entering);
+        steps += 16 + 2 * entering;
+        if steps >= PIECE {
+            poll()?;
+            steps = 0;
+        }
         runs.visit(from, lo.min(to), |rank, count| tally.remove(rank, count));
         runs.visit(lo.max(to), hi, |rank, count| tally.add(rank, count));
         (from, to) = (lo, hi);
         each(tally);
     }
+    Ok(())
 }
 
 /// The number of distinct values.
@@ -325,6 +335,7 @@ impl<N: Counter> Tally for Modes<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::never;
     use proptest::prelude::*;
 
     proptest! {
@@ -360,23 +371,23 @@ mod tests {
                 values
             }).collect();
             let mut at = 0;
-            slide(&runs, &ranges, &mut Ordered::<u32>::new(5000), |tally| {
+            slide(&runs, &ranges, &mut Ordered::<u32>::new(5000), never, |tally| {
                 let got: Vec<u32> = (0..tally.len()).map(|k| tally.select(k)).collect();
                 assert_eq!(got, windows[at]);
                 let mut visited = Vec::new();
                 tally.visit(|rank, count| visited.extend(vec![rank; count as usize]));
                 assert_eq!(visited, windows[at]);
                 at += 1;
-            });
+            }).unwrap();
             at = 0;
-            slide(&runs, &ranges, &mut Distinct::<u64>::new(5000), |tally| {
+            slide(&runs, &ranges, &mut Distinct::<u64>::new(5000), never, |tally| {
                 let mut distinct = windows[at].clone();
                 distinct.dedup();
                 assert_eq!(tally.distinct(), distinct.len() as i64);
                 at += 1;
-            });
+            }).unwrap();
             at = 0;
-            slide(&runs, &ranges, &mut Modes::<u32>::new(5000), |tally| {
+            slide(&runs, &ranges, &mut Modes::<u32>::new(5000), never, |tally| {
                 let often = |rank: &u32| windows[at].iter().filter(|&other| other == rank).count();
                 let mode = windows[at].iter().max_by_key(|rank| (often(rank), std::cmp::Reverse(**rank)));
                 assert_eq!(tally.mode(), mode.copied());
@@ -387,7 +398,7 @@ mod tests {
                 assert_eq!(tally.most_frequent().collect::<Vec<_>>(), ranked);
                 assert_eq!(tally.len(), windows[at].len() as u64);
                 at += 1;
-            });
+            }).unwrap();
         }
     }
 }

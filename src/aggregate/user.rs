@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use super::partials::Partials;
 use super::properties::Properties;
 use crate::Result;
+use crate::poll::Poll;
 
 /// A user-defined aggregate function.
 pub trait UserAggregate: Send + Sync {
@@ -27,11 +28,12 @@ pub trait UserAggregate: Send + Sync {
     /// `InvalidType` if it does not support these; the message begins with the unsupported type.
     fn output_type(&self, inputs: &[DataType]) -> Result<DataType>;
 
-    /// An empty column of partials over columns of types `inputs`.
+    /// An empty column of partials over columns of types `inputs`; as for [`Partial::column`](super::Partial::column),
+    /// `poll` is called where much is to be done for a single slot.
     ///
     /// # Errors
     /// As [`UserAggregate::output_type`].
-    fn column(&self, inputs: &[DataType]) -> Result<Box<dyn Partials>>;
+    fn column(&self, inputs: &[DataType], poll: Poll) -> Result<Box<dyn Partials>>;
 
     /// Number of columns of [`Partials::state`].
     fn state_columns(&self) -> usize {

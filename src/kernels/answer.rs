@@ -14,6 +14,7 @@ use arrow_schema::DataType;
 use super::choice::choose;
 use super::dense::{Dense, Widened, ranks};
 use super::exact::{self, Lowering};
+use super::frames::Pause;
 use super::job::{Job, Overflown};
 use super::simd::{self, Column, Degree, Element, Scaled};
 use super::validity::{counts, validity};
@@ -21,7 +22,7 @@ use super::{Algorithm, Frames, Function};
 use crate::algebra::{
     Arg, Count, End, ExactSum, Extremum, FloatSum, Keyed, Lift, Place, Placed, Twofold, Variance, divided,
 };
-use crate::interrupt::within;
+use crate::poll::Poll;
 use crate::select::take;
 use crate::types::named;
 use crate::{Error, Result};
@@ -37,12 +38,13 @@ pub struct Question {
     pub min_periods: Option<u64>,
 }
 
-/// The answer for each window, in order.
+/// The answer for each window, in order. `poll` is called once for some hundred windows: they may have any number of
+/// rows, and computing them in parts would change the order in which floats are added.
 ///
 /// # Errors
 /// `InvalidType` if the function does not support the array's type, `InvalidValue` if the algorithm cannot compute it,
-/// `Overflow` if the sum or mean of a window does not fit its type.
-pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<ArrayRef> {
+/// `Overflow` if the sum or mean of a window does not fit its type; that of `poll`.
+pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question, poll: Poll) -> Result<ArrayRef> {
     let function = question.function;
     if u32::try_from(array.len()).is_err() {
         return Err(Error::InvalidValue(format!(
@@ -54,6 +56,7 @@ pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<
     let output = function.output_type(decoded.data_type())?;
     let choice = choose(function, decoded.data_type(), frames, array.len(), question.algorithm)?;
     let nulls = decoded.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let pause = Pause::new(poll);
     let job = Job {
         frames,
         algorithm: choice.algorithm,
@@ -61,15 +64,15 @@ pub fn answer(array: &ArrayRef, frames: &Frames, question: &Question) -> Result<
         windows: frames.count()?,
         base: 0,
         edge: None,
+        pause: &pause,
     };
     let least = function.least().max(question.min_periods.unwrap_or(0));
-    within(|| {
-        let nulls = validity(frames, job.nulls, least);
-        if function.is_positional() {
-            return job.positional(function, &decoded, nulls);
-        }
-        job.values(function, &decoded, nulls, &output)
-    })
+    let valid = validity(frames, job.nulls, least);
+    let answers = match function.is_positional() {
+        true => job.positional(function, &decoded, valid),
+        false => job.values(function, &decoded, valid, &output),
+    };
+    pause.unless_ended(answers)
 }
 
 /// `array` without a dictionary or runs, and in a type that has native values.

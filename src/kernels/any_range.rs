@@ -2,7 +2,6 @@
 
 use super::{Ranges, recalculate, subtract_on_evict, two_stacks};
 use crate::algebra::Monoid;
-use crate::interrupt::Pace;
 
 /// Computes each range: separately if they do not overlap, else by the inverse if there is one, else by Two-Stacks.
 pub fn over_ranges<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
@@ -23,19 +22,13 @@ pub fn over_any_ranges<M: Monoid>(column: &[M::State], ranges: &[(u32, u32)], mo
     let height = (usize::BITS - column.len().leading_zeros()) as usize;
     let steps = if monoid.inverts() { 1 } else { 2 * height };
     if each <= column.len() + steps * ranges.len() {
-        let mut pace = Pace::new();
-        let mut range = |&(lo, hi): &(u32, u32)| {
-            pace.tick((hi - lo) as usize);
-            column[lo as usize..hi as usize].iter().copied().reduce(combine)
-        };
+        let range = |&(lo, hi): &(u32, u32)| column[lo as usize..hi as usize].iter().copied().reduce(combine);
         return ranges.iter().map(|each| range(each).unwrap_or(monoid.identity())).collect();
     }
     if monoid.inverts() {
         let mut totals = Vec::with_capacity(column.len() + 1);
         totals.push(monoid.identity());
-        let mut pace = Pace::new();
         totals.extend(column.iter().scan(monoid.identity(), |total, &state| {
-            pace.tick(1);
             *total = combine(*total, state);
             Some(*total)
         }));
@@ -45,12 +38,7 @@ pub fn over_any_ranges<M: Monoid>(column: &[M::State], ranges: &[(u32, u32)], mo
             .collect();
     }
     let tree = tree(column, monoid);
-    let mut pace = Pace::new();
-    let each = ranges.iter().map(|&(lo, hi)| {
-        pace.tick(height);
-        within(&tree, lo, hi, monoid)
-    });
-    each.collect()
+    ranges.iter().map(|&(lo, hi)| within(&tree, lo, hi, monoid)).collect()
 }
 
 /// A complete binary tree over `states`, which are its last level, filled up with identities; node 1 is the root, and the
@@ -59,9 +47,7 @@ fn tree<M: Monoid>(states: &[M::State], monoid: &M) -> Vec<M::State> {
     let leaves = states.len().next_power_of_two();
     let mut tree = vec![monoid.identity(); 2 * leaves];
     tree[leaves..leaves + states.len()].copy_from_slice(states);
-    let mut pace = Pace::new();
     for node in (1..leaves).rev() {
-        pace.tick(1);
         tree[node] = monoid.combine(tree[2 * node], tree[2 * node + 1]);
     }
     tree

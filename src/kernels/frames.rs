@@ -1,7 +1,9 @@
 //! Which rows each window contains: fixed numbers of rows, or ranges found by time.
 
+use std::cell::OnceCell;
+
 use super::{Ranges, Segments};
-use crate::interrupt::tick;
+use crate::poll::Poll;
 use crate::{Error, Result};
 
 /// Windows of `size` rows, one every `slide` rows of each group: window k of a group that begins at row b is `[b +
@@ -168,7 +170,35 @@ impl Frames {
 
     /// The rows of each window, `[lo, hi)`; with `ranks`, as numbered by these.
     pub fn iter<'a>(&'a self, ranks: Option<&'a [u32]>) -> FrameIter<'a> {
-        FrameIter { frames: self, ranks, taken: 0, group: 0, block: Ranges::with_capacity(BLOCK), at: 0 }
+        let block = Ranges::with_capacity(BLOCK);
+        FrameIter { frames: self, ranks, taken: 0, group: 0, block, at: 0, pause: None }
+    }
+}
+
+/// Asks between blocks of windows whether to go on, and keeps the error if not.
+#[derive(Debug)]
+pub(super) struct Pause {
+    poll: Poll,
+    ended: OnceCell<Error>,
+}
+
+impl Pause {
+    pub(super) fn new(poll: Poll) -> Self {
+        Self { poll, ended: OnceCell::new() }
+    }
+
+    /// The result, unless the work was to end meanwhile.
+    pub(super) fn unless_ended<T>(self, result: Result<T>) -> Result<T> {
+        self.ended.into_inner().map_or(result, Err)
+    }
+
+    fn has_ended(&self) -> bool {
+        if self.ended.get().is_none()
+            && let Err(error) = (self.poll)()
+        {
+            self.ended.get_or_init(|| error);
+        }
+        self.ended.get().is_some()
     }
 }
 
@@ -186,6 +216,7 @@ pub struct FrameIter<'a> {
     group: usize,
     block: Ranges,
     at: usize,
+    pause: Option<&'a Pause>,
 }
 
 impl Iterator for FrameIter<'_> {
@@ -205,13 +236,18 @@ impl Iterator for FrameIter<'_> {
     }
 }
 
-impl FrameIter<'_> {
+impl<'a> FrameIter<'a> {
+    /// Asks before each block whether to go on. If not, all windows from there on are empty, so that what is left takes no
+    /// time, and is as long as it would be.
+    pub(super) fn pausing(self, pause: &'a Pause) -> Self {
+        Self { pause: Some(pause), ..self }
+    }
+
     /// Lists the next block.
     #[inline(never)]
     fn list(&mut self) {
         self.at = 0;
         self.block.clear();
-        tick();
         match self.frames {
             Frames::Listed(ranges) => {
                 let end = (self.taken + BLOCK).min(ranges.len());
@@ -235,6 +271,9 @@ impl FrameIter<'_> {
         }
         if let Some(ranks) = self.ranks {
             self.block.rank(ranks);
+        }
+        if self.pause.is_some_and(Pause::has_ended) {
+            self.block.empty();
         }
     }
 }

@@ -8,6 +8,7 @@ use arrow_buffer::NullBuffer;
 use super::choice::ROWS_PER_WINDOW;
 use super::dense::{Dense, positions, ranks};
 use super::edge::Edge;
+use super::frames::Pause;
 use super::panes::by_panes;
 use super::recalculate::recalculate_each;
 use super::simd::{self, Column, Element, SumOverflow, Validity};
@@ -26,6 +27,7 @@ pub(super) struct Job<'a> {
     pub base: usize,
     /// If given, these windows instead of those of `frames`.
     pub edge: Option<Edge<'a>>,
+    pub pause: &'a Pause,
 }
 
 /// Which window overflowed.
@@ -152,6 +154,7 @@ impl Job<'_> {
             windows: edge.len(),
             base: from,
             edge: Some(edge),
+            pause: self.pause,
         };
         let done = out.len();
         ranges(&job, &values[from..to], out).map_err(|window| done + window)
@@ -178,7 +181,8 @@ impl Job<'_> {
         edges.rank_from(from as u32);
         let windows = edges.len();
         let (frames, algorithm) = (Frames::Listed(edges), Some(Algorithm::TwoStacksSimd));
-        let job = Job { frames: &frames, algorithm, nulls: nulls.as_ref(), windows, base: from, edge: None };
+        let (nulls, pause) = (nulls.as_ref(), self.pause);
+        let job = Job { frames: &frames, algorithm, nulls, windows, base: from, edge: None, pause };
         ranges(&job, &values[from..to], &mut out).map_err(|window| {
             // Its number among all windows follows from its rows.
             let rows = frames.iter(None).nth(window).map(|(lo, hi)| (lo + from, hi + from));
@@ -209,7 +213,7 @@ impl Job<'_> {
             return edge.each(values, self.nulls, fold, emit);
         }
         let ranks = self.nulls.map(ranks);
-        let ranges = self.frames.iter(ranks.as_deref());
+        let ranges = self.frames.iter(ranks.as_deref()).pausing(self.pause);
         match self.algorithm {
             Some(Algorithm::SubtractOnEvict) => subtract_on_evict_each(values, ranges, fold, emit),
             Some(Algorithm::TwoStacks) => two_stacks_each(values, ranges, fold, emit),

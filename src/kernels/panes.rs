@@ -11,7 +11,6 @@
 use super::frames::FrameIter;
 use super::two_stacks::two_stacks_each;
 use crate::algebra::{Lift, OfStates};
-use crate::interrupt::Pace;
 
 /// Passes the number of values and the partial of each range to `emit`.
 pub(super) fn by_panes<T: Copy, F: Lift<T>>(
@@ -32,11 +31,7 @@ pub(super) fn by_panes<T: Copy, F: Lift<T>>(
         while ends.next_if(|&(_, hi)| hi == cut).is_some() {}
         cuts.push(cut);
     }
-    let mut pace = Pace::new();
-    let pane = |cut: &[usize]| {
-        pace.tick(cut[1] - cut[0]);
-        fold.reduce(cut[0], &values[cut[0]..cut[1]])
-    };
+    let pane = |cut: &[usize]| fold.reduce(cut[0], &values[cut[0]..cut[1]]);
     let panes: Vec<F::State> = cuts.windows(2).map(pane).collect();
     let (mut first, mut end) = (0, 0);
     let mut lengths = ranges.clone().map(|(lo, hi)| hi - lo);

@@ -66,6 +66,14 @@ impl Ranges {
         }
     }
 
+    /// Moves both ends of all ranges to where the first ends.
+    pub(super) fn empty(&mut self) {
+        if let Some(&end) = self.hi.first() {
+            self.lo.fill(end);
+            self.hi.fill(end);
+        }
+    }
+
     /// Counts both ends of all ranges from `first` on.
     pub(super) fn rank_from(&mut self, first: u32) {
         self.lo.iter_mut().chain(&mut self.hi).for_each(|end| *end -= first);

@@ -10,7 +10,6 @@
 
 use super::Ranges;
 use crate::algebra::{Lift, Monoid, OfStates};
-use crate::interrupt::Pace;
 
 /// Answers each range of a column of partials.
 pub fn recalculate<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
@@ -27,9 +26,7 @@ pub fn recalculate_each<T: Copy, F: Lift<T>>(
     fold: &F,
     mut emit: impl FnMut(usize, F::State),
 ) {
-    let mut pace = Pace::new();
     for (lo, hi) in ranges {
-        pace.tick(hi - lo);
         emit(hi - lo, fold.reduce(lo, &column[lo..hi]));
     }
 }

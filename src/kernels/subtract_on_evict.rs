@@ -9,7 +9,6 @@
 
 use super::Ranges;
 use crate::algebra::{Lift, Monoid, OfStates};
-use crate::interrupt::Pace;
 
 /// Answers each range of a column of partials.
 pub fn subtract_on_evict<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
@@ -27,9 +26,7 @@ pub fn subtract_on_evict_each<T: Copy, F: Lift<T>>(
     mut emit: impl FnMut(usize, F::State),
 ) {
     let (mut running, mut from, mut to) = (fold.identity(), 0, 0);
-    let mut pace = Pace::new();
     for (lo, hi) in ranges {
-        pace.tick(1 + hi - to.max(lo));
         if lo >= to {
             // Nothing of the running aggregate remains: start over and skip what lies between.
             running = fold.reduce(lo, &column[lo..hi]);
@@ -37,10 +34,7 @@ pub fn subtract_on_evict_each<T: Copy, F: Lift<T>>(
             let leave = |running, at: usize| fold.evict(running, fold.lift(at, column[at]));
             running = match (from..lo).try_fold(running, leave) {
                 Some(rest) => (to..hi).fold(rest, |state, at| fold.combine(state, fold.lift(at, column[at]))),
-                None => {
-                    pace.tick(hi - lo);
-                    fold.reduce(lo, &column[lo..hi])
-                }
+                None => fold.reduce(lo, &column[lo..hi]),
             };
         }
         (from, to) = (lo, hi);

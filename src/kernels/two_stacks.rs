@@ -13,7 +13,6 @@
 
 use super::Ranges;
 use crate::algebra::{Lift, Monoid, OfStates};
-use crate::interrupt::Pace;
 
 /// Answers each range of a column of partials.
 pub fn two_stacks<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) -> Vec<M::State> {
@@ -35,10 +34,8 @@ pub fn two_stacks_each<T: Copy, F: Lift<T>>(
     let mut front: Vec<F::State> = Vec::new();
     let (mut base, mut mid, mut end) = (0, 0, 0);
     let mut back = fold.identity();
-    let mut pace = Pace::new();
     for (lo, hi) in ranges {
         if lo >= mid {
-            pace.tick(hi - lo);
             // The front is used up: flip what is in the window now.
             (base, mid, end, back) = (lo, hi, hi, fold.identity());
             fold.flip(lo, &column[lo..hi], &mut front);

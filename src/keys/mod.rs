@@ -12,6 +12,7 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 
 use crate::dictionary::{plain, widened};
+use crate::poll::Poll;
 use crate::select::take;
 pub(crate) use hash::supported as hashable;
 pub use hash::{hash_rows, remix};
@@ -19,10 +20,9 @@ use integers::IntegerKeys;
 use rows::RowKeys;
 pub(crate) use rows::{decoded, encodable, encoded, holds, normalised};
 
-use crate::interrupt::check;
 use crate::{Error, Result};
 
-/// Rows whose keys are looked up without looking for interrupts.
+/// Rows whose keys are looked up at once.
 const ROWS: usize = 1 << 18;
 
 /// Keeps what belongs to these keys, which ascend, and drops the rest: the n-th of them becomes key n.
@@ -96,13 +96,19 @@ impl KeyIndex {
         self.len() == 0
     }
 
-    /// As [`KeyIndex::assign`], of any number of rows.
-    pub fn assign_all(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+    /// As [`KeyIndex::assign`], of any number of rows; `poll` is called before each of several parts of them.
+    pub fn assign_all(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        ids: &mut Vec<u32>,
+        poll: Poll,
+    ) -> Result<()> {
         if rows <= ROWS {
             return self.assign(columns, rows, ids);
         }
         for from in (0..rows).step_by(ROWS) {
-            check()?;
+            poll()?;
             let len = ROWS.min(rows - from);
             let some: Vec<ArrayRef> = columns.iter().map(|column| column.slice(from, len)).collect();
             self.assign(&some, len, ids)?;

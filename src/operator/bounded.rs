@@ -12,7 +12,7 @@ use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
 use crate::aggregate::{Input, Rows};
-use crate::interrupt::{check, within};
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::slice::{SliceTable, Slicer};
 use crate::{Error, Result};
@@ -79,10 +79,6 @@ impl Bounded {
 
     /// Adds rows, on up to `threads` threads; each takes a contiguous part, so that rows in order stay in order.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
-        within(|| self.add(batches, threads))
-    }
-
-    fn add(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
         if let Some(weights) = self.plan.weights() {
             for batch in batches {
                 weights.check(batch, self.weighed)?;
@@ -116,10 +112,6 @@ impl Bounded {
 
     /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
     pub fn push_slices(&mut self, batch: &RecordBatch) -> Result<()> {
-        within(|| self.add_slices(batch))
-    }
-
-    fn add_slices(&mut self, batch: &RecordBatch) -> Result<()> {
         let plan = &self.plan;
         let worker = match &mut self.held {
             Held::Slices(worker) => worker,
@@ -193,18 +185,18 @@ impl Bounded {
         let Held::Slices(worker) = &mut self.held else { return Err(no_slices()) };
         let Worker { keys, table, .. } = std::mem::replace(&mut **worker, Worker::new(&self.plan)?);
         self.compact_at = self.first_compaction;
-        within(|| buckets::split_slices(&self.plan, &keys, table, buckets))
+        buckets::split_slices(&self.plan, &keys, table, buckets)
     }
 
     /// All windows of what was pushed.
     pub fn finish(self) -> Result<Output> {
-        within(|| match self.held {
+        match self.held {
             Held::Slices(worker) => Output::new(self.plan, worker.keys, worker.table),
             Held::Rows(gathered) => {
                 let (keys, rows, order) = gathered.finish()?;
                 Output::of_rows(self.plan, keys, rows, order)
             }
-        })
+        }
     }
 
     /// Merges the slots of each slice once their number has doubled, so that memory is proportional to slices, not
@@ -216,7 +208,7 @@ impl Bounded {
             return Ok(());
         }
         let all = table.take();
-        *table = all.regroup(&all.order_by_key(keys.len()), 0, keys.len(), self.plan.edges())?;
+        *table = all.regroup(&all.order_by_key(keys.len()), (0, keys.len()), self.plan.edges(), check)?;
         slicer.reset();
         self.compact_at = self.first_compaction.max(2 * table.len());
         Ok(())

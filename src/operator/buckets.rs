@@ -16,6 +16,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{DataType, Field, Schema};
 
 use super::plan::Plan;
+use crate::interrupt::check;
 use crate::keys::{KeyIndex, hash_rows, remix};
 use crate::select::{take, take_record_batch};
 use crate::slice::SliceTable;
@@ -102,7 +103,7 @@ pub(super) fn split_slices(
     sorted
         .buckets()
         .map(|(bucket, from, to)| {
-            let slices = table.regroup(&by_key, from, to, plan.edges())?;
+            let slices = table.regroup(&by_key, (from, to), plan.edges(), check)?;
             Ok((bucket, batch(plan, &keys, &slices)?))
         })
         .collect()

@@ -18,8 +18,9 @@ use super::parts::{CHUNK_ROWS, Timed, share_out};
 use super::plan::Plan;
 use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::widened;
-use crate::interrupt::{STEPS, check, copied, extend, sort_unstable, within};
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
+use crate::poll::sort_unstable;
 use crate::select::{concat, interleave, take};
 use crate::slice::KeyOrder;
 use crate::{Error, Result};
@@ -124,19 +125,10 @@ impl Gathered {
 /// Gives the keys of rows the numbers that theirs have elsewhere.
 fn renumber(parts: &mut [Part], translate: &[u32]) -> Result<()> {
     for part in parts {
-        for some in part.ids.chunks_mut(STEPS) {
-            check()?;
-            some.iter_mut().for_each(|id| *id = translate[*id as usize]);
-        }
+        check()?;
+        part.ids.iter_mut().for_each(|id| *id = translate[*id as usize]);
     }
     Ok(())
-}
-
-/// Values of all these, one after the other; looks by [`tick`](crate::interrupt::tick).
-fn one_after_another<'a, T: Copy + 'a>(several: impl Iterator<Item = &'a [T]>) -> Vec<T> {
-    let mut all = Vec::new();
-    several.for_each(|values| extend(&mut all, values));
-    all
 }
 
 impl Part {
@@ -144,7 +136,7 @@ impl Part {
         let batch = Timed::of(plan, batch)?;
         let times = batch.checked_times()?;
         let mut ids = Vec::with_capacity(times.len());
-        keys.assign_all(&batch.keys()?, times.len(), &mut ids)?;
+        keys.assign_all(&batch.keys()?, times.len(), &mut ids, check)?;
         let columns = read.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
         Ok(Self { ids, times, columns })
     }
@@ -210,8 +202,8 @@ fn joined(parts: Vec<Part>) -> Result<Vec<Part>> {
         });
         Ok(Part {
             columns: columns.collect::<Result<_>>()?,
-            ids: one_after_another(group.iter().map(|part| &part.ids[..])),
-            times: one_after_another(group.iter().map(|part| &part.times[..])).into(),
+            ids: group.iter().flat_map(|part| &part.ids).copied().collect(),
+            times: group.iter().flat_map(|part| &part.times[..]).copied().collect(),
         })
     };
     groups.into_iter().map(join).collect()
@@ -226,12 +218,10 @@ impl Ordered {
         key_count: usize,
     ) -> Result<(Self, KeyOrder)> {
         parts.retain(|part| !part.ids.is_empty());
-        let (parts, order) = within(|| {
-            let parts = joined(parts)?;
-            let columns = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
-            let order = KeyOrder::of(columns, key_count);
-            Ok((parts, order))
-        })?;
+        let parts = joined(parts)?;
+        check()?;
+        let order = KeyOrder::of(parts.iter().map(|part| (&part.ids[..], &part.times[..])), key_count);
+        check()?;
         let mut firsts = vec![0];
         for part in &parts {
             firsts.push(firsts[firsts.len() - 1] + part.ids.len());
@@ -246,19 +236,19 @@ impl Ordered {
     }
 
     /// The rows of keys `from..to`, in order. O(rows) where each key's rows already ascend, else O(n log n).
-    pub(super) fn sorted(&self, order: &KeyOrder, from: usize, to: usize) -> InOrder {
+    pub(super) fn sorted(&self, order: &KeyOrder, from: usize, to: usize) -> Result<InOrder> {
         let base = order.bounds[from];
-        let mut rows = copied(&order.slots[base..order.bounds[to]]);
+        let mut rows = order.slots[base..order.bounds[to]].to_vec();
         let ends: Vec<usize> = order.bounds[from..=to].iter().map(|bound| bound - base).collect();
         for own in ends.windows(2) {
             let own = &mut rows[own[0]..own[1]];
             if !own.is_sorted_by_key(|&(time, _)| time) {
-                sort_unstable(own);
+                sort_unstable(own, check)?;
             }
         }
         let times: Vec<i64> = rows.iter().map(|&(time, _)| time).collect();
         let rows: Vec<u32> = rows.into_iter().map(|(_, row)| row).collect();
-        InOrder { ends, times, rows }
+        Ok(InOrder { ends, times, rows })
     }
 
     /// The rows of a column, in order, as one array; dictionaries with codes of 32 bits.

@@ -1,15 +1,23 @@
 //! Lengths in units of a query's measure.
 
+use super::Length;
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// A length in units of the measure: `length` is in nanoseconds if `is_time`, else in units of an integer column.
+/// A length of time in units of the measure.
 ///
 /// # Errors
 /// `InvalidType` for a duration of an integer column and vice versa; `InvalidValue` for a length that is negative, too
 /// long, or finer than the measure.
-pub fn length(measure: &Measure, argument: &str, length: i128, is_time: bool) -> Result<i64> {
+pub fn length(measure: &Measure, argument: &str, given: Length) -> Result<i64> {
     let column = measure.column();
+    let (is_time, length) = match given {
+        Length::Nanoseconds(count) => (true, count),
+        Length::Units(count) => (false, count),
+        Length::Rows(_) | Length::Months(_) => {
+            return Err(Error::InvalidType(format!("{argument}: it is neither a duration nor an integer")));
+        }
+    };
     let units = match (is_time, measure.nanos_per_unit()) {
         (true, None) => {
             return Err(Error::InvalidType(format!(

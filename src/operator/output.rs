@@ -23,7 +23,7 @@ use super::ranked::{self, RankedLists};
 use super::schema::{extent_fields, rank_fields};
 use super::weights::Left;
 use crate::aggregate::Partials;
-use crate::interrupt::{check, within};
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::select::{filter, filter_record_batch, take};
 use crate::slice::{KeyOrder, SliceTable};
@@ -202,7 +202,7 @@ impl Output {
             self.batch_of(block)
         };
         while begun.ready.len() < ahead && !begun.is_read {
-            let batch = within(&mut next).transpose();
+            let batch = next().transpose();
             begun.is_read = batch.as_ref().is_none_or(Result::is_err);
             begun.ready.extend(batch);
         }
@@ -236,7 +236,9 @@ impl Output {
         check()?;
         let (from, to) = (self.blocks[number], self.blocks[number + 1]);
         let (slices, ranked) = match &self.source {
-            Source::Slices(table) => (table.regroup(&self.order, from, to, self.plan.edges())?, None),
+            Source::Slices(table) => {
+                (table.regroup(&self.order, (from, to), self.plan.edges(), check)?, None)
+            }
             Source::Rows(rows) => {
                 let (slices, lists) = ranked::block(rows, &self.order, from, to)?;
                 for (window, count) in lists.counts() {
@@ -335,8 +337,11 @@ impl Output {
         if self.plan.has_ranks() {
             columns.push(ranks(window, windows.ranks, rows)?);
         }
-        let answers: Vec<Box<dyn Partials>> =
-            partials.iter().map(|partials| partials.answer(&windows.ranges)).collect::<Result<_>>()?;
+        let answers = partials.iter().map(|partials| {
+            check()?;
+            partials.answer(&windows.ranges)
+        });
+        let answers: Vec<Box<dyn Partials>> = answers.collect::<Result<_>>()?;
         let answers: Vec<&dyn Partials> = answers.iter().map(AsRef::as_ref).collect();
         let Lowered { columns: own, rows: of_windows } = lowered(&self.plan, &answers)?;
         columns.extend(own);
@@ -361,6 +366,7 @@ pub(crate) struct Lowered {
 pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Lowered> {
     let of = |answers: &[&dyn Partials]| {
         let lowered = plan.aggregates().iter().map(|aggregate| {
+            check()?;
             let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
             aggregate.lower(&own, plan.time_type())
         });

@@ -8,7 +8,7 @@ use arrow_buffer::ScalarBuffer;
 
 use super::plan::Plan;
 use crate::aggregate::TIMELESS;
-use crate::interrupt::{Helpers, check, within};
+use crate::interrupt::{Helpers, check};
 use crate::memory::{has_room_for_thread, unwind};
 use crate::select::filter;
 use crate::types::named;
@@ -33,12 +33,11 @@ pub(super) fn share_out<T: Send>(
     thread::scope(|scope| {
         let threads: Vec<_> =
             rest.iter().map(|part| spawned(scope, &helpers, move || helper(part))).collect();
-        // An interrupt that unwound out of here would leave the threads to finish first.
-        let pushed = within(|| own(&parts[0]));
+        let pushed = own(&parts[0]);
         // What no thread could be had for is done here.
         let left = |(thread, part): (Option<_>, &Vec<RecordBatch>)| match thread {
             Some(thread) => Ok(thread),
-            None => Err(within(|| helper(part))),
+            None => Err(helper(part)),
         };
         let others: Vec<_> = threads.into_iter().zip(rest).map(left).collect();
         let pushed = helpers.wait(pushed);
@@ -58,7 +57,7 @@ pub(super) fn spawned<'scope, T: Send + 'scope>(
         return None;
     }
     let helper = helpers.add();
-    thread::Builder::new().spawn_scoped(scope, move || helper.work(|| within(work))).ok()
+    thread::Builder::new().spawn_scoped(scope, move || helper.work(work)).ok()
 }
 
 /// Frees what an error leaves behind: after an interrupt on another thread, as gigabytes take longer to free than the
@@ -113,7 +112,7 @@ pub(super) fn each<T: Send>(
     thread::scope(|scope| {
         // With fewer threads than requested, each takes more items.
         let threads: Vec<_> = (1..threads).filter_map(|_| spawned(scope, &helpers, all)).collect();
-        let own = helpers.wait(within(all));
+        let own = helpers.wait(all());
         threads.into_iter().map(joined).fold(own, Result::and)
     })
 }
@@ -210,7 +209,7 @@ mod tests {
     use arrow_array::Int64Array;
 
     use super::*;
-    use crate::interrupt::{tick, watching};
+    use crate::interrupt::watching;
 
     /// Works for a second, unless it is stopped; returns whether it was.
     fn is_stopped(look: impl Fn() -> Result<()>) -> bool {
@@ -225,15 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn threads_end_when_a_tick_ends_the_work_beside_them() {
+    fn threads_end_when_the_work_beside_them_is_interrupted() {
         let stopped = Mutex::new(Vec::new());
         let helper = || stopped.lock().unwrap().push(is_stopped(check));
-        let ticks = || {
-            is_stopped(|| {
-                tick();
-                Ok(())
-            });
-        };
+        let own_work = || if is_stopped(check) { check() } else { Ok(()) };
         let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 16 * CHUNK_ROWS]));
         let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
         let enough = || Err(Error::InvalidValue("enough".into()));
@@ -241,10 +235,7 @@ mod tests {
             share_out(
                 &[batch],
                 2,
-                |_| {
-                    ticks();
-                    Ok(())
-                },
+                |_| own_work(),
                 |_| {
                     helper();
                     Ok(())
@@ -256,10 +247,10 @@ mod tests {
         let done = watching(enough, || {
             each(vec![(), ()], 2, |()| {
                 both.wait();
-                match thread::current().id() == own {
-                    true => ticks(),
-                    false => helper(),
+                if thread::current().id() == own {
+                    return own_work();
                 }
+                helper();
                 Ok(())
             })
         });

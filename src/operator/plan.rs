@@ -14,6 +14,7 @@ use super::weights::Weights;
 use super::window_spec::WindowSpec;
 use crate::aggregate::{Function, Operand, Partials, Properties, User};
 use crate::dictionary::compared;
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::slice::Edges;
 use crate::types::named;
@@ -412,7 +413,7 @@ impl Plan {
     /// # Errors
     /// None for a plan that is already bound, except what a user-defined function raises.
     pub fn empty_partials(&self) -> Result<Vec<Box<dyn Partials>>> {
-        self.partials.iter().map(|stored| stored.partial.column(&self.types(&stored.inputs))).collect()
+        self.partials.iter().map(|stored| stored.partial.column(&self.types(&stored.inputs), check)).collect()
     }
 
     /// Number of columns in which each partial arrives from elsewhere.

@@ -51,7 +51,7 @@ pub(super) fn block(
     from: usize,
     to: usize,
 ) -> Result<(SliceTable, RankedLists)> {
-    let InOrder { ends, times, rows } = all.sorted(order, from, to);
+    let InOrder { ends, times, rows } = all.sorted(order, from, to)?;
     let (lists, mut cut) = list(all, from, &ends, &times, &rows)?;
     cut_by_time(all.plan().edges(), &ends, &times, &mut cut);
     let mut slice = 0;

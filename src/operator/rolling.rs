@@ -27,7 +27,7 @@ use super::parts::each;
 use super::plan::{AggregateSpec, Plan};
 use super::window_spec::Length;
 use crate::aggregate::{Partials, TIMELESS};
-use crate::interrupt::{Pace, check, within};
+use crate::interrupt::{Pace, check};
 use crate::kernels::{Closed, Ranges, RowFrame, Unit};
 use crate::select::interleave;
 use crate::slice::KeyOrder;
@@ -160,12 +160,12 @@ impl Rolling {
         from: usize,
         to: usize,
     ) -> Result<Answered> {
-        let labels = labels.map(|(labels, order)| labels.sorted(order, from, to));
+        let labels = labels.map(|(labels, order)| labels.sorted(order, from, to)).transpose()?;
         if labels.as_ref().is_some_and(|labels| labels.rows.is_empty()) {
             return Ok(Answered::default());
         }
-        let events = ordered.sorted(order, from, to);
-        let ranges = self.ranges(&events, labels.as_ref());
+        let events = ordered.sorted(order, from, to)?;
+        let ranges = self.ranges(&events, labels.as_ref())?;
         let InOrder { times, rows, .. } = events;
         // Each row is its own slice, and its own group: the partials themselves sort their contents.
         let slots: Vec<u32> = (0..rows.len() as u32).collect();
@@ -191,13 +191,13 @@ impl Rolling {
     }
 
     /// The events of each frame of each label or, without labels, of each event.
-    fn ranges(&self, events: &InOrder, labels: Option<&InOrder>) -> Vec<Ranges> {
+    fn ranges(&self, events: &InOrder, labels: Option<&InOrder>) -> Result<Vec<Ranges>> {
         let mut pace = Pace::new();
         let (times, asking) = (&events.times[..], labels.unwrap_or(events));
         let frames = self.frames.iter().map(|frame| {
             let mut ranges = Ranges::with_capacity(asking.times.len());
             for (own, of) in events.ends.windows(2).zip(asking.ends.windows(2)) {
-                pace.tick(own[1] - own[0] + of[1] - of[0]);
+                pace.check(own[1] - own[0] + of[1] - of[0])?;
                 let timeless = times[own[0]..own[1]].partition_point(|&time| time == TIMELESS);
                 match labels {
                     None => frame.list(times, own[0]..own[1], timeless, &mut ranges),
@@ -207,7 +207,7 @@ impl Rolling {
                     }
                 }
             }
-            ranges
+            Ok(ranges)
         });
         frames.collect()
     }
@@ -230,6 +230,7 @@ impl Rolling {
             for &partial in &aggregate.partials {
                 let answer = &mut answers[place(frame, partial)];
                 if answer.is_none() {
+                    check()?;
                     *answer = Some(partials[partial].answer(&ranges[frame])?);
                 }
             }
@@ -250,8 +251,9 @@ impl FrameSpec {
                 (Unit::Rows, Length::Rows(count)) => u64::try_from(count).map_err(|_| {
                     Error::InvalidValue(format!("aggs: {name}: a frame of {count} rows; expected 0 or more"))
                 }),
-                (Unit::Time, Length::Nanoseconds(count)) => bound(name, measure, count, true),
-                (Unit::Time, Length::Units(count)) => bound(name, measure, count, false),
+                (Unit::Time, Length::Nanoseconds(_) | Length::Units(_)) => {
+                    length(measure, &format!("aggs: the frame of {name}"), reach).map(|length| length as u64)
+                }
                 _ => Err(Error::InvalidType(format!(
                     "aggs: {name}: a frame by rows and by time; allowed are two lengths of one kind"
                 ))),
@@ -268,11 +270,6 @@ impl FrameSpec {
         }
         Ok(RowFrame { unit: self.unit, before, after, closed: self.closed, hop })
     }
-}
-
-/// A length of time in units of the measure.
-fn bound(name: &str, measure: &Measure, count: i128, is_time: bool) -> Result<u64> {
-    length(measure, &format!("aggs: the frame of {name}"), count, is_time).map(|length| length as u64)
 }
 
 impl RollingRows {
@@ -325,7 +322,7 @@ impl RollingRows {
         answered.resize_with(blocks.len() - 1, Answered::default);
         let work = blocks.windows(2).zip(&mut answered).collect();
         each(work, threads, |(keys, answered)| {
-            *answered = within(|| rolling.answer(&events, labels.as_ref(), keys[0], keys[1]))?;
+            *answered = rolling.answer(&events, labels.as_ref(), keys[0], keys[1])?;
             Ok(())
         })?;
         drop((events, labels));

@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Schema};
 use super::schema::find;
 use super::stored::{Planned, Sign, Stored};
 use crate::aggregate::{Function, Partial, Partials};
+use crate::poll::never;
 use crate::types::named;
 use crate::window::Window;
 use crate::{Error, Result};
@@ -70,7 +71,9 @@ impl Weights {
             for &at in &aggregate.partials {
                 let stored = &partials[at];
                 let is_own = matches!(aggregate.function, Function::User(..));
-                if !stored.partial.column(&types(stored))?.subtracts() || is_own && stored.inputs.len() > 1 {
+                if !stored.partial.column(&types(stored), never)?.subtracts()
+                    || is_own && stored.inputs.len() > 1
+                {
                     return Err(Error::InvalidValue(format!(
                         "aggs: {} does not support rows of weight -1, which retract others; with weight='{name}', allowed are count, sum, mean, \
                          geometric_mean, variances, standard deviations, median, quantile, mode, top_k, frequent, count_distinct, \

@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Field};
 use super::binding::bind_numbered;
 use super::window_spec::WindowSpec;
 use crate::dictionary::plain;
+use crate::interrupt::check;
 use crate::types::named;
 use crate::window::{Beyond, Ids, Measure, Ranges, Window};
 use crate::{Error, Result};
@@ -84,7 +85,7 @@ impl Wids {
     /// # Errors
     /// As [`Wids::of_times`].
     pub(super) fn ranges(&self, times: &[i64], nulls: Option<&NullBuffer>) -> Result<Ranges> {
-        self.ids()?.ids_of_all(times, nulls, self.zero, &|time| self.too_far(time))
+        self.ids()?.ids_of_all(times, nulls, self.zero, &|time| self.too_far(time), check)
     }
 
     /// Starts and ends of a column of windows; none under nulls.
@@ -92,7 +93,7 @@ impl Wids {
     /// # Errors
     /// As [`Wids::extents`].
     pub(super) fn edges(&self, ids: &[i64], nulls: Option<&NullBuffer>) -> Result<Ranges> {
-        self.ids()?.extents_of_all(ids, nulls, self.zero, &|id| self.beyond(id))
+        self.ids()?.extents_of_all(ids, nulls, self.zero, &|id| self.beyond(id), check)
     }
 
     /// Start and end of a window; `None` if there is none.

@@ -16,9 +16,9 @@ use super::undo::{State, Undo};
 use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
-use crate::interrupt::check;
 use crate::keys::hash_rows;
 use crate::memory::attempted;
+use crate::poll::{Poll, never};
 use crate::state::{Envelope, Writer};
 use crate::{Error, Result};
 
@@ -85,15 +85,23 @@ impl Partitioner {
     ///
     /// # Errors
     /// `InvalidType` for columns that cannot be keys or times, and for keys of other types than before; `InvalidValue` for
-    /// times that are missing, null, or of an earlier window; those of memory and of interrupts.
+    /// times that are missing, null, or of an earlier window; those of memory.
     pub fn assign(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+        self.assign_polling(batches, workers, never)
+    }
+
+    /// As [`Partitioner::assign`], of long batches: `poll` is called before each block of rows.
+    ///
+    /// # Errors
+    /// As [`Partitioner::assign`], and those of `poll`; the state is as before then.
+    pub fn assign_polling(&mut self, batches: &[Batch], workers: &mut Vec<i32>, poll: Poll) -> Result<()> {
         let len = workers.len();
-        let done = attempted(|| self.tried(batches, workers));
+        let done = attempted(|| self.tried(batches, workers, poll));
         self.undo.settle(&mut self.state, done.is_ok());
         done.inspect_err(|_| workers.truncate(len))
     }
 
-    fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>) -> Result<()> {
+    fn tried(&mut self, batches: &[Batch], workers: &mut Vec<i32>, poll: Poll) -> Result<()> {
         // All that can be refused comes first.
         let mut clock = self.state.clock.clone();
         let mut cuts = Vec::with_capacity(batches.len());
@@ -108,7 +116,7 @@ impl Partitioner {
         workers.reserve(batches.iter().map(|(.., rows)| rows).sum());
         self.undo.begin(&self.state);
         (self.state.clock, self.state.kinds) = (clock, known);
-        self.decide(batches, cuts, workers)
+        self.decide(batches, cuts, workers, poll)
     }
 
     /// Appends the worker of each row of batches, each with its stretches of rows in one window and whether another
@@ -118,6 +126,7 @@ impl Partitioner {
         batches: &[Batch],
         cuts: Vec<Vec<(bool, Range<usize>)>>,
         workers: &mut Vec<i32>,
+        poll: Poll,
     ) -> Result<()> {
         let mut hashes = Vec::new();
         for ((keys, ..), runs) in batches.iter().zip(cuts) {
@@ -130,7 +139,7 @@ impl Partitioner {
                     if keys.iter().all(|column| is_flat(column.data_type())) { BLOCK } else { run.len() };
                 let mut at = run.start;
                 while at < run.end {
-                    check()?;
+                    poll()?;
                     let rows = block.min(run.end - at);
                     hashes.clear();
                     if self.state.method.reads_keys() {

@@ -11,10 +11,9 @@ use pyo3_arrow::{PyArray, PyRecordBatchReader, PySchema};
 use super::calls::{Called, CalledOperator, Rows, table};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
-use super::rolling::{LengthTuple, length};
 use crate::interrupt::check;
 use crate::memory::caught;
-use crate::operator::{DistinctPlan, DistinctStep, DistinctStream};
+use crate::operator::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Length};
 use crate::select::filter_record_batch;
 use crate::{Error, Result};
 
@@ -33,10 +32,10 @@ impl PyDistinct {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        within: LengthTuple,
+        within: Length,
     ) -> PyResult<Self> {
         let schema = schema.0.into_inner();
-        detached(py, move || Ok(Self(Arc::new(DistinctPlan::new(schema, &by, &time, length(within)?)?))))
+        detached(py, move || Ok(Self(Arc::new(DistinctPlan::new(schema, &by, &time, within)?))))
     }
 
     /// The rows of a table for which a column of booleans is true.
@@ -86,6 +85,18 @@ impl PyDistinct {
     fn output_schema(&self) -> PySchema {
         PySchema::new(self.0.output().clone())
     }
+}
+
+/// What the stream holds and has done; see `windowkit.streams.stats.DistinctStats`.
+#[pyclass(name = "DistinctStats", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyDistinctStats {
+    keys: usize,
+    rows_kept: usize,
+    bytes: usize,
+    rows: u64,
+    late: u64,
+    late_dropped: u64,
+    results: u64,
 }
 
 /// A stream without its duplicates.
@@ -178,13 +189,14 @@ impl PyDistinctOperator {
         detached(py, || self.0.ask(|stream| Ok(stream.watermark().filter(|_| !stream.is_closed()))))
     }
 
-    /// What it holds and has done, in the order of `windowkit.streams.stats.DistinctStats`.
-    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+    /// What it holds and has done.
+    fn stats(&self, py: Python<'_>) -> PyResult<PyDistinctStats> {
         let of = |stream: &mut DistinctStream| {
-            let s = stream.stats();
-            vec![s.keys as u64, s.held as u64, s.bytes as u64, s.rows, s.late, s.dropped, s.results]
+            let DistinctStats { keys, held: rows_kept, bytes, rows, late, dropped: late_dropped, results } =
+                stream.stats();
+            PyDistinctStats { keys, rows_kept, bytes, rows, late, late_dropped, results }
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream))))
     }
 }
 

@@ -10,20 +10,31 @@ use super::engine::PyBatches;
 use super::errors::detached;
 use super::given::Given;
 use super::plan::pushed;
-use super::rolling::{LengthTuple, length};
-use super::window::{WindowTuple, window};
+use super::window::PyWindow;
 use crate::Error;
 use crate::kernels::Closed;
-use crate::operator::{ConditionSpec, JoinKind, JoinPlan, JoinRows, JoinSpec, SideSpec, Which};
+use crate::operator::{ConditionSpec, JoinKind, JoinPlan, JoinRows, JoinSpec, Length, SideSpec, Which};
 use crate::window::Measure;
 
 /// Windows that a definition may return at a time: those of a stretch some times as long as a window.
 const WINDOWS: u64 = 1_000_000;
 
-/// A side: its schema, keys, time, and which of its columns the result has.
-type SideTuple = (Given<PySchema>, Vec<String>, String, Option<Vec<String>>);
-/// A band: how far it reaches before and after, and which of its ends it includes.
-type BandTuple = (LengthTuple, LengthTuple, String);
+/// A `windowkit.local_join.Side`.
+#[derive(FromPyObject)]
+struct PySide {
+    schema: Given<PySchema>,
+    by: Vec<String>,
+    time: String,
+    columns: Option<Vec<String>>,
+}
+
+/// A `windowkit.local_join.Band`.
+#[derive(FromPyObject)]
+struct PyBand {
+    before: Length,
+    after: Length,
+    closed: String,
+}
 
 /// A join bound to the schemas of its sides.
 #[pyclass(name = "Join", module = "windowkit._native", frozen)]
@@ -34,24 +45,22 @@ impl PyJoin {
     #[new]
     fn new(
         py: Python<'_>,
-        left: SideTuple,
-        right: SideTuple,
-        within: Option<BandTuple>,
-        windows: Option<WindowTuple>,
+        left: PySide,
+        right: PySide,
+        within: Option<PyBand>,
+        windows: Option<PyWindow>,
         how: String,
         suffix: String,
     ) -> PyResult<Self> {
         // The plan itself reports a missing time column.
-        let time = left.0.0.as_ref().field_with_name(&left.2).ok();
-        let measure = time.and_then(|field| Measure::new(&left.2, field.data_type()).ok());
-        let windows = windows.map(|given| window(py, given, measure.as_ref(), Some(WINDOWS))).transpose()?;
+        let time = left.schema.0.as_ref().field_with_name(&left.time).ok();
+        let measure = time.and_then(|field| Measure::new(&left.time, field.data_type()).ok());
+        let windows = windows.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS))).transpose()?;
         detached(py, move || {
             let condition = match (within, windows) {
-                (Some((before, after, closed)), None) => ConditionSpec::Band {
-                    before: length(before)?,
-                    after: length(after)?,
-                    closed: Closed::parse(&closed)?,
-                },
+                (Some(PyBand { before, after, closed }), None) => {
+                    ConditionSpec::Band { before, after, closed: Closed::parse(&closed)? }
+                }
                 (None, Some(window)) => ConditionSpec::Windows(window?),
                 _ => {
                     return Err(Error::InvalidValue(
@@ -59,7 +68,7 @@ impl PyJoin {
                     ));
                 }
             };
-            let (left, right, kind) = (side(left), side(right), JoinKind::parse(&how)?);
+            let (left, right, kind) = (left.spec(), right.spec(), JoinKind::parse(&how)?);
             Ok(Self(Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix })?)))
         })
     }
@@ -97,6 +106,9 @@ impl PyJoin {
     }
 }
 
-fn side((input, by, time, columns): SideTuple) -> SideSpec {
-    SideSpec { input: input.0.into_inner(), by, time, columns }
+impl PySide {
+    fn spec(self) -> SideSpec {
+        let Self { schema, by, time, columns } = self;
+        SideSpec { input: schema.0.into_inner(), by, time, columns }
+    }
 }

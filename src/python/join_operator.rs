@@ -19,7 +19,28 @@ use crate::operator::{JoinStep, JoinStream, Which};
 pub(super) struct PyJoinOperator(CalledOperator<JoinStream>);
 
 /// The time of each side that a result to come may have at least, and of both together.
-type Watermarks = (Option<i64>, Option<i64>, Option<(i64, i64)>);
+#[pyclass(name = "Watermarks", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyWatermarks {
+    left: Option<i64>,
+    right: Option<i64>,
+    joint: Option<(i64, i64)>,
+}
+
+/// What a join of streams holds and has done; see `windowkit.streams.stats.JoinStats`.
+#[pyclass(name = "JoinStats", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyJoinStats {
+    keys: usize,
+    left_kept: usize,
+    right_kept: usize,
+    bytes: usize,
+    left_rows: u64,
+    right_rows: u64,
+    left_late: u64,
+    right_late: u64,
+    left_dropped: u64,
+    right_dropped: u64,
+    results: u64,
+}
 
 #[pymethods]
 impl PyJoinOperator {
@@ -102,23 +123,41 @@ impl PyJoinOperator {
     }
 
     /// How far results are complete; nothing is said of that once the operator is closed.
-    fn watermarks(&self, py: Python<'_>) -> PyOut<Watermarks> {
+    fn watermarks(&self, py: Python<'_>) -> PyResult<PyWatermarks> {
         let of = |stream: &mut JoinStream| match stream.is_closed() {
-            true => (None, None, None),
-            false => (stream.individual(Which::Left), stream.individual(Which::Right), stream.joint()),
+            true => PyWatermarks { left: None, right: None, joint: None },
+            false => PyWatermarks {
+                left: stream.individual(Which::Left),
+                right: stream.individual(Which::Right),
+                joint: stream.joint(),
+            },
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream))))
     }
 
-    /// What it holds and has done, in the order of `windowkit.streams.stats.JoinStats`.
-    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
+    /// What it holds and has done.
+    fn stats(&self, py: Python<'_>) -> PyResult<PyJoinStats> {
         let of = |stream: &mut JoinStream| {
             let stats = stream.stats();
-            let held =
-                [stats.keys, stats.stored[0], stats.stored[1], stats.bytes].map(|number| number as u64);
-            [&held[..], &stats.rows, &stats.late, &stats.dropped, &[stats.results]].concat()
+            let [left_kept, right_kept] = stats.stored;
+            let [left_rows, right_rows] = stats.rows;
+            let [left_late, right_late] = stats.late;
+            let [left_dropped, right_dropped] = stats.dropped;
+            PyJoinStats {
+                keys: stats.keys,
+                left_kept,
+                right_kept,
+                bytes: stats.bytes,
+                left_rows,
+                right_rows,
+                left_late,
+                right_late,
+                left_dropped,
+                right_dropped,
+                results: stats.results,
+            }
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream)))).map(Out)
+        detached(py, || self.0.ask(|stream| Ok(of(stream))))
     }
 }
 

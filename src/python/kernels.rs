@@ -10,6 +10,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::errors::{Out, PyOut, detached, exception};
 use super::given::{self, Given};
+use crate::interrupt::check;
 use crate::kernels::{
     Algorithm, Closed, Frames, Function, Question, Rolling, Segments, answer, by_time, choose,
 };
@@ -40,7 +41,7 @@ pub(super) fn sliding(
     let answers = detached(py, || {
         let question = read_question(question, Some(windows.0))?;
         let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
-        answer(&array, &frames, &question)
+        answer(&array, &frames, &question, check)
     })?;
     Ok(PyArray::from_array_ref(answers))
 }
@@ -62,7 +63,7 @@ pub(super) fn sliding_by<'py>(
     let answers = detached(py, || {
         let question = read_question(question, None)?;
         let timed = Timed::new(&array, &times, &windows, segments.as_ref())?;
-        let values = answer(&array, &timed.frames, &question)?;
+        let values = answer(&array, &timed.frames, &question, check)?;
         timed.labelled(values, segments.is_some())
     })?;
     match answers {

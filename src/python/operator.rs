@@ -15,27 +15,99 @@ use super::known::Known;
 use super::plan::PyPlan;
 use crate::memory::caught;
 use crate::operator::{
-    By, Contents, Delay, Keep, Operator, Options, Plan, Shed, Stats, Step, StoreKind, find, length,
+    By, Contents, Delay, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind, find, length,
 };
 use crate::slice::strategy::{Order, Ruling};
 use crate::{Error, Result};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyOperator>()?;
+    module.add_class::<PyContents>()?;
+    module.add_class::<PyDecision>()?;
+    module.add_class::<PyLimit>()?;
+    module.add_class::<PyStats>()
+}
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
 pub(super) struct PyOperator(CalledOperator<Operator>, Known);
 
-/// A length in nanoseconds, or (false) in units of an integer column.
-type Length = (i128, bool);
+/// A query, and an allowed lateness of its own.
+#[derive(FromPyObject)]
+struct PyEntry<'py> {
+    name: String,
+    plan: Bound<'py, PyPlan>,
+    allowed_lateness: Option<Length>,
+}
 
-/// A delay as Python gives it: a length, a number of rows, or a share, of which one is there; the column of sources;
-/// microseconds after which one is idle; how far ahead of the others a row may be.
-type GivenDelay = (Option<Length>, Option<u64>, Option<f64>, Option<String>, Option<i64>, Option<Length>);
+/// A `windowkit.progress.Delay`: a time, a number of rows, or a share, of which one is there.
+#[derive(FromPyObject)]
+struct PyDelay {
+    time: Option<Length>,
+    rows: Option<u64>,
+    share: Option<f64>,
+    source: Option<String>,
+    idle: Option<Length>,
+    future: Option<Length>,
+}
 
-/// How many bytes the state may take, whether keys are kept and not rows, and a seed.
-type GivenShed = (u64, bool, u64);
+/// A `windowkit.shedding.Shed`.
+#[derive(FromPyObject)]
+struct PyShed {
+    bytes: u64,
+    keep: String,
+    seed: u64,
+}
 
-/// A decision, the answer, its reason, and the source of the rule.
-type Answer = (&'static str, String, &'static str, &'static str);
+/// How much memory the state may take, and what is kept where it would take more.
+#[pyclass(name = "Limit", module = "windowkit._native", frozen, get_all)]
+struct PyLimit {
+    bytes: u64,
+    keep: &'static str,
+    seed: u64,
+}
+
+/// What a snapshot holds: the schema of its rows, the names of its queries, and its order.
+#[pyclass(name = "Contents", module = "windowkit._native", frozen, get_all)]
+struct PyContents {
+    schema: Py<PySchema>,
+    names: Vec<String>,
+    order: &'static str,
+}
+
+/// A decision of the operator.
+#[pyclass(name = "Decision", module = "windowkit._native", frozen, get_all, eq)]
+#[derive(PartialEq)]
+struct PyDecision {
+    what: &'static str,
+    answer: String,
+    because: &'static str,
+    source: &'static str,
+}
+
+/// What an operator holds and has done; see `windowkit.stats.Stats`.
+#[pyclass(name = "Stats", module = "windowkit._native", frozen, get_all)]
+struct PyStats {
+    keys: usize,
+    slices: usize,
+    rows_kept: usize,
+    bytes: usize,
+    rows: u64,
+    splits: u64,
+    merges: u64,
+    shifts: u64,
+    recomputations: u64,
+    late: u64,
+    windows: u64,
+    updates: u64,
+    late_dropped: u64,
+    late_bytes: usize,
+    keys_ahead: usize,
+    rows_shed: u64,
+    keys_shed: u64,
+    slices_shed: u64,
+    shed_level: u32,
+}
 
 #[pymethods]
 impl PyOperator {
@@ -43,17 +115,17 @@ impl PyOperator {
     #[allow(clippy::too_many_arguments, reason = "as many as an operator has options")]
     fn new(
         py: Python<'_>,
-        queries: Vec<(String, Bound<'_, PyPlan>, Option<Length>)>,
+        queries: Vec<PyEntry<'_>>,
         order: &str,
         allowed_lateness: Length,
-        progress: Option<GivenDelay>,
+        progress: Option<PyDelay>,
         store: &str,
         late_limit: Option<u64>,
-        shed: Option<GivenShed>,
+        shed: Option<PyShed>,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>, Option<Length>)> = queries
             .into_iter()
-            .map(|(name, plan, lateness)| (name, plan.get().0.clone(), lateness))
+            .map(|PyEntry { name, plan, allowed_lateness }| (name, plan.get().0.clone(), allowed_lateness))
             .collect();
         detached(py, || {
             let store = match store {
@@ -69,17 +141,17 @@ impl PyOperator {
             let Some((_, leader, _)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let progress = progress.map(|given| delay(leader, given)).transpose()?;
-            let allowed_lateness = bound(leader, "allowed_lateness", allowed_lateness)?;
+            let progress = progress.map(|delay| delay.bound(leader)).transpose()?;
+            let allowed_lateness = length(leader.measure(), "allowed_lateness", allowed_lateness)?;
             let order = Order::parse(order)?;
-            let shed = shed.map(|(bytes, of_keys, seed)| Shed {
+            let shed = shed.map(|PyShed { bytes, keep, seed }| Shed {
                 bytes,
-                keep: if of_keys { Keep::Keys } else { Keep::Rows },
+                keep: if keep == "keys" { Keep::Keys } else { Keep::Rows },
                 seed,
             });
             let options = Options { order, allowed_lateness, progress, store, late_limit, shed };
             let queries = queries.into_iter().map(|(name, plan, own)| {
-                let own = own.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
+                let own = own.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
             });
             Self::of(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?)
@@ -94,15 +166,12 @@ impl PyOperator {
         detached(py, || Self::of(Operator::restore(snapshot, queries)?))
     }
 
-    /// The schema of a snapshot's rows, the names of its queries, and its order.
+    /// What a snapshot holds.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8]) -> PyOut<(PySchema, Vec<String>, &'static str)> {
-        detached(py, || {
-            let Contents { schema, names, options } = Operator::contents(snapshot)?;
-            let order = if options.order == Order::InOrder { "in-order" } else { "out-of-order" };
-            Ok((PySchema::new(schema), names, order))
-        })
-        .map(Out)
+    fn contents(py: Python<'_>, snapshot: &[u8]) -> PyResult<PyContents> {
+        let Contents { schema, names, options } = detached(py, || Operator::contents(snapshot))?;
+        let order = if options.order == Order::InOrder { "in-order" } else { "out-of-order" };
+        Ok(PyContents { schema: Py::new(py, PySchema::new(schema))?, names, order })
     }
 
     /// The whole state of the operator, as bytes.
@@ -210,9 +279,13 @@ impl PyOperator {
 
     /// How much memory the state may take, and what is kept then, if that is limited.
     #[getter]
-    fn shed(&self, py: Python<'_>) -> PyResult<Option<GivenShed>> {
-        let given = |shed: Shed| (shed.bytes, shed.keep == Keep::Keys, shed.seed);
-        self.ask(py, |stream| Ok(stream.options().shed.map(given)))
+    fn shed(&self, py: Python<'_>) -> PyResult<Option<PyLimit>> {
+        let limit = |Shed { bytes, keep, seed }: Shed| PyLimit {
+            bytes,
+            keep: if keep == Keep::Keys { "keys" } else { "rows" },
+            seed,
+        };
+        self.ask(py, |stream| Ok(stream.options().shed.map(limit)))
     }
 
     /// What is known of the sources.
@@ -309,7 +382,8 @@ impl PyOperator {
     ) -> PyResult<()> {
         let plan = plan.get().0.clone();
         detached(py, move || {
-            let lateness = allowed_lateness.map(|own| bound(&plan, "allowed_lateness", own)).transpose()?;
+            let lateness =
+                allowed_lateness.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;
             self.0.change(|stream| {
                 stream.relieve()?;
                 stream.add(name, plan, lateness)
@@ -327,9 +401,9 @@ impl PyOperator {
         })
     }
 
-    /// See [`numbers`].
-    fn stats(&self, py: Python<'_>) -> PyOut<Vec<u64>> {
-        self.ask(py, |stream| Ok(numbers(stream.stats()))).map(Out)
+    /// What it holds and has done.
+    fn stats(&self, py: Python<'_>) -> PyResult<PyStats> {
+        self.ask(py, |stream| Ok(stream.stats().into()))
     }
 
     /// All slices.
@@ -343,7 +417,7 @@ impl PyOperator {
         self.ask(py, |stream| Ok(stream.watermark()))
     }
 
-    /// The same as far as its results were handed out.
+    /// The watermark up to which results were handed out.
     #[getter]
     fn watermark_out(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         self.ask(py, |stream| Ok(stream.watermark_out()))
@@ -355,22 +429,24 @@ impl PyOperator {
     }
 
     /// The answers of the decision trees.
-    fn strategy(&self, py: Python<'_>) -> PyOut<Vec<Answer>> {
+    fn strategy(&self, py: Python<'_>) -> PyOut<Vec<PyDecision>> {
         let yes = |ruling: &Ruling<bool>| if ruling.answer { "yes" } else { "no" }.to_owned();
         self.ask(py, |stream| {
             let strategy = stream.strategy();
             let (keep, split) = (&strategy.keep_rows, &strategy.split);
-            let mut answers: Vec<Answer> = vec![
-                ("store rows", yes(keep), keep.because, keep.source),
-                ("split slices", yes(split), split.because, split.source),
+            let decision = |what, answer, because, source| PyDecision { what, answer, because, source };
+            let mut decisions = vec![
+                decision("store rows", yes(keep), keep.because, keep.source),
+                decision("split slices", yes(split), split.because, split.source),
             ];
             for remove in &strategy.remove {
-                let remove = ("take rows out", remove.answer.to_string(), remove.because, remove.source);
-                if !answers.contains(&remove) {
-                    answers.push(remove);
+                let answer = remove.answer.to_string();
+                let remove = decision("take rows out", answer, remove.because, remove.source);
+                if !decisions.contains(&remove) {
+                    decisions.push(remove);
                 }
             }
-            Ok(answers)
+            Ok(decisions)
         })
         .map(Out)
     }
@@ -406,28 +482,60 @@ impl PyOperator {
     }
 }
 
-/// How the watermark follows rows, in units of the query's measure.
-fn delay(plan: &Plan, (time, rows, share, source, idle, future): GivenDelay) -> Result<Delay> {
-    let by = match (time, rows, share) {
-        (Some(time), None, None) => By::Time(bound(plan, "delay", time)?),
-        (None, Some(rows), None) => By::Rows(rows),
-        (None, None, Some(share)) => By::Share(share),
-        _ => return Err(Error::InvalidValue("delay: expected a time, a number of rows, or a share".into())),
-    };
-    let source = source.map(|name| find(plan.input(), "source", &name)).transpose()?;
-    let future = future.map(|future| bound(plan, "future", future)).transpose()?;
-    Ok(Delay { by, source, idle, future })
+impl PyDelay {
+    /// How the watermark follows rows, in units of the query's measure.
+    fn bound(self, plan: &Plan) -> Result<Delay> {
+        let Self { time, rows, share, source, idle, future } = self;
+        let by = match (time, rows, share) {
+            (Some(time), None, None) => By::Time(length(plan.measure(), "delay", time)?),
+            (None, Some(rows), None) => By::Rows(rows),
+            (None, None, Some(share)) => By::Share(share),
+            _ => {
+                return Err(Error::InvalidValue(
+                    "delay: expected a time, a number of rows, or a share".into(),
+                ));
+            }
+        };
+        let source = source.map(|name| find(plan.input(), "source", &name)).transpose()?;
+        let future = future.map(|future| length(plan.measure(), "future", future)).transpose()?;
+        Ok(Delay { by, source, idle: idle.map(microseconds).transpose()?, future })
+    }
 }
 
-/// A length in units of the query's measure.
-fn bound(plan: &Plan, argument: &str, given: Length) -> Result<i64> {
-    length(plan.measure(), argument, given.0, given.1)
+/// A time of the clock.
+fn microseconds(given: Length) -> Result<i64> {
+    match given {
+        Length::Nanoseconds(count) => i64::try_from(count / 1_000).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| Error::InvalidType("idle: it is no duration of the clock".into()))
 }
 
-/// What an operator holds and has done, in the order of `windowkit.streams.stats.Stats`.
-fn numbers(s: Stats) -> Vec<u64> {
-    let held = [s.keys, s.slices, s.rows_kept, s.bytes].map(|number| number as u64);
-    let done = [s.rows, s.splits, s.merges, s.shifts, s.recomputations, s.late, s.windows, s.updates];
-    let shed = [s.shed.rows, s.shed.keys, s.shed.slices, u64::from(s.shed.level)];
-    [&held[..], &done, &[s.late_dropped, s.late_bytes as u64, s.keys_ahead as u64], &shed].concat()
+impl From<Stats> for PyStats {
+    fn from(stats: Stats) -> Self {
+        let Stats { keys, slices, rows_kept, bytes, rows, splits, merges, shifts, recomputations, .. } =
+            stats;
+        let Stats { late, windows, updates, late_dropped, late_bytes, keys_ahead, shed, .. } = stats;
+        Self {
+            keys,
+            slices,
+            rows_kept,
+            bytes,
+            rows,
+            splits,
+            merges,
+            shifts,
+            recomputations,
+            late,
+            windows,
+            updates,
+            late_dropped,
+            late_bytes,
+            keys_ahead,
+            rows_shed: shed.rows,
+            keys_shed: shed.keys,
+            slices_shed: shed.slices,
+            shed_level: shed.level.into(),
+        }
+    }
 }

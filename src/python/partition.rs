@@ -12,6 +12,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use super::calls::Called;
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
+use crate::interrupt::check;
 use crate::keys::{KeyIndex, hash_rows};
 use crate::memory::{caught, spared};
 use crate::partition::{
@@ -108,7 +109,7 @@ impl PyPartitioner {
             let batches = batches(reader, timed)?;
             let mut workers = Vec::new();
             let mut partitioner = self.0.lock()?;
-            partitioner.assign(&batches, &mut workers)?;
+            partitioner.assign_polling(&batches, &mut workers, check)?;
             // What has been assigned is not lost for want of a few bytes.
             let workers: ArrayRef = spared(|| Arc::new(Int32Array::from(workers)));
             self.0.took_effect(partitioner, Some(&workers));
@@ -342,7 +343,7 @@ fn ids(reader: Box<dyn RecordBatchReader + Send>) -> Result<Vec<u32>> {
     let mut index = KeyIndex::new(types)?;
     let mut ids = Vec::new();
     for (columns, _, rows) in batches(reader, false)? {
-        index.assign_all(&columns, rows, &mut ids)?;
+        index.assign_all(&columns, rows, &mut ids, check)?;
     }
     Ok(ids)
 }

@@ -8,18 +8,18 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
+use super::aggregate::{PyAggregate, aggregate_specs};
 use super::engine::{PyBatches, PyEngine, batches};
 use super::errors::{Out, PyOut, detached};
 use super::given::{self, Given};
-use super::user::PyFunction;
-use super::window::{WindowTuple, window};
+use super::policy::PyPolicy;
+use super::window::PyWindow;
 use crate::Result;
-use crate::aggregate::{Arrays, Partial, User};
+use crate::aggregate::{Partial, Properties};
 use crate::operator::{
-    AggregateSpec, BLOCKS_PER_ROUND, Bounded, Fill, Flush, Output, Plan, Policy, Sign, Stored, Term,
-    WindowSpec, length, slices_schema, split_rows,
+    BLOCKS_PER_ROUND, Bounded, Fill, Output, Plan, Sign, Stored, WindowSpec, slices_schema, split_rows,
 };
-use crate::window::{Measure, Timetable, Unit};
+use crate::window::{Measure, Timetable, Unit, Window};
 
 /// Rows read from a stream before they are distributed to threads.
 const ROUND_ROWS: usize = 4 << 20;
@@ -28,14 +28,46 @@ const ROUND_ROWS: usize = 4 << 20;
 #[pyclass(name = "Plan", module = "windowkit._native", frozen)]
 pub(super) struct PyPlan(pub(super) Arc<Plan>);
 
-/// Function, columns, name, filter, parameters, a user's own function.
-pub(super) type AggregateTuple = (String, Vec<String>, String, Option<String>, Vec<f64>, Option<Py<PyAny>>);
+/// A partial that slices store.
+#[pyclass(name = "Partial", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyPartial {
+    kind: String,
+    columns: Vec<String>,
+    condition: Option<String>,
+}
 
-/// Triggers, refinement, rows that a call returns, and for how long they wait.
-type PolicyTuple = (Vec<Term>, String, Option<u64>, Option<(i128, bool)>);
+/// The properties of an aggregate.
+#[pyclass(name = "Properties", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyProperties {
+    associative: bool,
+    commutative: bool,
+    invertible: bool,
+    kind: &'static str,
+}
 
-/// Whether an aggregate is associative, commutative and invertible, and its kind.
-type Properties = (bool, bool, bool, &'static str);
+/// Edges of a calendar: where its periods begin.
+#[pyclass(name = "Timetable", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyTimetable {
+    unit: &'static str,
+    count: i64,
+    first: i64,
+    /// How long after midnight they begin.
+    shift: i64,
+    zone: Option<String>,
+    /// By how many days they are cut, or else by how much time.
+    days: Option<i64>,
+    time: Option<i64>,
+}
+
+/// What the core knows of a window.
+#[pyclass(name = "WindowTraits", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyWindowTraits {
+    context: &'static str,
+    counts_rows: bool,
+    needs_rows: bool,
+    /// Of its definition, in the literature.
+    source: &'static str,
+}
 
 #[pymethods]
 impl PyPlan {
@@ -47,10 +79,10 @@ impl PyPlan {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        windows: Vec<WindowTuple>,
-        aggregates: Vec<AggregateTuple>,
+        windows: Vec<PyWindow>,
+        aggregates: Vec<PyAggregate>,
         max_windows: Option<u64>,
-        policy: Option<PolicyTuple>,
+        policy: Option<PyPolicy>,
         weight: Option<String>,
         fill: Option<Vec<String>>,
     ) -> PyResult<Self> {
@@ -59,17 +91,12 @@ impl PyPlan {
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
-        let windows = windows.into_iter().map(|given| window(py, given, measure.as_ref(), max_windows));
+        let windows = windows.into_iter().map(|window| window.spec(py, measure.as_ref(), max_windows));
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
             let plan = Plan::new(schema, by, time, windows, aggregates)?.with_weight(weight)?;
-            let policy = policy.map(|(terms, refinement, at_most, later)| {
-                let later = later.map(|(later, is_time)| length(plan.measure(), "later", later, is_time));
-                let flush = Flush { at_most, later: later.transpose()? };
-                Policy::new(&terms, &refinement, flush, plan.input(), plan.measure())
-            });
-            let policy = policy.transpose()?;
+            let policy = policy.map(|policy| policy.bound(&plan)).transpose()?;
             let fill = fill.map(|fill| fill.iter().map(|name| Fill::named(name)).collect::<Result<_>>());
             let plan = plan.with_fill(fill.transpose()?)?;
             Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy)?)))
@@ -82,15 +109,20 @@ impl PyPlan {
         PySchema::new(self.0.output().clone())
     }
 
-    /// The distinct partials that slices store: kind, columns, filter. Where rows have weights, all are stored once for each
-    /// weight, and here once.
+    /// The distinct partials that slices store. Where rows have weights, all are stored once for each weight, and here
+    /// once.
     #[getter]
-    fn partials(&self) -> Vec<(String, Vec<String>, Option<String>)> {
+    fn partials(&self) -> Vec<PyPartial> {
         let column = |position: usize| self.0.input().field(position).name().clone();
         let columns = |stored: &Stored| stored.inputs.iter().map(|&at| column(at)).collect();
         let is_minus = |stored: &&Stored| matches!(stored.weight, Some((_, Sign::Minus)));
         let partials = self.0.partials().iter().filter(|stored| !is_minus(stored));
-        partials.map(|stored| (kind(&stored.partial), columns(stored), stored.filter.map(column))).collect()
+        let partial = |stored: &Stored| PyPartial {
+            kind: kind(&stored.partial),
+            columns: columns(stored),
+            condition: stored.filter.map(column),
+        };
+        partials.map(partial).collect()
     }
 
     /// Which of the partials each aggregate is lowered from.
@@ -99,11 +131,17 @@ impl PyPlan {
         self.0.sources()
     }
 
-    /// The properties of each aggregate: associative, commutative, invertible, and its kind.
+    /// The properties of each aggregate.
     #[getter]
-    fn properties(&self, py: Python<'_>) -> PyOut<Vec<Properties>> {
+    fn properties(&self, py: Python<'_>) -> PyOut<Vec<PyProperties>> {
         let all = detached(py, || self.0.properties())?;
-        Ok(Out(all.iter().map(|p| (p.associative, p.commutative, p.invertible, p.kind.name())).collect()))
+        let of = |Properties { associative, commutative, invertible, kind }| PyProperties {
+            associative,
+            commutative,
+            invertible,
+            kind: kind.name(),
+        };
+        Ok(Out(all.into_iter().map(of).collect()))
     }
 
     /// Families of slice edges: period and offset in units of the measure.
@@ -118,11 +156,9 @@ impl PyPlan {
         self.0.edges().rays().to_vec()
     }
 
-    /// Edges of calendars: the unit, number and first of their periods, how long after midnight they begin, their zone,
-    /// and by how many days, or else how much time, they are cut.
+    /// Edges of calendars.
     #[getter]
-    #[allow(clippy::type_complexity)]
-    fn timetables(&self) -> Vec<(&'static str, i64, i64, i64, Option<String>, Option<i64>, Option<i64>)> {
+    fn timetables(&self) -> Vec<PyTimetable> {
         let timetables = self.0.edges().timetables().iter();
         timetables
             .map(|(table, _)| {
@@ -136,7 +172,8 @@ impl PyPlan {
                     Unit::Months => "month",
                 };
                 let zone = periods.zone().map(|zone| zone.name().to_owned());
-                (unit, periods.count(), periods.phase(), periods.shift(), zone, days, time)
+                let (count, first, shift) = (periods.count(), periods.phase(), periods.shift());
+                PyTimetable { unit, count, first, shift, zone, days, time }
             })
             .collect()
     }
@@ -178,12 +215,16 @@ impl PyPlan {
         self.0.has_ranks()
     }
 
-    /// For each window: its class, whether it counts rows, whether it needs rows in order, the source of its
-    /// definition.
+    /// What is known of each window.
     #[getter]
-    fn windows(&self) -> Vec<(&'static str, bool, bool, &'static str)> {
-        let windows = self.0.windows().iter().map(|(_, window)| window);
-        windows.map(|w| (w.traits().class.name(), w.traits().count, w.needs_rows(), w.source())).collect()
+    fn windows(&self) -> Vec<PyWindowTraits> {
+        let traits = |(_, window): &(String, Window)| PyWindowTraits {
+            context: window.traits().class.name(),
+            counts_rows: window.traits().count,
+            needs_rows: window.needs_rows(),
+            source: window.source(),
+        };
+        self.0.windows().iter().map(traits).collect()
     }
 
     /// Whether a window is a session.
@@ -216,7 +257,7 @@ impl PyPlan {
         Ok(PyRecordBatchReader::new(Box::new(batches)))
     }
 
-    /// The same, computed as it is read.
+    /// The windows of [`PyPlan::run`], computed as they are read.
     fn batches(&self, py: Python<'_>, stream: Given<AnyRecordBatch>, threads: usize) -> PyResult<PyBatches> {
         Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.0.into_reader()?, threads)?, threads))
     }
@@ -249,32 +290,6 @@ fn kind(partial: &Partial) -> String {
         Partial::User(_) => format!("user:{}", partial.name()),
         _ => partial.name().into(),
     }
-}
-
-/// The aggregates; a user-defined function that occurs twice is shared.
-pub(super) fn aggregate_specs(
-    py: Python<'_>,
-    aggregates: Vec<AggregateTuple>,
-) -> PyResult<Vec<AggregateSpec>> {
-    let mut known: Vec<(Py<PyAny>, User)> = Vec::new();
-    let mut specs = Vec::with_capacity(aggregates.len());
-    for (function, columns, name, filter, parameters, user) in aggregates {
-        let mut own = None;
-        if let Some(object) = user {
-            let at = known.iter().position(|(other, _)| other.is(&object));
-            own = match at {
-                Some(at) => Some(known[at].1.clone()),
-                None => {
-                    let function = PyFunction::new(object.bind(py))?;
-                    let function = User(Arc::new(Arrays(Arc::new(function))));
-                    known.push((object, function.clone()));
-                    Some(function)
-                }
-            };
-        }
-        specs.push(AggregateSpec { function, columns, name, filter, parameters, user: own });
-    }
-    Ok(specs)
 }
 
 /// Pushes a whole stream, some batches at a time: a stream may be larger than memory, and the user may interrupt it.

@@ -8,20 +8,31 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
+use super::aggregate::{PyAggregate, aggregate_specs};
 use super::errors::detached;
 use super::given::Given;
-use super::plan::{AggregateTuple, PyPlan, aggregate_specs, pushed};
+use super::plan::{PyPlan, pushed};
+use crate::Result;
 use crate::kernels::{Closed, Unit};
 use crate::operator::{FrameSpec, Length, Rolling, RollingRows};
-use crate::{Error, Result};
 
-/// A length: its unit, and how many.
-pub(super) type LengthTuple = (String, i128);
-/// How far it reaches before and after a row, `None` without a bound; which of its ends it includes; whether it is by
-/// rows; at multiples of which time it begins, if at any.
-type FrameTuple = (Option<LengthTuple>, Option<LengthTuple>, String, bool, Option<LengthTuple>);
-/// The schema of labels, their keys, and their time.
-type LabelsTuple = (Given<PySchema>, Vec<String>, String);
+/// A `windowkit.frames.Frame`.
+#[derive(FromPyObject)]
+struct PyFrame {
+    before: Option<Length>,
+    after: Option<Length>,
+    closed: String,
+    by_rows: bool,
+    tail: Option<Length>,
+}
+
+/// A `windowkit.local_rolling.Labels`.
+#[derive(FromPyObject)]
+struct PyLabels {
+    schema: Given<PySchema>,
+    by: Vec<String>,
+    time: String,
+}
 
 /// Aggregates over frames, bound to a schema.
 #[pyclass(name = "Rolling", module = "windowkit._native", frozen)]
@@ -36,19 +47,20 @@ impl PyRolling {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        aggregates: Vec<AggregateTuple>,
-        frames: Vec<FrameTuple>,
-        labels: Option<LabelsTuple>,
+        aggregates: Vec<PyAggregate>,
+        frames: Vec<PyFrame>,
+        labels: Option<PyLabels>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
         detached(py, move || {
-            let frames = frames.into_iter().map(frame).collect::<Result<Vec<_>>>()?;
+            let frames = frames.into_iter().map(|frame| frame.spec()).collect::<Result<Vec<_>>>()?;
             let over = aggregates.into_iter().zip(frames).collect();
             let rolling = match labels {
                 None => Rolling::new(schema, by, time, over)?,
-                Some((labels, label_by, label_time)) => {
-                    Rolling::at(schema, by, time, over, (labels.0.into_inner(), label_by, label_time))?
+                Some(labels) => {
+                    let labels = (labels.schema.0.into_inner(), labels.by, labels.time);
+                    Rolling::at(schema, by, time, over, labels)?
                 }
             };
             Ok(Self(Arc::new(rolling)))
@@ -91,18 +103,10 @@ impl PyRolling {
     }
 }
 
-fn frame((before, after, closed, by_rows, tail): FrameTuple) -> Result<FrameSpec> {
-    let unit = if by_rows { Unit::Rows } else { Unit::Time };
-    let (before, after) = (before.map(length).transpose()?, after.map(length).transpose()?);
-    let tail = tail.map(length).transpose()?;
-    Ok(FrameSpec { unit, before, after, tail, closed: Closed::parse(&closed)? })
-}
-
-pub(super) fn length((unit, count): LengthTuple) -> Result<Length> {
-    match unit.as_str() {
-        "nanoseconds" => Ok(Length::Nanoseconds(count)),
-        "units" => Ok(Length::Units(count)),
-        "rows" => Ok(Length::Rows(count)),
-        _ => Err(Error::InvalidValue(format!("aggs: the length of a frame is in '{unit}'"))),
+impl PyFrame {
+    fn spec(self) -> Result<FrameSpec> {
+        let Self { before, after, closed, by_rows, tail } = self;
+        let unit = if by_rows { Unit::Rows } else { Unit::Time };
+        Ok(FrameSpec { unit, before, after, tail, closed: Closed::parse(&closed)? })
     }
 }

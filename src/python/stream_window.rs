@@ -11,6 +11,7 @@ use super::calls::Called;
 use super::errors::{detached, exception};
 use super::given::Given;
 use super::shared::Used;
+use crate::interrupt::check;
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Change, Number, StreamWindow};
 use crate::memory::caught;
@@ -27,7 +28,7 @@ pub(super) struct PyStreamWindow {
 impl PyStreamWindow {
     /// Makes a change, which returns the answers of a slide.
     fn change(&self, mut used: Used<'_, StreamWindow>, change: Change<'_>) -> Result<Option<ArrayRef>> {
-        let answers = used.change(change)?;
+        let answers = used.change(change, check)?;
         self.window.took_effect(used, answers.as_ref());
         Ok(answers)
     }

@@ -11,7 +11,6 @@ use super::calendar::Calendar;
 use super::cells::{Cell, Cut, Keys, Parted};
 use super::grid::{Grid, run_to};
 use crate::aggregate::Run;
-use crate::interrupt;
 use crate::kernels::simd;
 
 /// Entries of the cache (a power of two).
@@ -107,7 +106,7 @@ impl Cutter {
 
     /// Adds cells that were cut elsewhere.
     pub fn take(&mut self, cells: impl Iterator<Item = Cell>) {
-        cells.for_each(|cell| interrupt::push(&mut self.cells, cell));
+        self.cells.extend(cells);
     }
 
     /// The cells of this call.
@@ -255,7 +254,7 @@ impl Cutter {
             cell = known.then_some(entry.cell);
         }
         let cell = cell.unwrap_or_else(|| {
-            interrupt::push(&mut self.cells, Cell { key, first: t, last: t });
+            self.cells.push(Cell { key, first: t, last: t });
             self.cells.len() as u32 - 1
         });
         let cursor = Cursor { start, end, cell, call: self.call };

@@ -10,7 +10,6 @@
 use super::calendar::Calendar;
 use super::cells::Cell;
 use crate::aggregate::Run;
-use crate::interrupt;
 use crate::window::gallop;
 
 /// No cell.
@@ -132,7 +131,7 @@ impl Grid {
         let slot = &mut self.cells[slice];
         if *slot == NONE {
             *slot = cells.len() as u32;
-            interrupt::push(cells, Cell { key: self.key, first: t, last: t });
+            cells.push(Cell { key: self.key, first: t, last: t });
         }
         *slot
     }

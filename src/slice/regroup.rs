@@ -3,7 +3,7 @@
 use super::Edges;
 use super::table::SliceTable;
 use crate::Result;
-use crate::interrupt::{Pace, copied, sort_unstable, stretches};
+use crate::poll::{PIECE, Poll, sort_unstable};
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {
@@ -32,9 +32,7 @@ impl KeyOrder {
     pub fn of<'a>(parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone, key_count: usize) -> Self {
         let mut bounds = vec![0usize; key_count + 1];
         for (keys, _) in parts.clone() {
-            for some in stretches(keys.len()) {
-                keys[some].iter().for_each(|&key| bounds[key as usize + 1] += 1);
-            }
+            keys.iter().for_each(|&key| bounds[key as usize + 1] += 1);
         }
         for k in 0..key_count {
             bounds[k + 1] += bounds[k];
@@ -43,12 +41,10 @@ impl KeyOrder {
         let mut slots = vec![(0, 0); bounds[key_count]];
         let mut slot = 0;
         for (keys, starts) in parts {
-            for some in stretches(keys.len()) {
-                for (&key, &start) in keys[some.clone()].iter().zip(&starts[some]) {
-                    slots[next[key as usize]] = (start, slot);
-                    next[key as usize] += 1;
-                    slot += 1;
-                }
+            for (&key, &start) in keys.iter().zip(starts) {
+                slots[next[key as usize]] = (start, slot);
+                next[key as usize] += 1;
+                slot += 1;
             }
         }
         Self { slots, bounds }
@@ -64,28 +60,47 @@ impl SliceTable {
     /// The slots of keys `from..to`, sorted by key and time, one per slice (with sessions: one per fragment).
     ///
     /// Sorting is skipped where a key's slots already ascend. O(n) then, else O(n log n).
-    pub fn regroup(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Result<SliceTable> {
-        let Groups { slots, groups, keys, starts, lasts } = self.groups(order, from, to, edges);
+    ///
+    /// # Errors
+    /// Those of partials, and of `poll`, which is called once for many slots: one key may have any number of them.
+    pub fn regroup(
+        &self,
+        order: &KeyOrder,
+        (from, to): (usize, usize),
+        edges: &Edges,
+        poll: Poll,
+    ) -> Result<SliceTable> {
+        let Groups { slots, groups, keys, starts, lasts } = self.groups(order, (from, to), edges, poll)?;
         let partials = self.partials().iter().map(|partials| partials.regroup(&slots, &groups));
         Ok(SliceTable::from_parts(keys, starts, lasts, partials.collect::<Result<_>>()?))
     }
 
     /// The groups of slots that [`SliceTable::regroup`] combines, without partials.
-    pub fn groups(&self, order: &KeyOrder, from: usize, to: usize, edges: &Edges) -> Groups {
+    pub fn groups(
+        &self,
+        order: &KeyOrder,
+        (from, to): (usize, usize),
+        edges: &Edges,
+        poll: Poll,
+    ) -> Result<Groups> {
         let base = order.bounds[from];
-        let mut slots = copied(&order.slots[base..order.bounds[to]]);
+        let mut slots = order.slots[base..order.bounds[to]].to_vec();
         // One entry per remaining slice: where its slots begin in `slots`.
         let mut groups: Vec<u32> = Vec::with_capacity(slots.len());
         let mut keys = Vec::with_capacity(slots.len());
         let mut starts = Vec::with_capacity(slots.len());
         let mut lasts = self.lasts().map(|lasts| (lasts, Vec::with_capacity(slots.len())));
-        let mut pace = Pace::new();
+        let mut steps = 0;
         for key in from..to {
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
-            pace.tick(own.len());
+            steps += own.len();
+            if steps >= PIECE {
+                poll()?;
+                steps = 0;
+            }
             if !own.is_sorted_by_key(|&(start, _)| start) {
-                sort_unstable(own);
+                sort_unstable(own, poll)?;
             }
             // Where the slice that is being assembled began, and where it must end.
             let (mut began, mut end) = (i64::MIN, i64::MIN);
@@ -114,6 +129,6 @@ impl SliceTable {
             }
         }
         let slots = slots.into_iter().map(|(_, slot)| slot).collect();
-        Groups { slots, groups, keys, starts, lasts: lasts.map(|(_, merged)| merged) }
+        Ok(Groups { slots, groups, keys, starts, lasts: lasts.map(|(_, merged)| merged) })
     }
 }

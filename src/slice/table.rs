@@ -3,7 +3,6 @@
 use arrow_array::ArrayRef;
 
 use crate::aggregate::{Input, Partials, Rows};
-use crate::interrupt::{extend, push};
 use crate::{Error, Result};
 
 /// Slices as columns: key, start (with sessions: first time), last time (with sessions), and partials.
@@ -75,10 +74,10 @@ impl SliceTable {
     #[inline]
     pub(super) fn open(&mut self, key: u32, start: i64) -> u32 {
         let slot = self.keys.len() as u32;
-        push(&mut self.keys, key);
-        push(&mut self.starts, start);
+        self.keys.push(key);
+        self.starts.push(start);
         if let Some(lasts) = &mut self.lasts {
-            push(lasts, start);
+            lasts.push(start);
         }
         slot
     }
@@ -147,10 +146,10 @@ impl SliceTable {
     pub fn append(&mut self, other: SliceTable, translate: &[u32]) {
         let mut keys = other.keys;
         keys.iter_mut().for_each(|key| *key = translate[*key as usize]);
-        extend(&mut self.keys, &keys);
-        extend(&mut self.starts, &other.starts);
+        self.keys.extend(keys);
+        self.starts.extend(other.starts);
         if let (Some(own), Some(lasts)) = (&mut self.lasts, &other.lasts) {
-            extend(own, lasts);
+            own.extend(lasts);
         }
         for (own, partials) in self.partials.iter_mut().zip(other.partials) {
             own.append(partials);

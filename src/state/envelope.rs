@@ -1,7 +1,6 @@
 //! The envelope of snapshots: a magic number, a version, the length of the body, its checksum, and the body.
 
-use super::{PIECE, Reader};
-use crate::interrupt::tick;
+use super::Reader;
 use crate::{Error, Result};
 
 /// Magic number, version, two bytes of 0, length of the body, its checksum.
@@ -29,7 +28,7 @@ impl Envelope {
     pub(crate) fn seal(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         let (header, body) = bytes.split_at_mut(HEADER);
         let (version, len) = (self.version.to_le_bytes(), (body.len() as u64).to_le_bytes());
-        let fields: [&[u8]; 5] = [&self.magic, &version, &[0; 2], &len, &checksum(body).to_le_bytes()];
+        let fields: [&[u8]; 5] = [&self.magic, &version, &[0; 2], &len, &crc32fast::hash(body).to_le_bytes()];
         header.copy_from_slice(&fields.concat());
         bytes
     }
@@ -63,18 +62,9 @@ impl Envelope {
         if there > len {
             return Err(refused(format!("it is damaged: {} bytes follow it", there - len)));
         }
-        if self::checksum(body) != checksum || zeros != [0; 2] {
+        if crc32fast::hash(body) != checksum || zeros != [0; 2] {
             return Err(refused("it is damaged: its checksum does not match".into()));
         }
         Ok(Reader::of(body, "snapshot"))
     }
-}
-/// The CRC-32 of bytes.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut checksum = crc32fast::Hasher::new();
-    for piece in bytes.chunks(PIECE) {
-        checksum.update(piece);
-        tick();
-    }
-    checksum.finalize()
 }

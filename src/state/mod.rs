@@ -9,7 +9,6 @@ mod envelope;
 mod reader;
 mod stream;
 
-use std::io;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -21,7 +20,6 @@ pub(crate) use envelope::Envelope;
 pub use reader::Reader;
 pub use stream::check as check_stream;
 
-use crate::interrupt::{make_room_by_ticks, tick};
 use crate::{Error, Result};
 
 /// The envelope of a snapshot of an operator.
@@ -62,7 +60,7 @@ impl Writer {
     pub fn batches(&mut self, schema: &Schema, batches: &[RecordBatch]) -> Result<()> {
         let at = self.bytes.len();
         self.number(0);
-        let mut stream = StreamWriter::try_new(Body(&mut self.bytes), schema)?;
+        let mut stream = StreamWriter::try_new(&mut self.bytes, schema)?;
         batches.iter().try_for_each(|batch| stream.write(batch))?;
         stream.finish()?;
         drop(stream);
@@ -79,7 +77,7 @@ impl Writer {
         let schema = Arc::new(Schema::new(columns.iter().enumerate().map(field).collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options)?;
-        // Arrow encodes a batch at once. What is of variable width may be shared, and would be written with each part.
+        // What is of variable width may be shared, and would be written with each part.
         let is_fixed = |kind: &DataType| kind.primitive_width().is_some() || *kind == DataType::Boolean;
         let has_parts = batch.columns().iter().all(|column| is_fixed(column.data_type()));
         let part = if has_parts { PART } else { rows.max(1) };
@@ -98,35 +96,8 @@ impl Writer {
     }
 }
 
-/// Bytes that are copied, or read for a checksum, without looking for interrupts.
-const PIECE: usize = 1 << 24;
-
-/// Rows of columns that are written without looking.
+/// Rows of columns that are written at once: Arrow encodes them in memory of their own.
 const PART: usize = 1 << 19;
-
-/// The body of a snapshot, to which Arrow writes its streams.
-struct Body<'a>(&'a mut Vec<u8>);
-
-impl Body<'_> {
-    fn add(&mut self, bytes: &[u8]) {
-        make_room_by_ticks(self.0, bytes.len());
-        for piece in bytes.chunks(PIECE) {
-            self.0.extend_from_slice(piece);
-            tick();
-        }
-    }
-}
-
-impl io::Write for Body<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.add(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 impl<'a> Reader<'a> {
     /// The body of a snapshot of an operator.

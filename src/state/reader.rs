@@ -10,7 +10,6 @@ use arrow_schema::{ArrowError, SchemaRef};
 use serde::de::DeserializeOwned;
 
 use super::{broken, stream};
-use crate::interrupt::check;
 use crate::memory::{OutOfMemory, unwind};
 use crate::select::concat;
 use crate::{Error, Result};
@@ -86,7 +85,6 @@ impl<'a> Reader<'a> {
 
     /// Reads batches of one schema.
     pub fn batches(&mut self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        check()?;
         let bytes = self.bytes()?;
         if stream::check(bytes).is_none() {
             return broken();
@@ -118,7 +116,6 @@ impl<'a> Reader<'a> {
             [batch] => Ok((batch.columns().to_vec(), batch.num_rows())),
             _ => {
                 let columns = (0..schema.fields().len()).map(|at| {
-                    check()?;
                     let parts: Vec<&dyn Array> =
                         batches.iter().map(|batch| batch.column(at).as_ref()).collect();
                     Ok(concat(&parts)?)

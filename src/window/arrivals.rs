@@ -21,7 +21,6 @@ use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, View, earlier};
 use crate::Result;
-use crate::interrupt::sort_unstable;
 
 /// After every n-th row of a key to arrive, the rows up to it in the order of time that are less than `size` older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Arrivals {
             return ending.map(|at| (at, number(at))).collect();
         }
         let mut order: Vec<(N, usize)> = arrivals.iter().copied().zip(0..).collect();
-        sort_unstable(&mut order);
+        order.sort_unstable();
         ending.map(|arrived| (order[arrived].1, number(arrived))).collect()
     }
 

@@ -12,7 +12,7 @@
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 
 use super::rules::Rules;
-use crate::interrupt::{STEPS, check};
+use crate::poll::{PIECE, Poll};
 use crate::{Error, Result};
 
 /// A number does not fit 64 bits.
@@ -41,32 +41,34 @@ pub trait Ids: Rules {
     /// [`Ids::ids_at`] of a column; none under nulls.
     ///
     /// # Errors
-    /// What `beyond` makes of a time.
+    /// What `beyond` makes of a time; that of `poll`, which is called between pieces of the column.
     fn ids_of_all(
         &self,
         times: &[i64],
         nulls: Option<&NullBuffer>,
         zero: i64,
         beyond: &dyn Fn(i64) -> Error,
+        poll: Poll,
     ) -> Result<Ranges> {
         // Rows that close to the ends are refused by queries, too.
         let (least, most) = (i64::MIN + self.reach(), i64::MAX - self.reach());
         let at = |t| if least <= t && t <= most { self.ids_at(t, zero) } else { Err(Beyond) };
-        Ranges::of(times, nulls, at, beyond)
+        Ranges::of(times, nulls, at, beyond, poll)
     }
 
     /// [`Ids::extent_of`] of a column; none under nulls.
     ///
     /// # Errors
-    /// What `beyond` makes of an id.
+    /// What `beyond` makes of an id; that of `poll`.
     fn extents_of_all(
         &self,
         ids: &[i64],
         nulls: Option<&NullBuffer>,
         zero: i64,
         beyond: &dyn Fn(i64) -> Error,
+        poll: Poll,
     ) -> Result<Ranges> {
-        Ranges::of(ids, nulls, |id| self.extent_of(id, zero), beyond)
+        Ranges::of(ids, nulls, |id| self.extent_of(id, zero), beyond, poll)
     }
 }
 
@@ -87,12 +89,13 @@ impl Ranges {
         nulls: Option<&NullBuffer>,
         each: impl Fn(i64) -> Range,
         beyond: &dyn Fn(i64) -> Error,
+        poll: Poll,
     ) -> Result<Self> {
         let (mut from, mut to) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
         let mut valid = NullBufferBuilder::new(values.len());
         for (row, &value) in values.iter().enumerate() {
-            if row % STEPS == 0 {
-                check()?;
+            if row % PIECE == PIECE - 1 {
+                poll()?;
             }
             let range = match nulls {
                 Some(nulls) if nulls.is_null(row) => None,
@@ -129,6 +132,7 @@ mod tests {
     use super::super::landmark::Landmark;
     use super::super::sliding::Sliding;
     use super::*;
+    use crate::poll::never;
     use proptest::prelude::*;
 
     /// Any type with ids, in small numbers, and where its window 0 begins.
@@ -171,7 +175,7 @@ mod tests {
             value in prop_oneof![any::<i64>(), (0i64..40).prop_map(|d| i64::MIN + d), (0i64..40).prop_map(|d| i64::MAX - d)],
         ) {
             let refuse = |_: i64| Error::Overflow(String::new());
-            if let Ok(found) = window.ids_of_all(&[value], None, zero, &refuse)
+            if let Ok(found) = window.ids_of_all(&[value], None, zero, &refuse, never)
                 && found.nulls.is_none()
             {
                 prop_assert!(found.from[0] <= found.to[0]);
@@ -191,10 +195,10 @@ mod tests {
         let nulls = NullBuffer::from(vec![true, false, true]);
         let refuse = |t: i64| Error::Overflow(t.to_string());
         let window = Sliding::new(10, 5, 0);
-        let found = window.ids_of_all(&[7, i64::MAX, -1], Some(&nulls), 0, &refuse).unwrap();
+        let found = window.ids_of_all(&[7, i64::MAX, -1], Some(&nulls), 0, &refuse, never).unwrap();
         assert_eq!(found, Ranges { from: vec![0, 0, -2], to: vec![1, 0, -1], nulls: Some(nulls) });
         assert_eq!(
-            window.ids_of_all(&[i64::MAX], None, 0, &refuse),
+            window.ids_of_all(&[i64::MAX], None, 0, &refuse, never),
             Err(Error::Overflow(i64::MAX.to_string()))
         );
     }

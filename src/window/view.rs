@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use arrow_array::ArrayRef;
 
 use crate::Result;
-use crate::interrupt::tick_at;
 
 /// A key's rows in the order of time, and of arrival where times are equal.
 #[derive(Debug, Clone, Copy)]
@@ -260,7 +259,6 @@ impl Ready {
 
     /// Adds the window of rows `lo..hi` that has this number.
     pub fn emit_numbered(&mut self, lo: usize, hi: usize, extent: (i64, i64), number: i64, update: bool) {
-        tick_at(self.windows.len());
         self.windows.push(Emission { lo, hi, extent, number, update });
     }
 

@@ -9,6 +9,7 @@ use windowkit::kernels::{Algorithm, Frames, Function, Question, Rolling, Segment
 use windowkit::memory;
 use windowkit::operator::{Length, LocalTime, Wids, WindowKind};
 use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+use windowkit::poll::never;
 use windowkit::sketch::HyperLogLog;
 
 use crate::{dropped, rows, sweep, sweep_of, tumbling, window};
@@ -24,7 +25,12 @@ fn kernels_sketches_and_partitioners_run_out_of_memory() {
         let question = Question { function, algorithm: Algorithm::Auto, min_periods: None };
         let frames =
             Frames::Rolling(Rolling::new(5, 2, true, true).expect("a valid frame"), Segments::whole(12));
-        sweep(&format!("kernel {function:?}"), || (), |()| answer(numbers, &frames, &question), dropped);
+        sweep(
+            &format!("kernel {function:?}"),
+            || (),
+            |()| answer(numbers, &frames, &question, never),
+            dropped,
+        );
     }
     let sketch = || {
         let mut sketch = HyperLogLog::new(8).expect("a valid precision");
@@ -123,18 +129,18 @@ fn windows_over_streams_run_out_of_memory() {
             let before = state(&full());
             for (call, change) in changes {
                 let mut sound = full();
-                let answers = sound.change(change).expect("a valid change");
+                let answers = sound.change(change, never).expect("a valid change");
                 let after = state(&sound);
                 // Where it failed, it can be made again.
                 let all_or_nothing = |window: &mut StreamWindow, done: Option<Option<ArrayRef>>| {
                     let done = done.unwrap_or_else(|| {
                         assert_eq!(state(window), before);
-                        window.change(change).expect("there is memory")
+                        window.change(change, never).expect("there is memory")
                     });
                     assert_eq!(done, answers);
                     assert_eq!(state(window), after);
                 };
-                sweep_of(&of(call), false, full, |window| window.change(change), all_or_nothing);
+                sweep_of(&of(call), false, full, |window| window.change(change, never), all_or_nothing);
             }
             sweep(&of("query"), full, |window| window.query(), |window, _| assert_eq!(state(window), before));
         }

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import windowkit as wk
+from windowkit.language.windows import units
 
 DAY = 86_400 * 10**9
 POSITIONS = [(row * row * 7 % 61) * (-1 if row % 3 else 1) + row % 2 * 300 for row in range(90)]
@@ -38,7 +39,9 @@ def in_windows(frame: DataFrame, query: wk.Query) -> DataFrame:
     unit = DAY if is_date else 1
     copies = []
     for window in query.windows:
-        lengths = {argument: count // unit for argument, _, count in window.bound()[2]}
+        lengths = {
+            argument: units(each) // unit for argument, each in window.lengths().items() if each is not None
+        }
         size = lengths.get("size", lengths.get("gap"))
         slide, offset = lengths.get("slide", size), lengths.get("start_time", 0)
         if isinstance(window, wk.Session):

@@ -83,14 +83,14 @@ class Calendar:
 
     def __init__(self, window: LocalWindow, length: wk.Duration | Months) -> None:
         self.zone, self.months = window.zone, isinstance(length, Months)
-        self.count = length.count if isinstance(length, Months) else length.nanoseconds // DAY
+        self.count = length.months if isinstance(length, Months) else length.nanoseconds // DAY
         self.first, self.late = 0, 0
         if not self.months and self.count % 7 == 0:
             # The week that 1970-01-01, a Thursday, is in.
             begins = WEEKDAYS.index(window.week_start or "monday")
             self.first = -((EPOCH.weekday() - begins) % 7)
         if isinstance(window.start_time, Months):
-            self.first = window.start_time.count
+            self.first = window.start_time.months
         elif isinstance(window.start_time, wk.Duration):
             self.late = window.start_time.nanoseconds
 
@@ -118,7 +118,7 @@ class Calendar:
 
 
 def units(length: wk.Duration | Months) -> int:
-    return length.count if isinstance(length, Months) else length.nanoseconds // DAY
+    return length.months if isinstance(length, Months) else length.nanoseconds // DAY
 
 
 def numbered(window: wk.Tumbling | wk.Sliding, time: int) -> list[tuple[int, Extent]]:

@@ -30,4 +30,4 @@ def kinds_of_partials() -> list[str]:
     ]
     schema = pa.schema({"t": pa.int64(), "v": pa.int64(), "w": pa.int64()})
     query = wk.query(by=[], time="t", windows=wk.tumbling(1), aggs=aggs)
-    return sorted({kind for kind, *_ in plan(query, schema).partials})
+    return sorted({each.kind for each in plan(query, schema).partials})

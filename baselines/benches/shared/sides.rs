@@ -9,6 +9,7 @@ use windowkit::aggregate::{Function, Input, Operand, Partials};
 use windowkit::operator::{
     AggregateSpec, Flush, Length, Operator, Options, Plan, Policy, StoreKind, WindowKind, WindowSpec,
 };
+use windowkit::poll::never;
 use windowkit::slice::strategy::Order;
 use windowkit::window::Window;
 use windowkit::{Error, Result};
@@ -191,7 +192,7 @@ impl Workload {
     pub fn partials(&self) -> Result<Vec<Box<dyn Partials>>> {
         let own = self.bound()?.partials();
         own.into_iter()
-            .map(|(partial, inputs)| partial.column(&vec![DataType::Int64; inputs.len()]))
+            .map(|(partial, inputs)| partial.column(&vec![DataType::Int64; inputs.len()], never))
             .collect()
     }
 

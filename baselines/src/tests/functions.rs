@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use windowkit::aggregate::{
     ArrayFunction, Arrays, Function, Input, Kind, Operand, Partials, Properties, Rows, User,
 };
+use windowkit::poll::never;
 use windowkit::{Error, Result};
 
 use super::Row;
@@ -150,8 +151,10 @@ impl Tested {
             Operand::Time => DataType::Int64,
         };
         let own = self.function.partials().into_iter();
-        own.map(|(partial, operands)| partial.column(&operands.iter().map(of).collect::<Vec<_>>()).unwrap())
-            .collect()
+        own.map(|(partial, operands)| {
+            partial.column(&operands.iter().map(of).collect::<Vec<_>>(), never).unwrap()
+        })
+        .collect()
     }
 
     fn inputs(&self, rows: &[Row]) -> Vec<Input> {

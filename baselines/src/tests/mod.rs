@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use windowkit::Error;
 use windowkit::aggregate::{Arrays, Partial, User};
+use windowkit::poll::never;
 use windowkit::window::{Arrivals, Counted, Session, Sliding};
 
 use super::*;
@@ -469,7 +470,7 @@ fn windows_join_the_dictionaries_of_all_batches() {
     let kind = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     for method in Method::ALL {
         let partials = [Partial::Max, Partial::Last];
-        let partials = partials.map(|partial| partial.column(std::slice::from_ref(&kind)).unwrap());
+        let partials = partials.map(|partial| partial.column(std::slice::from_ref(&kind), never).unwrap());
         let (own, order, lateness) = (Vec::new(), Order::InOrder, 0);
         // Window ids are none of windows of a number of rows.
         let taken = if method == Method::Wid { 1 } else { windows.len() };
@@ -510,7 +511,7 @@ fn an_error_of_a_function_is_handed_on() {
     let windows = [Window::Sliding(Sliding::new(10, 10, 0))];
     for method in Method::ALL {
         let user = Partial::User(User(Arc::new(Arrays(Arc::new(Raises)))));
-        let partials = vec![user.column(&[DataType::Int64]).unwrap()];
+        let partials = vec![user.column(&[DataType::Int64], never).unwrap()];
         let (windows, own, order) = (windows.to_vec(), Vec::new(), Order::InOrder);
         let mut technique = method.make(Setting { windows, own, order, lateness: 0, partials }).unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(vec![5, 13]));

@@ -178,7 +178,7 @@ class Distinct:
         >>> wk.distinct("id", time="ts", within="10 minutes").to_dict()
         {'version': 1, 'by': ['id'], 'time': 'ts', 'within': '10 minutes'}
         """
-        return written.write_distinct(self.by, self.time, self.within)
+        return written.write_distinct(self)
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Distinct:

@@ -142,7 +142,7 @@ class Rows(Trigger):
 
     def terms(self) -> list[Term]:
         """Return the trigger in postfix order."""
-        return [("rows", self.count, 0.0, "")]
+        return [Term("rows", self.count)]
 
     def form(self) -> dict[str, Any]:
         """Return the trigger as a dict that JSON holds."""
@@ -163,12 +163,12 @@ class Rows(Trigger):
 class Months:
     """A number of months of a calendar, of which a quarter has three and a year twelve; made by `period`."""
 
-    count: int
+    months: int
 
     def __str__(self) -> str:
         """Return the text form, in years where they are whole."""
-        years, months = divmod(self.count, 12)
-        count, unit = (self.count, "month") if months or not self.count else (years, "year")
+        years, months = divmod(self.months, 12)
+        count, unit = (self.months, "month") if months or not self.months else (years, "year")
         return f"{count} {unit}{'' if count == 1 else 's'}"
 
     def __repr__(self) -> str:

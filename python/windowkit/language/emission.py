@@ -11,7 +11,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import checked_name, integer, number, one_of, wrong_type
 from windowkit.language.durations import Duration, Length, Rows, plain
 from windowkit.language.durations import length as length_of
-from windowkit.language.progress import microseconds, of_measure
+from windowkit.language.progress import of_clock, of_measure
 from windowkit.language.triggers import AllOf, AnyOf, Chain, Read, Term, Trigger, trigger
 from windowkit.language.windows import Window, units
 
@@ -21,10 +21,6 @@ EVENT: Final = "event time"
 PROCESSING: Final = "processing time"
 Refinement: TypeAlias = Literal["accumulating", "discarding", "retracting"]
 REFINEMENTS: Final[tuple[Refinement, ...]] = ("accumulating", "discarding", "retracting")
-
-Given = tuple[list[Term], str, int | None, tuple[int, bool] | None]
-"""A trigger in postfix order, and the refinement; how many rows a call returns, and how long they may wait: a
-length, and whether it is a duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +42,8 @@ class Every(Trigger):
         return (self.length,) if self.of == EVENT else ()
 
     def terms(self) -> list[Term]:
-        """Return it in postfix order, in nanoseconds, units of the column, or microseconds of a clock."""
-        if self.of == PROCESSING:
-            return [("every", units(self.length) // 1000, 0.0, "processing")]
-        name = "event duration" if isinstance(self.length, Duration) else "event"
-        return [("every", units(self.length), 0.0, name)]
+        """Return it in postfix order."""
+        return [Term("every", name=self.of, length=self.length)]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
@@ -80,7 +73,7 @@ class On(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return [("on", 0, 0.0, self.column)]
+        return [Term("on", name=self.column)]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
@@ -109,7 +102,7 @@ class At(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return [("at", 0, self.share, "")]
+        return [Term("at", share=self.share)]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
@@ -167,7 +160,7 @@ def every(length: Length, of: str = EVENT) -> Every:
     if units(measure) <= 0:
         raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
     if of == PROCESSING:
-        microseconds("length", length)
+        of_clock("length", length)
     return Every(measure, of)
 
 
@@ -307,10 +300,10 @@ class Emission:
             name: value for name, value in (("at_most", self.at_most), ("later", later)) if value is not None
         }
 
-    def given(self) -> Given:
-        """Return what the native core is given."""
-        later = None if self.later is None else of_measure("later", self.later)
-        return [] if self.early is None else self.early.terms(), self.refinement, self.at_most, later
+    @property
+    def terms(self) -> list[Term]:
+        """The trigger in postfix order."""
+        return [] if self.early is None else self.early.terms()
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Refuse results without room for what it adds.
@@ -485,12 +478,4 @@ def emit(
     [(2, 'retraction', -1), (4, 'early', 1)]
     [(4, 'retraction', -1), (4, 'final', 1)]
     """
-    return Emission(early, refinement, at_most, None if later is None else measured(later))
-
-
-def measured(later: Length) -> Duration | int:
-    """Return how long results may wait."""
-    of_measure("later", later)
-    measure = length_of("later", later)
-    assert not isinstance(measure, Rows)
-    return measure
+    return Emission(early, refinement, at_most, None if later is None else of_measure("later", later))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import one_of
 from windowkit.language.durations import Length, Measure, Rows, length
-from windowkit.language.windows.base import counted, units
+from windowkit.language.windows.base import units
 
-__all__ = ["Bound", "Frame", "frame"]
+__all__ = ["Frame", "frame"]
 
 ENDS: Final = {
     "both": "with both ends",
@@ -25,10 +25,6 @@ WRITE: Final = (
     "write .over('10 minutes'), .over('100 rows'), .over('unbounded') or .over(before='5 minutes', "
     "after='5 minutes')"
 )
-
-Reach: TypeAlias = tuple[str, int] | None
-Bound: TypeAlias = tuple[Reach, Reach, str, bool, Reach]
-"""``(before, after, closed, by_rows, tail)``, as the core takes a frame; a reach is ``(unit, count)``."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +74,6 @@ class Frame:
         end = here if zero(self.after) else "the last row" if self.after is None else f"{self.after} after"
         shared = "" if self.by_rows else "; rows at one time have the same"
         return f"from {start} to {end}, {ENDS[self.closed]}{shared}"
-
-    def bound(self) -> Bound:
-        """Return the frame as the native core takes it."""
-        before, after, tail = (
-            None if each is None else counted(each) for each in (self.before, self.after, self.tail)
-        )
-        return before, after, self.closed, self.by_rows, tail
 
     @property
     def looks_ahead(self) -> bool:

@@ -312,18 +312,7 @@ class Join:
         >>> wk.Join.from_dict(form) == join
         True
         """
-        return written.write_join(
-            by=dict(zip(self.left_by, self.right_by, strict=True)),
-            left_time=self.left_time,
-            right_time=self.right_time,
-            within=self.within,
-            windows=self.windows,
-            how=self.how,
-            closed=None if self.within is None else self.closed,
-            suffix=self.suffix,
-            left_columns=self.left_columns,
-            right_columns=self.right_columns,
-        )
+        return written.write_join(self)
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Join:

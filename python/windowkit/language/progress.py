@@ -6,33 +6,22 @@ from dataclasses import dataclass
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, checked_name
-from windowkit.language.durations import Duration, Length, length
+from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.windows import require_no_rows, units
 
 __all__ = ["Delay", "delay"]
-
-Given = tuple[
-    tuple[int, bool] | None, int | None, float | None, str | None, int | None, tuple[int, bool] | None
-]
 
 
 @dataclass(frozen=True)
 class Delay:
     """How far the watermark is behind the latest row; made by `windowkit.delay`."""
 
-    time: Length | None
+    time: Duration | int | None
     rows: int | None
     share: float | None
     source: str | None
-    idle: Length | None
-    future: Length | None
-
-    def given(self) -> Given:
-        """Return what the core is given."""
-        idle = None if self.idle is None else microseconds("idle", self.idle)
-        of_time = None if self.time is None else of_measure("delay", self.time)
-        future = None if self.future is None else of_measure("future", self.future)
-        return of_time, self.rows, self.share, self.source, idle, future
+    idle: Duration | None
+    future: Duration | int | None
 
 
 def delay(
@@ -104,8 +93,7 @@ def delay(
     if len(chosen) != 1:
         given = ", ".join(f"{name}={named[name]!r}" for name in chosen) or "nothing"
         raise InvalidValue(f"delay: {given} is given; give exactly one of time, rows and share")
-    if time is not None:
-        of_measure("delay", time)
+    of_time = None if time is None else of_measure("delay", time)
     if rows is not None:
         if isinstance(rows, bool) or not isinstance(rows, int):
             raise InvalidType(f"rows: {rows!r} is {a_type(rows)}; it is a number of rows, an int")
@@ -118,29 +106,33 @@ def delay(
             raise InvalidValue(f"share: {share!r} is given; allowed are shares above 0 and below 1")
     if source is not None:
         checked_name("source", source)
-    if idle is not None:
-        if source is None:
-            raise InvalidValue(
-                f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
-                "that names them"
-            )
-        microseconds("idle", idle)
-    if future is not None:
-        of_measure("future", future)
-    return Delay(time, rows, None if share is None else float(share), source, idle, future)
+    if idle is not None and source is None:
+        raise InvalidValue(
+            f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
+            "that names them"
+        )
+    return Delay(
+        of_time,
+        rows,
+        None if share is None else float(share),
+        source,
+        None if idle is None else of_clock("idle", idle),
+        None if future is None else of_measure("future", future),
+    )
 
 
-def of_measure(argument: str, given: Length) -> tuple[int, bool]:
-    """Return a length of at least zero, and whether it is a duration."""
+def of_measure(argument: str, given: Length) -> Duration | int:
+    """Return a length of time of at least zero."""
     measure = length(argument, given)
     require_no_rows(argument, measure)
+    assert not isinstance(measure, Rows)
     if units(measure) < 0:
         raise InvalidValue(f"{argument}: {given!r} is below zero; it is a length of at least zero")
-    return units(measure), isinstance(measure, Duration)
+    return measure
 
 
-def microseconds(argument: str, given: Length) -> int:
-    """Return a time of the clock."""
+def of_clock(argument: str, given: Length) -> Duration:
+    """Return a time of the clock, in whole microseconds."""
     measure = length(argument, given)
     if not isinstance(measure, Duration):
         raise InvalidType(
@@ -148,4 +140,4 @@ def microseconds(argument: str, given: Length) -> int:
         )
     if measure.nanoseconds <= 0 or measure.nanoseconds % 1000:
         raise InvalidValue(f"{argument}: {given!r} is given; allowed are whole microseconds above zero")
-    return measure.nanoseconds // 1000
+    return measure

@@ -280,17 +280,7 @@ class Query:
         >>> wk.Query.from_dict(query.to_dict()) == query
         True
         """
-        return written.write(
-            self.by,
-            self.time,
-            self.windows,
-            self.aggs,
-            self.max_windows,
-            self.emit,
-            self.window_columns,
-            self.weight,
-            self.fill,
-        )
+        return written.write(self)
 
     @staticmethod
     def from_dict(form: Mapping[str, Any]) -> Query:

@@ -29,16 +29,6 @@ class Shed:
     keep: str
     seed: int = 0
 
-    @classmethod
-    def taken(cls, given: tuple[int, bool, int]) -> Shed:
-        """Return what the core was given."""
-        size, of_keys, seed = given
-        return cls(size, "keys" if of_keys else "rows", seed)
-
-    def given(self) -> tuple[int, bool, int]:
-        """Return what the core is given."""
-        return self.bytes, self.keep == "keys", self.seed
-
 
 def shed(bytes: int | str, keep: str = "keys", *, seed: int = 0) -> Shed:  # noqa: A002
     """Return a limit of the memory of a stream operator, and what is dropped beyond it.

@@ -13,13 +13,35 @@ from windowkit.language.checks import a_type, wrong_type
 
 __all__ = ["AllOf", "AnyOf", "Chain", "Read", "Term", "Trigger", "trigger"]
 
-Term = tuple[str, int, float, str]
-"""``(kind, number, share, name)``: a part of a trigger as the core takes it; each kind reads its own."""
-
 ALLOWED: Final = (
     "allowed are triggers: windowkit.rows(n), windowkit.every(length), windowkit.on(column), "
     "windowkit.at(share), and combinations of these by |, &, .then() and .repeat()"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of a trigger as the core takes it; each kind reads its own attributes.
+
+    Parameters
+    ----------
+    kind : str
+        What it is, or how the parts before it are combined.
+    number : int
+        Of rows, or of parts.
+    share : float
+        Of a window.
+    name : str
+        Of a column, or of the time that `length` is of.
+    length : Duration or int, optional
+        Of time.
+    """
+
+    kind: str
+    number: int = 0
+    share: float = 0.0
+    name: str = ""
+    length: Any = None
 
 
 class Trigger(ABC):
@@ -248,7 +270,7 @@ class Chain(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        again: list[Term] = [("repeat", 1, 0.0, "")] if self.repeats else []
+        again = [Term("repeat", 1)] if self.repeats else []
         return [*postfix("then", self.stages), *again]
 
     def form(self) -> dict[str, Any]:
@@ -298,4 +320,4 @@ def operands(kind: str, form: Mapping[str, Any], read: Read) -> tuple[Trigger, .
 
 
 def postfix(kind: str, triggers: tuple[Trigger, ...]) -> list[Term]:
-    return [*(term for each in triggers for term in each.terms()), (kind, len(triggers), 0.0, "")]
+    return [*(term for each in triggers for term in each.terms()), Term(kind, len(triggers))]

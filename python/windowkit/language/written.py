@@ -12,18 +12,17 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregation import Aggregate, Framed
 from windowkit.language.aggregation import parse as aggregate_of
 from windowkit.language.checks import suggested, text, wrong_type
-from windowkit.language.durations import Measure, plain
+from windowkit.language.durations import plain
 from windowkit.language.emission import Emission, emit
 from windowkit.language.emission import read as read_trigger
 from windowkit.language.expressions import refuse_expressions
-from windowkit.language.fills import Fill
 from windowkit.language.fills import form_of as form_of_fill
 from windowkit.language.frames import UNBOUNDED, UNBOUNDED_ROWS
 from windowkit.language.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.language.windows import Window
 from windowkit.language.windows import parse as window_of
 
-__all__ = ["read", "read_distinct", "read_join", "read_rolling"]
+__all__ = ["form_of_join", "form_of_query", "identity", "read", "read_distinct", "read_join", "read_rolling"]
 __all__ += ["write", "write_distinct", "write_join", "write_rolling"]
 
 VERSION: Final = 1
@@ -44,34 +43,29 @@ STRING: Final = "in a form it is a string"
 Part = TypeVar("Part", Window, Aggregate)
 
 
-def write(
-    by: Sequence[str],
-    time: str,
-    windows: Sequence[Window],
-    aggs: Sequence[Aggregate],
-    max_windows: int | None,
-    emit: Emission | None,
-    window_columns: str,
-    weight: str | None,
-    fill: Fill | None,
-) -> dict[str, Any]:
+def write(query: Any) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
-    read = [*by, time, *(column for each in aggs for column in each.inputs), weight or ""]
-    refuse_expressions(read, "query", WITHOUT_TEXT)
-    refuse_code("windows", [window for window in windows if window.is_user_defined], "query")
-    refuse_code("aggs", [each for each in aggs if each.user is not None], "query")
+    read = [*query.by, query.time, *(column for each in query.aggs for column in each.inputs)]
+    refuse_expressions([*read, query.weight or ""], "query", WITHOUT_TEXT)
+    refuse_code("windows", [window for window in query.windows if window.is_user_defined], "query")
+    refuse_code("aggs", [each for each in query.aggs if each.user is not None], "query")
+    return form_of_query(query)
+
+
+def form_of_query(query: Any) -> dict[str, Any]:
+    """Return what tells a query from others, a user's own functions and windows by their names."""
     return {
         "version": VERSION,
-        "by": list(by),
-        "time": None if isinstance(time, ProcessingTime) else time,
-        "windows": list(map(str, windows)),
-        "aggs": list(map(str, aggs)),
-        "max_windows": max_windows,
+        "by": list(query.by),
+        "time": None if isinstance(query.time, ProcessingTime) else query.time,
+        "windows": list(map(str, query.windows)),
+        "aggs": [str(each) if each.user is None else f"user {each}" for each in query.aggs],
+        "max_windows": query.max_windows,
         # Absent by default: such forms are those that earlier releases read.
-        **({} if emit is None else {"emit": emit.form()}),
-        **({} if window_columns == "struct" else {"window_columns": window_columns}),
-        **({} if weight is None else {"weight": weight}),
-        **({} if fill is None else {"fill": form_of_fill(fill)}),
+        **({} if query.emit is None else {"emit": query.emit.form()}),
+        **({} if query.window_columns == "struct" else {"window_columns": query.window_columns}),
+        **({} if query.weight is None else {"weight": query.weight}),
+        **({} if query.fill is None else {"fill": form_of_fill(query.fill)}),
     }
 
 
@@ -108,26 +102,33 @@ def read_rolling(form: Mapping[str, Any]) -> dict[str, Any]:
     return {"by": form["by"], "time": form["time"], "aggs": list(map(framed_of, parts))}
 
 
-def write_join(
-    *,
-    by: Mapping[str, str],
-    within: tuple[Measure, Measure] | None,
-    windows: Window | None,
-    left_columns: Sequence[str] | None,
-    right_columns: Sequence[str] | None,
-    **others: str | None,
-) -> dict[str, Any]:
+def identity(form: Mapping[str, Any]) -> str:
+    """Return a form as the text by which snapshots are told from others."""
+    return ", ".join(f"{name}={part!r}" for name, part in form.items() if name != "version")
+
+
+def write_join(join: Any) -> dict[str, Any]:
     """Return a join as a dict; see `windowkit.Join.to_dict`."""
-    refuse_code("windows", [] if windows is None or not windows.is_user_defined else [windows], "join")
-    given = {
-        **others,
-        "by": dict(by),
-        "within": None if within is None else list(map(plain, within)),
-        "windows": None if windows is None else str(windows),
-        "left_columns": None if left_columns is None else list(left_columns),
-        "right_columns": None if right_columns is None else list(right_columns),
+    own = join.windows
+    refuse_code("windows", [] if own is None or not own.is_user_defined else [own], "join")
+    return form_of_join(join)
+
+
+def form_of_join(join: Any) -> dict[str, Any]:
+    """Return what tells a join from others, a user's own window by its name."""
+    return {
+        "version": VERSION,
+        "by": dict(zip(join.left_by, join.right_by, strict=True)),
+        "left_time": join.left_time,
+        "right_time": join.right_time,
+        "within": None if join.within is None else list(map(plain, join.within)),
+        "windows": None if join.windows is None else str(join.windows),
+        "how": join.how,
+        "closed": None if join.within is None else join.closed,
+        "suffix": join.suffix,
+        "left_columns": None if join.left_columns is None else list(join.left_columns),
+        "right_columns": None if join.right_columns is None else list(join.right_columns),
     }
-    return {"version": VERSION, **{name: given[name] for name in (*JOIN, *CHOICE)}}
 
 
 def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,9 +143,10 @@ def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_distinct(by: Sequence[str], time: str, within: Measure) -> dict[str, Any]:
+def write_distinct(distinct: Any) -> dict[str, Any]:
     """Return what removes duplicates as a dict; see `windowkit.Distinct.to_dict`."""
-    return {"version": VERSION, "by": list(by), "time": time, "within": plain(within)}
+    within = plain(distinct.within)
+    return {"version": VERSION, "by": list(distinct.by), "time": distinct.time, "within": within}
 
 
 def read_distinct(form: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_a, is_spark
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
-from windowkit.language.windows.base import counted
 from windowkit.local import rolling as local_rolling
 from windowkit.local.query import checked_threads
 
@@ -130,7 +129,7 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
         It does not fit.
     """
     with hinting(schema):
-        return _native.Distinct(schema, list(distinct.by), distinct.time, counted(distinct.within))
+        return _native.Distinct(schema, distinct.by, distinct.time, distinct.within)
 
 
 def refuse_spark(argument: str, data: Any, instead: str) -> None:

@@ -68,8 +68,8 @@ def explain(query: Query, data: Any = None) -> str:
     # Which columns there are is not known without data.
     every = schema.names if query.reads_all else None
     stored = [
-        partial(kind, () if columns == every else columns, where, size)
-        for (kind, columns, where), size in zip(planned.partials, sizes(query.aggs, planned), strict=True)
+        partial(each.kind, () if each.columns == every else each.columns, each.condition, size)
+        for each, size in zip(planned.partials, sizes(query.aggs, planned), strict=True)
     ]
     kind = schema.field(query.time).type
     unit = nanoseconds_per_unit(kind)
@@ -77,9 +77,9 @@ def explain(query: Query, data: Any = None) -> str:
         f"query by {', '.join(query.by) or 'nothing'} over {query.time}",
         "windows",
         *(
-            f"  {window}: {window.character(context)}{days_of_utc(window, kind) if bound else ''}"
-            f"{f'; rows are stored ({source})' if needs_rows else ''}"
-            for window, (context, _, needs_rows, source) in zip(query.windows, planned.windows, strict=True)
+            f"  {window}: {window.character(traits.context)}{days_of_utc(window, kind) if bound else ''}"
+            f"{f'; rows are stored ({traits.source})' if traits.needs_rows else ''}"
+            for window, traits in zip(query.windows, planned.windows, strict=True)
         ),
         *fills.described(query.fill),
         *emission(query),
@@ -90,7 +90,7 @@ def explain(query: Query, data: Any = None) -> str:
         *answers(query, planned.needs_rows),
         "aggregates from what slices store",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(properties)}"
             for each, sources, properties in zip(query.aggs, planned.sources, planned.properties, strict=True)
         ),
     ]
@@ -146,7 +146,7 @@ def panes(query: Query, planned: _native.Plan) -> Iterator[str]:
     ]
     if planned.needs_rows or not overlapping:
         return
-    differential = all(invertible for _, _, invertible, _ in planned.properties)
+    differential = all(each.invertible for each in planned.properties)
     eqs = "6.2, 6.4" if differential else "6.1, 6.3"
     yield f"panes, to compare (Li 2008, Eq. {eqs})"
     for window in overlapping:
@@ -195,22 +195,20 @@ def cut(period: int, offset: int, unit: int | None) -> str:
     return f"every {amount(period, unit)}" + (f" shifted by {amount(offset, unit)}" if offset else "")
 
 
-def calendar_cut(
-    timetable: tuple[str, int, int, int, str | None, int | None, int | None], unit: int | None
-) -> str:
+def calendar_cut(timetable: _native.Timetable, unit: int | None) -> str:
     """Describe where the edges of a calendar lie."""
-    what, count, first, shift, zone, days, time = timetable
+    what, count, first = timetable.unit, timetable.count, timetable.first
     nth = f"every {count} {what}s" if count > 1 else f"each {what}"
     if what == "day" and count % 7 == 0:
         weekday = WEEKDAYS[(first + WEEKDAY_OF_1970) % 7].capitalize()
         nth = f"{'each week' if count == 7 else f'every {count // 7} weeks'} from {weekday} on"
     elif count > 1:
         nth += f" from {EPOCH + timedelta(days=first)}" if what == "day" else f" from {month(first)}"
-    late = f", {amount(shift, unit)} after midnight" if shift else ""
-    inner = None if days is None else counted("day", days)
-    inner = inner if time is None else amount(time, unit)
+    late = f", {amount(timetable.shift, unit)} after midnight" if timetable.shift else ""
+    inner = None if timetable.days is None else counted("day", timetable.days)
+    inner = inner if timetable.time is None else amount(timetable.time, unit)
     within = "" if inner is None else f", and {inner} apart from there on"
-    return f"{nth}{late}, by the calendar of {zone or 'the times as they are'}{within}"
+    return f"{nth}{late}, by the calendar of {timetable.zone or 'the times as they are'}{within}"
 
 
 def month(number: int) -> str:
@@ -246,18 +244,19 @@ def answers(query: Query, needs_rows: bool) -> Iterator[str]:
             yield f"  {' and '.join(types)}: {text}"
 
 
-def properties_of(associative: bool, commutative: bool, invertible: bool, kind: str) -> str:
+def properties_of(properties: _native.Properties) -> str:
     """Describe the properties of a function (Traub et al. 2019, §4.2)."""
-    holds = {"associative": associative, "commutative": commutative, "invertible": invertible}
-    return ", ".join([kind, *(name for name, is_so in holds.items() if is_so)])
+    names = ("associative", "commutative", "invertible")
+    return ", ".join([properties.kind, *(name for name in names if getattr(properties, name))])
 
 
 def sizes(aggs: Sequence[Aggregate], planned: _native.Plan) -> list[str]:
     """Return what distinguishes sketches of one column, as ``", 14"``, of each partial; mostly nothing."""
-    parameters = [""] * len(planned.partials)
+    partials = planned.partials
+    parameters = [""] * len(partials)
     for aggregate, sources in zip(aggs, planned.sources, strict=True):
         for at in sources:
-            if planned.partials[at][0] == "hyperloglog":
+            if partials[at].kind == "hyperloglog":
                 parameters[at] = f", {aggregate.parameters[0]:g}"
     return parameters
 

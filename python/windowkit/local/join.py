@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,13 +12,14 @@ from windowkit.arrow.given import is_relation, reader_of, refuse_twice, schema_o
 from windowkit.arrow.results import form_of, joined
 from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType
+from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
-from windowkit.language.windows.base import counted, units
+from windowkit.language.windows.base import units
 from windowkit.local.query import checked_threads
 
-__all__ = ["batches", "bound", "described", "explain", "run", "schema"]
+__all__ = ["Band", "Side", "batches", "bound", "described", "explain", "run", "schema"]
 
 BOTH: Final = "left and right both are Spark DataFrames, or neither is"
 IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
@@ -88,6 +90,25 @@ def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     return pa.schema(bound(join, schema_of(left, "left"), schema_of(right, "right")).output_schema)
 
 
+@dataclass(frozen=True)
+class Side:
+    """A side of a join: its schema, keys and time, and those of its columns that the result has."""
+
+    schema: pa.Schema
+    by: tuple[str, ...]
+    time: str
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Band:
+    """How far a join reaches before and after a row, and which of the ends it includes."""
+
+    before: Measure
+    after: Measure
+    closed: str
+
+
 def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     """Check `join` against the schemas of its sides.
 
@@ -98,14 +119,13 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     """
     within = None
     if join.within is not None:
-        before, after = map(counted, join.within)
-        within = (before, after, join.closed)
+        within = Band(*join.within, join.closed)
     with hinting(left, right):
         return _native.Join(
-            (left, list(join.left_by), join.left_time, join.left_columns),
-            (right, list(join.right_by), join.right_time, join.right_columns),
+            Side(left, join.left_by, join.left_time, join.left_columns),
+            Side(right, join.right_by, join.right_time, join.right_columns),
             within,
-            None if join.windows is None else join.windows.bound(),
+            join.windows,
             join.how,
             join.suffix,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -16,19 +15,16 @@ from windowkit.arrow.reading import read_types
 from windowkit.arrow.results import flat, flat_schema, form_of, formed
 from windowkit.arrow.source import opened
 from windowkit.errors import InvalidValue
-from windowkit.language.aggregation import Aggregate, UserFunction
 from windowkit.language.checks import integer
 from windowkit.language.expressions import hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 
-__all__ = ["aggregates", "batches", "check_mark", "fitted", "plan", "run", "schema"]
+__all__ = ["batches", "check_mark", "fitted", "plan", "run", "schema"]
 __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
-Bound = tuple[str, list[str], str, str | None, list[float], UserFunction | None]
-"""Function, columns, name, filter, parameters and a user's own function, as the native core takes them."""
 MARK: Final = b"windowkit.slices"
 """Metadata of the schema of slices: of which query they are."""
 
@@ -150,28 +146,20 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
-    policy = query.emit.given() if of_stream and query.emit is not None else None
+    policy = query.emit if of_stream else None
     query = query.resolved(schema.names)
     with hinting(schema):
         return _native.Plan(
             schema,
-            list(query.by),
+            query.by,
             query.time,
-            [window.bound() for window in query.windows],
-            aggregates(query.aggs),
+            query.windows,
+            query.aggs,
             query.max_windows,
             policy,
             query.weight,
             of_each(query.fill, [each.name for each in query.aggs]),
         )
-
-
-def aggregates(aggs: Sequence[Aggregate]) -> list[Bound]:
-    """Return aggregates as the native core takes them."""
-    return [
-        (each.function, list(each.columns), each.name, each.condition, list(each.parameters), each.user)
-        for each in aggs
-    ]
 
 
 def checked_threads(threads: int | None) -> int:

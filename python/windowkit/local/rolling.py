@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,9 @@ from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_spark
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
-from windowkit.local.query import aggregates, checked_threads
+from windowkit.local.query import checked_threads
 
-__all__ = ["at", "bound", "explain", "results", "run", "schema"]
+__all__ = ["Labels", "at", "bound", "explain", "results", "run", "schema"]
 
 
 def run(
@@ -67,7 +68,7 @@ def at(
     fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
     fitting = fitting.resolved(source.names)
-    planned = bound(fitting, source.schema, (read_types(own.schema), list(map(str, by)), str(time)))
+    planned = bound(fitting, source.schema, Labels(read_types(own.schema), tuple(map(str, by)), str(time)))
     with own:
         table = pa.Table.from_batches(reader_of(own), own.schema)
     with source:
@@ -105,10 +106,19 @@ def schema(rolling: Rolling, data: Any) -> pa.Schema:
     return pa.schema([*given, *list(result)[-len(rolling.aggs) :]], given.metadata)
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What rows that ask for results have: a schema, keys, and a time."""
+
+    schema: pa.Schema
+    by: tuple[str, ...]
+    time: str
+
+
 def bound(
     rolling: Rolling,
     schema: pa.Schema,
-    labels: tuple[pa.Schema, list[str], str] | None = None,
+    labels: Labels | None = None,
     *,
     compute: Computing | None = None,
 ) -> _native.Rolling:
@@ -126,9 +136,9 @@ def bound(
     if compute is not None:
         schema = read_types(compute.schema(schema))
     own = [each.aggregate.resolved(schema.names).alias(each.name) for each in rolling.aggs]
-    frames = [each.frame.bound() for each in rolling.aggs]
-    with hinting(schema, *([] if labels is None else [labels[0]])):
-        return _native.Rolling(schema, list(rolling.by), rolling.time, aggregates(own), frames, labels)
+    frames = [each.frame for each in rolling.aggs]
+    with hinting(schema, *([] if labels is None else [labels.schema])):
+        return _native.Rolling(schema, rolling.by, rolling.time, own, frames, labels)
 
 
 def explain(rolling: Rolling, data: Any = None) -> str:
@@ -173,7 +183,10 @@ def explain(rolling: Rolling, data: Any = None) -> str:
 def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
     """Return the lines of `explain` that do not depend on the data."""
     numbers = sizes([each.aggregate for each in rolling.aggs], planned)
-    stored = [partial(*each, size) for each, size in zip(planned.partials, numbers, strict=True)]
+    stored = [
+        partial(each.kind, each.columns, each.condition, size)
+        for each, size in zip(planned.partials, numbers, strict=True)
+    ]
     frames = dict.fromkeys(each.frame for each in rolling.aggs)
     return [
         f"rolling by {', '.join(rolling.by) or 'nothing'} over {rolling.time}",
@@ -184,7 +197,7 @@ def described(rolling: Rolling, planned: _native.Plan) -> list[str]:
         *(f"  {frame}: {frame.meaning}" for frame in frames),
         "aggregates from partials of frames",
         *(
-            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(*properties)}"
+            f"  {each.name}: {' and '.join(stored[at] for at in sources)}; {properties_of(properties)}"
             for each, sources, properties in zip(
                 rolling.aggs, planned.sources, planned.properties, strict=True
             )

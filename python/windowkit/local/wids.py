@@ -17,7 +17,7 @@ __all__ = ["extent", "wids"]
 
 def wids(window: Window, times: Any, validate: bool = False) -> pa.StructArray:
     """Return the range of window ids of each time; see `windowkit.Window.wids`."""
-    return pa.array(_native.wids(window.bound(), column("times", times, validate)))
+    return pa.array(_native.wids(window, column("times", times, validate)))
 
 
 def extent(window: Window, ids: Any, of: Any = None, validate: bool = False) -> pa.StructArray:
@@ -31,7 +31,7 @@ def extent(window: Window, ids: Any, of: Any = None, validate: bool = False) -> 
     if of is not None and not isinstance(of, pa.DataType):
         # A type itself takes no capsule, a field does.
         kind = imported("time_type", of, "__arrow_c_schema__", pa.field).type
-    return pa.array(_native.extent(window.bound(), column("ids", ids, validate), kind))
+    return pa.array(_native.extent(window, column("ids", ids, validate), kind))
 
 
 def column(argument: str, data: Any, validate: bool) -> Any:

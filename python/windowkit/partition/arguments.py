@@ -10,9 +10,9 @@ import pyarrow as pa
 from windowkit.arrow.validation import checked, foreign_column, imported, refusing
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, boolean, integer, number
-from windowkit.language.durations import Length
+from windowkit.language.durations import Duration, Length
 from windowkit.language.foreign import is_spark
-from windowkit.language.windows import Tumbling, Window, counted, tumbling, units
+from windowkit.language.windows import Tumbling, Window, tumbling, units
 
 WindowTuple: TypeAlias = tuple[str, int, int]
 
@@ -142,9 +142,10 @@ def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
     if isinstance(window, Rows):
         return "rows", rows(window.size).size, 0
     window = tumbling_window(window)
-    kind, size = counted(window.size)
+    size = units(window.size)
     if window.counts_rows:
-        return kind, rows(size).size, 0
+        return "rows", rows(size).size, 0
+    kind = "nanoseconds" if isinstance(window.size, Duration) else "units"
     return kind, size, units(window.start_time)
 
 

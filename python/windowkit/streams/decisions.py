@@ -30,8 +30,7 @@ KEPT: Final = {
 class Decisions(NamedTuple):
     """What the core reports of itself."""
 
-    strategy: list[tuple[str, str, str, str]]
-    """What was to be decided, how it was, why, and by which source."""
+    strategy: list[_native.Decision]
     with_rows: list[str]
     """Names of the queries for which rows are stored."""
     stores: list[tuple[str, str]]
@@ -63,12 +62,14 @@ def described(
     if decisions is None:
         return "\n".join([*lines, "decisions", "  none before the schema is known"])
     lines.append("decisions (Traub et al. 2019)")
-    for what, answer, why, source in decisions.strategy:
-        lines += [f"  {what}: {answer} ({source})", f"    {why}"]
+    for each in decisions.strategy:
+        lines += [f"  {each.what}: {each.answer} ({each.source})", f"    {each.because}"]
     if decisions.with_rows:
         lines.append(f"rows are stored for {', '.join(map(quoted, decisions.with_rows))} (§5.1)")
         lines += [f"  {line}" for line in KEPT[order]]
-        if order == "out-of-order" and ("store rows", "no") in [each[:2] for each in decisions.strategy]:
+        if order == "out-of-order" and any(
+            (each.what, each.answer) == ("store rows", "no") for each in decisions.strategy
+        ):
             lines.append("  slices would do for users' own windows that depend on time alone")
     for form, why in decisions.stores:
         lines += [f"store: {form} (§5.2)", f"  {why}"]

@@ -11,13 +11,13 @@ from windowkit.arrow.given import schema_of
 from windowkit.arrow.reading import Expected
 from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType
+from windowkit.language import written
 from windowkit.language.checks import a_type, limit
 from windowkit.language.distinct import Distinct
 from windowkit.language.query import LATE_LIMIT
-from windowkit.language.windows.base import counted
 from windowkit.local.distinct import bound, refuse_spark
 from windowkit.streams.calls import Held, snapshot_bytes, time_type
-from windowkit.streams.stats import DistinctStats
+from windowkit.streams.stats import DistinctStats, reported
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["DistinctOperator"]
@@ -160,7 +160,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
 
     def stats(self) -> DistinctStats:
         """Return what the operator holds and has done."""
-        return DistinctStats(*self._ask("stats", lambda core: core.stats()))
+        return reported(DistinctStats, self._ask("stats", lambda core: core.stats()))
 
     def snapshot(self) -> bytes:
         """Return the whole state of the operator as bytes, for `DistinctOperator.restore`.
@@ -209,4 +209,4 @@ class DistinctOperator(Held[_native.DistinctOperator]):
 
 def identity(distinct: Distinct) -> str:
     """Return a text that tells it from others, however its length is written."""
-    return f"by={distinct.by!r}, time={distinct.time!r}, within={counted(distinct.within)!r}"
+    return written.identity(written.write_distinct(distinct))

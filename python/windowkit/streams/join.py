@@ -12,13 +12,13 @@ from windowkit.arrow.given import schema_of
 from windowkit.arrow.reading import Expected
 from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType
+from windowkit.language import written
 from windowkit.language.checks import a_type, limit
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
-from windowkit.language.windows.base import counted
 from windowkit.local.join import bound, refuse_spark
 from windowkit.streams.calls import Held, snapshot_bytes, time_type
-from windowkit.streams.stats import JoinStats
+from windowkit.streams.stats import JoinStats, reported
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["JoinOperator", "Watermarks"]
@@ -134,9 +134,9 @@ class JoinOperator(Held[_native.JoinOperator]):
         >>> [time.as_py() for time in op.watermarks.joint]
         [2, 1]
         """
-        left, right, joint = self._ask("watermarks", lambda core: core.watermarks())
-        both = None if joint is None else (scalar(joint[0], self._time), scalar(joint[1], self._time))
-        return Watermarks(self._moment(left), self._moment(right), both)
+        found = self._ask("watermarks", lambda core: core.watermarks())
+        joint = found.joint and (scalar(found.joint[0], self._time), scalar(found.joint[1], self._time))
+        return Watermarks(self._moment(found.left), self._moment(found.right), joint)
 
     def _moment(self, units: int | None) -> pa.Scalar | None:
         """Return a time of the columns' type, unless it is before all that the type can hold."""
@@ -282,7 +282,7 @@ class JoinOperator(Held[_native.JoinOperator]):
         >>> op.stats().left_kept, op.stats().left_rows
         (1, 2)
         """
-        return JoinStats(*self._ask("stats", lambda core: core.stats()))
+        return reported(JoinStats, self._ask("stats", lambda core: core.stats()))
 
     def snapshot(self) -> bytes:
         """Return the whole state of the operator as bytes, for `JoinOperator.restore`.
@@ -351,17 +351,6 @@ class JoinOperator(Held[_native.JoinOperator]):
 
 
 def identity(join: Join) -> str:
-    """Return a text that tells a join from others, however its lengths are written."""
-    within = None if join.within is None else tuple(map(counted, join.within))
-    kind, _, lengths, options, columns, own = (None,) * 6 if join.windows is None else join.windows.bound()
-    windows = (kind if own is None else str(join.windows), lengths, options, columns)
-    parts = {
-        "by": (join.left_by, join.right_by),
-        "times": (join.left_time, join.right_time),
-        "within": within if join.windows is None else windows,
-        "how": join.how,
-        "closed": join.closed,
-        "suffix": join.suffix,
-        "columns": (join.left_columns, join.right_columns),
-    }
-    return ", ".join(f"{name}={part!r}" for name, part in parts.items())
+    """Return a text that tells a join from others, whatever its windows are called."""
+    own = None if join.windows is None else join.windows.text
+    return written.identity({**written.form_of_join(join), "windows": own})

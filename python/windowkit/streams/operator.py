@@ -19,7 +19,7 @@ from windowkit.arrow.source import Source
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, checked_name, items, limit, one_of
 from windowkit.language.display import Lines, facts
-from windowkit.language.durations import Length
+from windowkit.language.durations import Duration, Length
 from windowkit.language.emission import Emission
 from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
@@ -28,6 +28,7 @@ from windowkit.language.processing import Clock, ProcessingTime, Stamps
 from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT, Query
 from windowkit.language.shedding import Shed
+from windowkit.language.windows import units
 from windowkit.local.query import check_mark, plan, shaped, shaped_schema, slices_schema
 from windowkit.streams.calls import (
     Called,
@@ -40,7 +41,7 @@ from windowkit.streams.calls import (
 )
 from windowkit.streams.decisions import decisions_of, described, summary
 from windowkit.streams.sampled import refuse
-from windowkit.streams.stats import Stats
+from windowkit.streams.stats import Stats, reported
 from windowkit.streams.watermarks import in_time, one_key, scalar
 
 __all__ = ["Operator", "Stats"]
@@ -64,7 +65,7 @@ class Known(State[_native.Operator]):
 
     queries: Mapping[str, Query] = field(default_factory=lambda: MappingProxyType({}))
     """By name, in the order they were added."""
-    lateness: Mapping[str, tuple[int, bool] | None] = field(default_factory=lambda: MappingProxyType({}))
+    lateness: Mapping[str, Duration | int | None] = field(default_factory=lambda: MappingProxyType({}))
     """Of the same queries, where it is not the operator's."""
     added: int = 0
     """How many were, including those removed."""
@@ -90,6 +91,15 @@ class Known(State[_native.Operator]):
         left = {other: query for other, query in self.queries.items() if other != name}
         lateness = {other: own for other, own in self.lateness.items() if other != name}
         return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of an operator, as the core takes it, and an allowed lateness of its own, if it has one."""
+
+    name: str
+    plan: _native.Plan
+    allowed_lateness: Duration | int | None = None
 
 
 class Operator(Called[Known]):
@@ -971,7 +981,7 @@ class Operator(Called[Known]):
         """
         if not self._is_bound("stats"):
             return Stats(*[0] * len(fields(Stats)))
-        return Stats(*self._ask("stats", lambda core, _: core.stats(), closed=True))
+        return reported(Stats, self._ask("stats", lambda core, _: core.stats(), closed=True))
 
     def slices(self) -> pa.Table:
         """Return the slices: keys, ``t_start``, ``t_end``, and ``t_first`` and ``t_last`` of their rows.
@@ -1085,8 +1095,8 @@ class Operator(Called[Known]):
         [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
         """
         given = snapshot_bytes(snapshot)
-        found, names, order = _native.Operator.contents(given)
-        schema = pa.schema(found)
+        contents = _native.Operator.contents(given)
+        schema, names = pa.schema(contents.schema), contents.names
         if isinstance(queries, Mapping):
             if sorted(queries) != sorted(names):
                 raise InvalidValue(
@@ -1106,13 +1116,14 @@ class Operator(Called[Known]):
                 "have the same"
             )
         this = cls.__new__(cls)
-        this._order = order
+        this._order = contents.order
         named = dict(zip(names, given_queries, strict=True))
         expressions = of_queries(given_queries)
         plans = [(name, planned(query, schema, expressions)) for name, query in named.items()]
         core = _native.Operator.restore(given, plans)
         this._is_idle = core.has_clock
-        this._shed = None if core.shed is None else Shed.taken(core.shed)
+        limit = core.shed
+        this._shed = None if limit is None else Shed(limit.bytes, limit.keep, limit.seed)
         this._stamps = stamps_of(given_queries, clock, is_idle=this._is_idle)
         this._clock = Stamps(clock)
         state = Known(
@@ -1126,9 +1137,9 @@ class Operator(Called[Known]):
         this._calls = Calls(state)
         return this
 
-    def _given_lateness(self, given: Length) -> tuple[int, bool]:
+    def _given_lateness(self, given: Length) -> Duration | int:
         lateness = of_measure("allowed_lateness", given)
-        if self._order == "in-order" and lateness[0]:
+        if self._order == "in-order" and units(lateness):
             raise InvalidValue(
                 f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it "
                 "requires order='out-of-order'"
@@ -1136,7 +1147,7 @@ class Operator(Called[Known]):
         return lateness
 
     def _entered(
-        self, state: Known, query: Query, name: str | None, lateness: tuple[int, bool] | None
+        self, state: Known, query: Query, name: str | None, lateness: Duration | int | None
     ) -> tuple[Known, str]:
         """Return the state with one more query, and its name."""
         if not isinstance(query, Query):
@@ -1167,7 +1178,7 @@ class Operator(Called[Known]):
             )
         # Where there is a core, it knows the operator's, also of a snapshot, and does the same.
         if query.emit is not None and state.core is None:
-            query.emit.check_lateness((self._lateness if lateness is None else lateness)[0], given)
+            query.emit.check_lateness(units(self._lateness if lateness is None else lateness), given)
         queries = MappingProxyType({**state.queries, given: query})
         expressions = of_queries(queries.values())
         if state.core is not None and state.schema is not None:
@@ -1184,17 +1195,17 @@ class Operator(Called[Known]):
     def _bound(self, state: Known, schema: pa.Schema) -> Known:
         """Return the state with a core for rows of this schema."""
         plans = [
-            (name, planned(query, schema, state.expressions), state.lateness.get(name))
+            Entry(name, planned(query, schema, state.expressions), state.lateness.get(name))
             for name, query in state.queries.items()
         ]
         core = _native.Operator(
             plans,
             self._order,
             self._lateness,
-            None if self._progress is None else self._progress.given(),
+            self._progress,
             self._store,
             self._late_limit,
-            None if self._shed is None else self._shed.given(),
+            self._shed,
         )
         return replace(state, schema=schema, core=core)
 

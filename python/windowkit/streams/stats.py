@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["DistinctStats", "JoinStats", "Stats"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["DistinctStats", "JoinStats", "Stats", "reported"]
+
+Reported = TypeVar("Reported", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -113,3 +119,8 @@ class DistinctStats:
     late: int
     late_dropped: int
     results: int
+
+
+def reported(kind: type[Reported], by_core: object) -> Reported:
+    """Return what the core reported, whose attributes have the names of the fields."""
+    return kind(**{each.name: getattr(by_core, each.name) for each in fields(kind)})

@@ -6,16 +6,18 @@ use super::Multiset;
 use crate::aggregate::order::Codes;
 use crate::aggregate::partials::{Partials, RunNodes};
 use crate::aggregate::sorted_runs::SortedRun;
+use crate::poll::Poll;
 
 /// Nodes of values with these codes.
 pub(super) struct Nodes<C: Codes> {
     codes: C,
     nodes: Vec<Option<Arc<SortedRun<C::Key>>>>,
+    poll: Poll,
 }
 
 impl<C: Codes> Nodes<C> {
-    pub(super) fn new(codes: C) -> Self {
-        Self { codes, nodes: Vec::new() }
+    pub(super) fn new(codes: C, poll: Poll) -> Self {
+        Self { codes, nodes: Vec::new(), poll }
     }
 
     fn put(&mut self, node: u32, run: SortedRun<C::Key>) {
@@ -54,7 +56,7 @@ impl<C: Codes> RunNodes for Nodes<C> {
 
     fn answer(&self, nodes: &[u32], offsets: &[usize]) -> Box<dyn Partials> {
         let runs = nodes.iter().map(|&node| self.get(node).clone()).collect();
-        Box::new(Multiset::merged(&self.codes, runs, offsets.to_vec()))
+        Box::new(Multiset::merged(&self.codes, runs, offsets.to_vec(), self.poll))
     }
 
     fn bytes(&self) -> usize {

@@ -14,7 +14,6 @@ use crate::aggregate::quantile::{discrete, quantiles, quantiles_of_runs};
 use crate::aggregate::sorted_runs::{SortedRun, select, union, values};
 use crate::aggregate::tally::{Counter, Distinct, Modes, Ordered, slide};
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, within};
 use crate::select::take;
 use crate::{Error, Result};
 
@@ -60,12 +59,11 @@ struct Counted<K> {
     values: Vec<K>,
     counts: Vec<i64>,
     ends: Vec<usize>,
-    pace: Pace,
 }
 
 impl<K> Counted<K> {
     fn new() -> Self {
-        Self { values: Vec::new(), counts: Vec::new(), ends: Vec::new(), pace: Pace::new() }
+        Self { values: Vec::new(), counts: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds a slot of `len` values, given with the most frequent first: as many of them as the statistic asks for.
@@ -75,7 +73,6 @@ impl<K> Counted<K> {
             if statistic.ends(self.values.len() - from, count, len) {
                 break;
             }
-            self.pace.tick(1);
             self.values.push(value);
             self.counts.push(count as i64);
         }
@@ -97,13 +94,13 @@ pub(in crate::aggregate) fn evaluate(
     input: &DataType,
 ) -> Result<ArrayRef> {
     if let Some(words) = sets.downcast_ref::<Multiset<Words>>() {
-        return within(|| words.evaluate(statistic, input));
+        return words.evaluate(statistic, input);
     }
     if let Some(wides) = sets.downcast_ref::<Multiset<Wides>>() {
-        return within(|| wides.evaluate(statistic, input));
+        return wides.evaluate(statistic, input);
     }
     match sets.downcast_ref::<Multiset<Interned>>() {
-        Some(texts) => within(|| texts.evaluate(statistic, input)),
+        Some(texts) => texts.evaluate(statistic, input),
         None => Err(Error::Internal(format!("{statistic:?} needs multisets"))),
     }
 }
@@ -117,7 +114,7 @@ impl<C: Codes> Multiset<C> {
                 input,
             );
         }
-        let (ranked, ranges) = self.view();
+        let (ranked, ranges) = self.view()?;
         match u32::try_from(ranked.runs.total) {
             Ok(_) => self.evaluate_as::<u32>(&ranked, &ranges, statistic, input),
             Err(_) => self.evaluate_as::<u64>(&ranked, &ranges, statistic, input),
@@ -134,25 +131,31 @@ impl<C: Codes> Multiset<C> {
         let Ranked { runs, codes } = ranked;
         let mut ranks: Vec<Option<u32>> = Vec::with_capacity(ranges.len());
         match statistic {
-            Statistic::Quantile(q) => return quantiles::<C, N>(&self.codes, codes, runs, ranges, q, input),
+            Statistic::Quantile(q) => {
+                return quantiles::<C, N>(&self.codes, codes, (runs, ranges), q, input, self.poll);
+            }
             Statistic::Distinct => {
                 let mut counts = Vec::with_capacity(ranges.len());
                 let tally = &mut Distinct::<N>::new(runs.distinct);
-                slide(runs, ranges, tally, |tally| counts.push(tally.distinct()));
+                slide(runs, ranges, tally, self.poll, |tally| counts.push(tally.distinct()))?;
                 return Ok(Arc::new(Int64Array::from(counts)));
             }
-            Statistic::Discrete(q) => slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), |tally| {
-                let values = tally.len();
-                ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
-            }),
-            Statistic::Mode => slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
-                ranks.push(tally.mode());
-            }),
+            Statistic::Discrete(q) => {
+                slide(runs, ranges, &mut Ordered::<N>::new(runs.distinct), self.poll, |tally| {
+                    let values = tally.len();
+                    ranks.push((values > 0).then(|| tally.select(discrete(values, q))));
+                })?;
+            }
+            Statistic::Mode => {
+                slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), self.poll, |tally| {
+                    ranks.push(tally.mode());
+                })?;
+            }
             Statistic::Top(_) | Statistic::Frequent(_) => {
                 let mut found = Counted::new();
-                slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), |tally| {
+                slide(runs, ranges, &mut Modes::<N>::new(runs.distinct), self.poll, |tally| {
                     found.push(statistic, tally.len(), tally.most_frequent());
-                });
+                })?;
                 let ranks = UInt32Array::from(std::mem::take(&mut found.values));
                 return found.lists(take(&self.codes.values(codes, None)?, &ranks, None)?, input);
             }

@@ -5,7 +5,7 @@ use arrow_buffer::NullBuffer;
 
 use super::{ChunkedQueue, Fifo};
 use crate::algebra::Lift;
-use crate::interrupt::{STEPS, check};
+use crate::poll::Poll;
 use crate::{Error, Result};
 
 /// The algorithm of a window.
@@ -37,17 +37,20 @@ impl Algorithm {
     }
 }
 
+/// Rows that are taken in without a look whether to go on.
+const ROWS: usize = 1 << 13;
+
 /// A window of any function and algorithm.
 pub(super) trait Rows: Send {
     fn len(&self) -> u64;
     fn null_count(&self) -> u64;
     /// Values as [`Rows::insert`] and [`Rows::slide`] take them.
     fn read(&self, values: &ArrayRef) -> Result<ArrayRef>;
-    fn insert(&mut self, values: &ArrayRef) -> Result<()>;
+    fn insert(&mut self, values: &ArrayRef, poll: Poll) -> Result<()>;
     /// This many rows must exist.
     fn evict(&mut self, rows: u64);
     fn query(&self) -> Result<ArrayRef>;
-    fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef>;
+    fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64, poll: Poll) -> Result<ArrayRef>;
     /// If a change has begun, this is all of it, and cannot fail any more.
     fn clear(&mut self);
     fn begin(&mut self);
@@ -157,14 +160,14 @@ where
         (self.function.read)(values)
     }
 
-    fn insert(&mut self, values: &ArrayRef) -> Result<()> {
+    fn insert(&mut self, values: &ArrayRef, poll: Poll) -> Result<()> {
         let values = values.as_primitive::<T>();
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-        for from in (0..values.len()).step_by(STEPS) {
+        for from in (0..values.len()).step_by(ROWS) {
             if from > 0 {
-                check()?;
+                poll()?;
             }
-            for (at, &value) in (from..).zip(&values.values()[from..values.len().min(from + STEPS)]) {
+            for (at, &value) in (from..).zip(&values.values()[from..values.len().min(from + ROWS)]) {
                 self.insert_one(nulls.is_none_or(|nulls| nulls.is_valid(at)).then_some(value));
             }
         }
@@ -184,7 +187,7 @@ where
         (self.function.finish)(vec![answer.unwrap_or_default()], nulls)
     }
 
-    fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
+    fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64, poll: Poll) -> Result<ArrayRef> {
         while self.held.tail - self.held.head > size {
             self.evict_one();
         }
@@ -192,11 +195,11 @@ where
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut answers = Vec::with_capacity(values.len());
         let mut valid = Vec::with_capacity(values.len());
-        for from in (0..values.len()).step_by(STEPS) {
+        for from in (0..values.len()).step_by(ROWS) {
             if from > 0 {
-                check()?;
+                poll()?;
             }
-            let some = &values.values()[from..values.len().min(from + STEPS)];
+            let some = &values.values()[from..values.len().min(from + ROWS)];
             for (at, &value) in (from..).zip(some) {
                 let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(at));
                 if self.held.tail - self.held.head == size {

@@ -12,6 +12,7 @@ use super::functions::rows;
 use super::rows::{Algorithm, Rows};
 use crate::kernels::Function;
 use crate::memory::attempted;
+use crate::poll::{Poll, never};
 use crate::types::named;
 use crate::{Error, Result};
 
@@ -119,7 +120,7 @@ impl StreamWindow {
     /// # Errors
     /// `InvalidType` if they are not of type [`StreamWindow::input`].
     pub fn insert(&mut self, values: &ArrayRef) -> Result<()> {
-        self.change(Change::Insert(values)).map(|_| ())
+        self.change(Change::Insert(values), never).map(|_| ())
     }
 
     /// Adds one row given as a plain number, or a null.
@@ -127,7 +128,7 @@ impl StreamWindow {
     /// # Errors
     /// `InvalidValue` if the type of the values cannot hold it.
     pub fn insert_number(&mut self, number: Number) -> Result<()> {
-        self.change(Change::InsertNumber(number)).map(|_| ())
+        self.change(Change::InsertNumber(number), never).map(|_| ())
     }
 
     /// Removes the `rows` oldest rows.
@@ -135,7 +136,7 @@ impl StreamWindow {
     /// # Errors
     /// `InvalidValue` if there are fewer; then none is removed.
     pub fn evict(&mut self, rows: u64) -> Result<()> {
-        self.change(Change::Evict(rows)).map(|_| ())
+        self.change(Change::Evict(rows), never).map(|_| ())
     }
 
     /// The aggregate of all rows in the window, as an array of one.
@@ -153,7 +154,7 @@ impl StreamWindow {
     /// `InvalidType` as for [`StreamWindow::insert`], `InvalidValue` for a size of 0, `Overflow` if an answer does not
     /// fit its type. The window is then as before.
     pub fn slide(&mut self, values: &ArrayRef, size: u64, min_periods: u64) -> Result<ArrayRef> {
-        let answers = self.change(Change::Slide(values, size, min_periods))?;
+        let answers = self.change(Change::Slide(values, size, min_periods), never)?;
         answers.ok_or_else(|| Error::Internal("a slide without answers".into()))
     }
 
@@ -165,18 +166,19 @@ impl StreamWindow {
     /// Makes a change as a whole or not at all. The answers are those of a slide.
     ///
     /// # Errors
-    /// Those of the change, and those of memory and of interrupts; the window is as before then.
-    pub fn change(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+    /// Those of the change, of memory, and of `poll`, which is called once for some thousand rows; the window is as before
+    /// then.
+    pub fn change(&mut self, change: Change<'_>, poll: Poll) -> Result<Option<ArrayRef>> {
         self.rows.begin();
-        let done = attempted(|| self.made(change));
+        let done = attempted(|| self.made(change, poll));
         self.rows.settle(done.is_ok());
         done
     }
 
-    fn made(&mut self, change: Change<'_>) -> Result<Option<ArrayRef>> {
+    fn made(&mut self, change: Change<'_>, poll: Poll) -> Result<Option<ArrayRef>> {
         match change {
-            Change::Insert(values) => self.rows.insert(&self.read(values)?)?,
-            Change::InsertNumber(number) => self.rows.insert(&self.read(&self.array(number)?)?)?,
+            Change::Insert(values) => self.rows.insert(&self.read(values)?, poll)?,
+            Change::InsertNumber(number) => self.rows.insert(&self.read(&self.array(number)?)?, poll)?,
             Change::Evict(rows) if rows > self.len() => {
                 return Err(Error::InvalidValue(format!(
                     "n: {rows} rows cannot be evicted from a window of {}",
@@ -188,7 +190,7 @@ impl StreamWindow {
                 return Err(Error::InvalidValue("size: 0 was given; a window has at least one row".into()));
             }
             Change::Slide(values, size, min_periods) => {
-                return self.rows.slide(&self.read(values)?, size, min_periods).map(Some);
+                return self.rows.slide(&self.read(values)?, size, min_periods, poll).map(Some);
             }
             Change::Clear => self.rows.clear(),
         }

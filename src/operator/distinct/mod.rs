@@ -28,8 +28,9 @@ use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, check, make_room, sort_unstable, within};
+use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
+use crate::poll::sort_unstable;
 use crate::select::{take, take_record_batch};
 use crate::window::Measure;
 use crate::{Error, Result};
@@ -119,11 +120,7 @@ impl DistinctPlan {
         KeyIndex::new(by.iter().map(|&key| input.field(key).data_type().clone()).collect())?;
         let at = find(&input, "time", time)?;
         let measure = Measure::new(time, input.field(at).data_type())?;
-        let within = match within {
-            Length::Nanoseconds(count) => length(&measure, "within", count, true)?,
-            Length::Units(count) => length(&measure, "within", count, false)?,
-            _ => return Err(Error::InvalidType("within: it is neither a duration nor an integer".into())),
-        };
+        let within = length(&measure, "within", within)?;
         let fields = input.fields().iter().map(|field| {
             let kind = widened(field.data_type());
             field.as_ref().clone().with_data_type(kind)
@@ -215,7 +212,7 @@ impl DistinctStream {
     /// # Errors
     /// `InvalidValue` once closed, and for a watermark before the last one; `InvalidType` for a batch of another schema.
     pub fn call(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
-        all_or_nothing(self, |this| within(|| this.tried(step)), Self::commit, Self::take_back)
+        all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)
     }
 
     fn take_back(&mut self) {
@@ -296,7 +293,7 @@ impl DistinctStream {
             let timed = batch.column(plan.time).logical_nulls();
             let by: Vec<ArrayRef> = plan.by.iter().map(|&key| batch.column(key).clone()).collect();
             let mut keys = Vec::with_capacity(times.len());
-            self.keys.assign_all(&by, times.len(), &mut keys)?;
+            self.keys.assign_all(&by, times.len(), &mut keys, check)?;
             let (mut refused, mut kept, mut stored, mut entries) = (vec![], vec![], vec![], vec![]);
             let chunk = (self.store.next_chunk() + new.len()) as u32;
             for (row, (&key, &place)) in keys.iter().zip(times.iter()).enumerate() {
@@ -338,14 +335,14 @@ impl DistinctStream {
                 results.push(self.batch(kept.len(), rows_of(kept)?)?);
             }
             let count = stored.len();
-            new.push(New::of(rows_of(stored)?, count, entries));
+            new.push(New::of(rows_of(stored)?, count, entries)?);
         }
-        sort_unstable(&mut open);
+        sort_unstable(&mut open, check)?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let refused = self.late.limited(late, self.late_limit)?;
         self.late.reserve(&refused);
         self.store.reserve(&new, self.keys.len())?;
-        self.open.reserve(open.iter())?;
+        self.open.reserve(open.iter());
         attempted.pushed = Some((new, open, refused, rows));
         Ok(())
     }
@@ -358,7 +355,6 @@ impl DistinctStream {
             pace.check(1)?;
             let is_near = |before: i64| i128::from(item.place) - i128::from(before) <= apart;
             if !self.store.before(item).is_some_and(is_near) {
-                make_room(&mut kept, 1)?;
                 let entry = self.store.entry(item);
                 kept.push(entry.ok_or_else(|| Error::Internal("an open row is not stored".into()))?.at);
             }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{DistinctPlan, DistinctStream};
 use crate::dictionary::plain;
-use crate::interrupt::{sort_unstable, within};
+use crate::interrupt::check;
 use crate::operator::held::{Item, Store, read_keys, write_keys};
+use crate::poll::sort_unstable;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
@@ -40,10 +41,6 @@ impl DistinctStream {
     /// # Errors
     /// Only those of Arrow.
     pub fn snapshot(&self, identity: &str) -> Result<Vec<u8>> {
-        within(|| self.written(identity))
-    }
-
-    fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
         writer.value(identity);
         writer.batches(&self.plan.input, &[])?;
@@ -86,11 +83,8 @@ impl DistinctStream {
             stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));
         let mut open: Vec<Item> =
             open.map(|(key, entry)| Item { place: entry.place, order: entry.order, key }).collect();
-        within(|| {
-            sort_unstable(&mut open);
-            Ok(())
-        })?;
-        stream.open.reserve(open.iter())?;
+        sort_unstable(&mut open, check)?;
+        stream.open.reserve(open.iter());
         open.into_iter().for_each(|item| stream.open.push(item));
         if reader.is_empty() { Ok(stream) } else { broken() }
     }

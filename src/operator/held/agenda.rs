@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::Result;
-use crate::interrupt::make_room;
 
 /// A stored row: its place, its number in order of arrival, and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,10 +58,7 @@ pub(in crate::operator) struct Agenda {
 
 impl Agenda {
     /// Makes room for these, so that [`Agenda::push`] of them, in this order, cannot fail.
-    ///
-    /// # Errors
-    /// Those of an interrupt.
-    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a Item>) -> Result<()> {
+    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a Item>) {
         let (mut last, mut ordered, mut rest) = (self.ordered.items.last(), 0, 0);
         for item in items {
             if last.is_some_and(|last| last > item) {
@@ -71,9 +67,8 @@ impl Agenda {
                 (last, ordered) = (Some(item), ordered + 1);
             }
         }
-        make_room(&mut self.ordered.items, ordered)?;
+        self.ordered.items.reserve(ordered);
         self.rest.reserve(rest);
-        Ok(())
     }
 
     pub(in crate::operator) fn push(&mut self, item: Item) {
@@ -99,7 +94,7 @@ impl Agenda {
         match run {
             Some(run) if front == Some(first) => run.at += 1,
             _ => {
-                make_room(&mut self.popped, 1)?;
+                self.popped.reserve(1);
                 // To take back cannot fail.
                 self.returned.reserve(1);
                 self.rest.pop();
@@ -181,7 +176,7 @@ mod tests {
                     Item { place, order, key: order as u32 % 3 }
                 }).collect();
                 new.sort_unstable();
-                agenda.reserve(new.iter()).unwrap();
+                agenda.reserve(new.iter());
                 for item in new {
                     agenda.push(item);
                     model.insert(item);

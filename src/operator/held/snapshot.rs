@@ -8,11 +8,11 @@ use arrow_schema::DataType;
 
 use super::store::{Address, Entry, Store};
 use crate::Result;
-use crate::interrupt::{Pace, check, within};
+use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
 use crate::state::{Reader, Writer, broken};
 
-/// Rows that are written without a look at interrupts.
+/// Rows that are written at once.
 const PART: usize = 1 << 19;
 
 impl Store {
@@ -95,7 +95,7 @@ impl Store {
             let at = Address { chunk: number(3), row: number(4) };
             entries.push((number(0), Entry { place, order, at, is_met: columns[5].as_boolean().value(row) }));
         }
-        within(|| store.restore(entries, keys))?;
+        store.restore(entries, keys)?;
         Ok(store)
     }
 }
@@ -117,6 +117,6 @@ pub(in crate::operator) fn read_keys(
         return broken();
     }
     let mut ids = Vec::with_capacity(keys);
-    index.assign_all(&columns, keys, &mut ids)?;
+    index.assign_all(&columns, keys, &mut ids, check)?;
     if ids.iter().copied().eq(0..keys as u32) { Ok(keys) } else { broken() }
 }

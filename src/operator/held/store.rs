@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrayRef};
 
 use super::agenda::{Agenda, Item};
 use crate::aggregate::held_bytes;
-use crate::interrupt::{Pace, sort_by_key, sort_unstable};
+use crate::interrupt::{Pace, check};
+use crate::poll::{sort_by_key, sort_unstable};
 use crate::select::interleave;
 use crate::state::broken;
 use crate::{Error, Result};
@@ -96,12 +97,12 @@ impl New {
         columns: Vec<ArrayRef>,
         rows: usize,
         mut entries: Vec<(u32, Entry)>,
-    ) -> Self {
+    ) -> Result<Self> {
         let item = |&(key, Entry { place, order, .. }): &(u32, Entry)| Item { place, order, key };
         let mut items: Vec<Item> = entries.iter().map(item).collect();
-        sort_unstable(&mut items);
-        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()));
-        Self { chunk: Chunk { columns, rows, live: entries.len() }, entries, items }
+        sort_unstable(&mut items, check)?;
+        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()), check)?;
+        Ok(Self { chunk: Chunk { columns, rows, live: entries.len() }, entries, items })
     }
 }
 
@@ -209,10 +210,10 @@ impl Store {
         self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);
         self.met.resize(self.timelines.len(), 0);
         self.chunks.reserve(new.len());
-        self.agenda.reserve(new.iter().flat_map(|new| &new.items))?;
+        self.agenda.reserve(new.iter().flat_map(|new| &new.items));
         let mut entries: Vec<u32> =
             new.iter().flat_map(|new| new.entries.iter().map(|(key, _)| *key)).collect();
-        sort_by_key(&mut entries, |&key| key);
+        sort_by_key(&mut entries, |&key| key, check)?;
         for own in entries.chunk_by(|key, next| key == next) {
             self.timelines[own[0] as usize].reserve(own.len());
         }
@@ -317,7 +318,7 @@ impl Store {
             }
         }
         let column = |at: usize| -> Result<ArrayRef> {
-            crate::interrupt::check()?;
+            check()?;
             let arrays: Vec<&dyn Array> = held.iter().map(|chunk| chunk.columns[at].as_ref()).collect();
             Ok(interleave(&arrays, &places)?)
         };
@@ -387,7 +388,7 @@ impl Store {
     /// # Errors
     /// The snapshot is broken: one of them is of no row.
     pub(in crate::operator) fn restore(&mut self, mut entries: Vec<(u32, Entry)>, keys: usize) -> Result<()> {
-        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()));
+        sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()), check)?;
         let (mut items, mut pace) = (Vec::with_capacity(entries.len()), Pace::new());
         self.timelines.resize_with(keys, VecDeque::new);
         self.met.resize(keys, 0);
@@ -406,11 +407,11 @@ impl Store {
             items.push(Item { place: entry.place, order: entry.order, key });
         }
         // No two rows have one place and number, or they could not be told apart.
-        sort_unstable(&mut items);
+        sort_unstable(&mut items, check)?;
         let are_distinct =
             items.windows(2).all(|pair| (pair[0].place, pair[0].order) < (pair[1].place, pair[1].order));
         self.entries = items.len();
-        self.agenda.reserve(items.iter())?;
+        self.agenda.reserve(items.iter());
         items.into_iter().for_each(|item| self.agenda.push(item));
         if are_distinct { Ok(()) } else { broken() }
     }

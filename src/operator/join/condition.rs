@@ -48,11 +48,7 @@ impl Condition {
             }
             ConditionSpec::Band { before, after, closed } => (before, after, closed),
         };
-        let bind = |reach: &Length| match *reach {
-            Length::Nanoseconds(count) => length(measure, "within", count, true),
-            Length::Units(count) => length(measure, "within", count, false),
-            _ => Err(Error::InvalidType("within: it is neither a duration nor an integer".into())),
-        };
+        let bind = |reach: &Length| length(measure, "within", *reach);
         let (low, high) =
             (-bind(before)? + i64::from(!closed.start()), bind(after)? - i64::from(!closed.end()));
         if low > high {

@@ -12,7 +12,7 @@ use super::lister::{Lister, Rows, What};
 use super::partners::Partners;
 use super::plan::{JoinPlan, Source};
 use super::side::{Gathering, Side};
-use crate::interrupt::{check, within};
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::operator::output::{BATCH_ROWS, Size, bytes, in_parts, varies};
 use crate::operator::parts::each;
@@ -65,7 +65,7 @@ impl JoinRows {
     /// Those of an interrupt.
     pub fn finish(self, threads: usize) -> Result<JoinOutput> {
         let Self { plan, keys, sides: [left, right] } = self;
-        let finish = |side: Gathering| within(|| side.finish(keys.len(), threads));
+        let finish = |side: Gathering| side.finish(keys.len(), threads);
         let sides = [finish(left)?, finish(right)?];
         let mut then = VecDeque::from([(Which::Left, What::of(plan.kind))]);
         if plan.kind.keeps(Which::Right) {

@@ -4,7 +4,7 @@ use super::condition::Condition;
 use super::kind::Which;
 use super::side::Side;
 use crate::Result;
-use crate::interrupt::{Pace, stretches, within};
+use crate::interrupt::{Pace, check};
 use crate::operator::output::{BATCH_ROWS, cut};
 use crate::operator::parts::each;
 
@@ -44,15 +44,12 @@ impl Partners {
             }
             Ok(())
         })?;
-        within(|| {
-            let mut of_rows = vec![[0, 0]; asking.rows()];
-            for some in stretches(found.len()) {
-                for (&(_, row), &range) in asking.order.slots[some.clone()].iter().zip(&found[some]) {
-                    of_rows[row as usize] = range;
-                }
-            }
-            Ok(Self(of_rows))
-        })
+        let mut of_rows = vec![[0, 0]; asking.rows()];
+        check()?;
+        for (&(_, row), range) in asking.order.slots.iter().zip(found) {
+            of_rows[row as usize] = range;
+        }
+        Ok(Self(of_rows))
     }
 
     /// Of how many rows.

@@ -10,10 +10,11 @@ use arrow_schema::DataType;
 use super::kind::Which;
 use super::plan::{JoinPlan, SidePlan};
 use super::windows::Span;
-use crate::interrupt::{Pace, check, sort_unstable};
+use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
 use crate::operator::output::{BATCH_ROWS, cut};
 use crate::operator::parts::{each, share_out};
+use crate::poll::sort_unstable;
 use crate::select::{interleave, take};
 use crate::slice::KeyOrder;
 use crate::types::named;
@@ -80,7 +81,7 @@ impl Part {
             meeting = NullBuffer::union(meeting.as_ref(), column.logical_nulls().as_ref());
         }
         let mut keys = Vec::with_capacity(rows);
-        index.assign_all(&columns, rows, &mut keys)?;
+        index.assign_all(&columns, rows, &mut keys, check)?;
         if let Some(meeting) = meeting.filter(|meeting| meeting.null_count() > 0) {
             keys.iter_mut().zip(meeting.iter()).filter(|(_, meets)| !meets).for_each(|(key, _)| *key = NONE);
         }
@@ -209,17 +210,15 @@ fn sort(order: &mut KeyOrder, threads: usize) -> Result<()> {
         rest = others;
     }
     each(work, threads, |(bounds, slots)| {
-        crate::interrupt::within(|| {
-            let mut pace = Pace::new();
-            for key in bounds.windows(2) {
-                let own = &mut slots[key[0] - bounds[0]..key[1] - bounds[0]];
-                pace.tick(own.len());
-                if !own.is_sorted_by_key(|&(time, _)| time) {
-                    sort_unstable(own);
-                }
+        let mut pace = Pace::new();
+        for key in bounds.windows(2) {
+            let own = &mut slots[key[0] - bounds[0]..key[1] - bounds[0]];
+            pace.check(own.len())?;
+            if !own.is_sorted_by_key(|&(time, _)| time) {
+                sort_unstable(own, check)?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     })
 }
 

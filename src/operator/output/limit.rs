@@ -6,6 +6,7 @@ use super::Source;
 use crate::Result;
 use crate::interrupt::check;
 use crate::operator::plan::Plan;
+use crate::poll::sort_unstable;
 use crate::slice::KeyOrder;
 use crate::window::{Ending, Spans, Window};
 
@@ -45,16 +46,17 @@ impl Limit {
             }
         };
         for key in 0..order.bounds.len() - 1 {
+            check()?;
             match source {
                 Source::Slices(table) => {
-                    let groups = table.groups(order, key, key + 1, plan.edges());
+                    let groups = table.groups(order, (key, key + 1), plan.edges(), check)?;
                     let lasts = groups.lasts.as_deref().unwrap_or(&groups.starts);
                     count(Spans { firsts: &groups.starts, lasts });
                 }
                 Source::Rows(_) => {
                     let rows = &order.slots[order.bounds[key]..order.bounds[key + 1]];
                     let mut times: Vec<i64> = rows.iter().map(|&(time, _)| time).collect();
-                    times.sort_unstable();
+                    sort_unstable(&mut times, check)?;
                     count(Spans::of_rows(&times));
                 }
             }

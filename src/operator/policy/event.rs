@@ -7,6 +7,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Schema};
 
 use super::Term;
+use crate::operator::Length;
 use crate::operator::length::length;
 use crate::operator::schema::find;
 use crate::types::named;
@@ -40,13 +41,13 @@ impl Event {
     /// # Errors
     /// As [`super::Policy::new`].
     pub(super) fn read(term: &Term, input: &Schema, measure: &Measure) -> Result<Option<Self>> {
-        let (kind, number, _, name) = term;
-        Ok(Some(match (kind.as_str(), name.as_str()) {
+        let Term { kind, name, length: given, .. } = term;
+        Ok(Some(match (kind.as_str(), given) {
             ("on", _) => Self::Marked(booleans(input, "on", name)?),
-            ("every", "processing") => Self::Ticked(i64::try_from(*number).unwrap_or(i64::MAX).max(1)),
-            ("every", unit) => {
-                Self::Passed(length(measure, "every", *number, unit == "event duration")?.max(1))
+            ("every", Some(Length::Nanoseconds(count))) if name == "processing time" => {
+                Self::Ticked(i64::try_from(count / 1_000).unwrap_or(i64::MAX).max(1))
             }
+            ("every", Some(given)) => Self::Passed(length(measure, "every", *given)?.max(1)),
             _ => return Ok(None),
         }))
     }

@@ -20,6 +20,7 @@ pub(super) use event::{Event, Moved};
 pub(super) use share::Share;
 use trigger::{Layout, Trigger, chain, repeated};
 
+use super::Length;
 use crate::window::{Measure, Window};
 use crate::{Error, Result};
 
@@ -60,8 +61,20 @@ impl Flush {
     }
 }
 
-/// A part of a trigger: kind, number, share and name, of which each kind reads its own.
-pub type Term = (String, i128, f64, String);
+/// A part of a trigger, of which each kind reads its own fields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    /// What it is: a kind of event, or how the parts before it are combined.
+    pub kind: String,
+    /// Of rows, or of operands.
+    pub number: i128,
+    /// Of a window.
+    pub share: f64,
+    /// Of a column, or of the time that an event is of.
+    pub name: String,
+    /// Of time.
+    pub length: Option<Length>,
+}
 
 /// An emission policy, bound to a schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,7 +119,7 @@ impl Policy {
         };
         let (mut events, mut parts) = (Vec::new(), Vec::<Part>::new());
         for term in terms {
-            let (kind, number, share, _) = term;
+            let Term { kind, number, share, .. } = term;
             let operands = usize::try_from(*number).ok().and_then(|count| parts.len().checked_sub(count));
             let part = match (kind.as_str(), operands) {
                 ("rows", _) => Part::of(Trigger::Rows(u64::try_from(*number).unwrap_or(u64::MAX))),

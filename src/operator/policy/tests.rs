@@ -1,13 +1,19 @@
 use arrow_schema::{DataType, Field, Schema};
 
 use super::{Flush, Policy, Term};
+use crate::operator::Length;
 use crate::window::Measure;
 
 fn bound(terms: &[(&str, i128, f64, &str)], refinement: &str, flush: Flush) -> Policy {
     let input =
         Schema::new(vec![Field::new("t", DataType::Int64, true), Field::new("b", DataType::Boolean, true)]);
-    let term = |&(kind, number, share, name): &(&str, i128, f64, &str)| -> Term {
-        (kind.into(), number, share, name.into())
+    let term = |&(kind, number, share, name): &(&str, i128, f64, &str)| {
+        let length = match name {
+            "event time" => Some(Length::Units(number)),
+            "processing time" => Some(Length::Nanoseconds(number * 1_000)),
+            _ => None,
+        };
+        Term { kind: kind.into(), number, share, name: name.into(), length }
     };
     let terms: Vec<Term> = terms.iter().map(term).collect();
     Policy::new(&terms, refinement, flush, &input, &Measure::new("t", &DataType::Int64).unwrap()).unwrap()
@@ -20,10 +26,10 @@ fn signatures_last() {
         &[
             ("at", 0, 0.25, ""),
             ("rows", 3, 0.0, ""),
-            ("every", 10, 0.0, "event"),
+            ("every", 10, 0.0, "event time"),
             ("and", 2, 0.0, ""),
             ("on", 0, 0.0, "b"),
-            ("every", 9, 0.0, "processing"),
+            ("every", 9, 0.0, "processing time"),
             ("then", 2, 0.0, ""),
             ("repeat", 1, 0.0, ""),
             ("rows", 1, 0.0, ""),
@@ -47,7 +53,7 @@ fn signatures_last() {
 #[test]
 fn words_are_latches_and_then_stages() {
     let policy = bound(
-        &[("on", 0, 0.0, "b"), ("every", 10, 0.0, "event"), ("then", 2, 0.0, "")],
+        &[("on", 0, 0.0, "b"), ("every", 10, 0.0, "event time"), ("then", 2, 0.0, "")],
         "accumulating",
         Flush::default(),
     );

@@ -4,6 +4,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 
 use crate::Result;
 use crate::dictionary::plain;
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
 use crate::operator::plan::Plan;
@@ -41,7 +42,7 @@ impl Keyed {
         rows: usize,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
-        self.index.assign_all(columns, rows, ids)
+        self.index.assign_all(columns, rows, ids, check)
     }
 
     /// The keys as columns, in the order of their numbers.

@@ -1,7 +1,6 @@
 //! Windows to be emitted, query by query.
 
 use crate::Result;
-use crate::interrupt::make_room;
 use crate::operator::plan::Plan;
 use crate::window::Listed;
 
@@ -15,9 +14,6 @@ pub(super) struct Outgoer {
     /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] for a window by time.
     pub(super) of_rows: u32,
 }
-
-/// Windows that there is always room for: they come one by one from many window types.
-const ROOM: usize = 32;
 
 /// No ranks and no number.
 pub(super) const NONE: u32 = u32::MAX;
@@ -88,18 +84,8 @@ impl Outgoing {
     }
 
     /// Adds windows by time, whose slices are counted from `offset` on.
-    ///
-    /// # Errors
-    /// Those of an interrupt.
-    pub(super) fn extend(
-        &mut self,
-        window: usize,
-        key: u32,
-        offset: usize,
-        found: &[Listed],
-        update: bool,
-    ) -> Result<()> {
-        make_room(&mut self.windows, found.len().max(ROOM))?;
+    pub(super) fn extend(&mut self, window: usize, key: u32, offset: usize, found: &[Listed], update: bool) {
+        self.windows.reserve(found.len());
         let known = self.windows.len();
         let (window, offset) = (window as u32, offset as u32);
         // Each has slices, unless a snapshot was forged so that one of them lies across an edge.
@@ -112,6 +98,5 @@ impl Outgoing {
             of_rows: NONE,
         }));
         self.updates += if update { self.windows.len() - known } else { 0 } as u64;
-        Ok(())
     }
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::intake::Accepted;
 use crate::dictionary::widened;
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::select::take;
 use crate::state::{Reader, Writer, broken, tally};
@@ -223,7 +224,7 @@ impl Progress {
     pub(super) fn sources(&mut self, rows: &RecordBatch) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         if let Some(source) = self.seen.delay.source {
-            self.index.assign_all(&[rows.column(source).clone()], rows.num_rows(), &mut ids)?;
+            self.index.assign_all(&[rows.column(source).clone()], rows.num_rows(), &mut ids, check)?;
         }
         Ok(ids)
     }
@@ -270,7 +271,7 @@ impl Progress {
         if delay.source.is_some() {
             let (columns, keys) = from.columns()?;
             let mut ids = Vec::new();
-            self.index.assign_all(&columns, keys, &mut ids)?;
+            self.index.assign_all(&columns, keys, &mut ids, check)?;
             if !(0..).zip(&ids).all(|(at, &id)| at == id) {
                 return broken();
             }

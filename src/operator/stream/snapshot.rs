@@ -15,7 +15,6 @@ use super::queries::{Entry, classes};
 use super::sharing::{Class, Shared};
 use super::shedding::Shedding;
 use crate::dictionary::plain;
-use crate::interrupt::within;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
@@ -95,11 +94,9 @@ impl Operator {
             let count = times.len();
             to.columns(keys.into_iter().chain([Arc::new(times) as ArrayRef]).collect(), count)?;
         }
-        within(|| {
-            self.engines().try_for_each(|engine| engine.save(&mut to))?;
-            self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
-            Ok(to.finish())
-        })
+        self.engines().try_for_each(|engine| engine.save(&mut to))?;
+        self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
+        Ok(to.finish())
     }
 
     /// Describes the contents of a snapshot.
@@ -116,10 +113,6 @@ impl Operator {
     /// # Errors
     /// `InvalidValue` if it is not a snapshot, has another version, is truncated, is damaged, or has other queries.
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
-        within(|| Self::read(snapshot, queries))
-    }
-
-    fn read(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (_, Head { options, queries: known }) = head(&mut from)?;
         let mut entries = bound(queries, known, options.order)?;

@@ -11,6 +11,7 @@ use super::queries::Entry;
 use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
+use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::operator::policy::Moved;
 use crate::select::filter_record_batch;
@@ -209,10 +210,10 @@ impl Operator {
         let Some(key) = key else { return Ok(results) };
         let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
         let mut ids = Vec::new();
-        index.assign_all(key, 1, &mut ids)?;
+        index.assign_all(key, 1, &mut ids, check)?;
         let of_key = |(entry, batch): &(usize, RecordBatch)| {
             let mut ids = Vec::new();
-            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids)?;
+            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids, check)?;
             let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
             Ok((*entry, filter_record_batch(batch, &is_its_own)?))
         };

@@ -13,7 +13,6 @@ use std::ops::Range;
 
 use self::log::Log;
 use super::cells::Cell;
-use crate::interrupt::Pace;
 use crate::window::{Spans, place};
 
 /// No slot.
@@ -534,10 +533,7 @@ impl Timelines {
     /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.
     pub fn restore(cells: impl Iterator<Item = Cell>, los: Option<&[u32]>, merges: u64) -> Self {
         let mut this = Self { merges, ..Self::new(los.is_some()) };
-        let mut pace = Pace::new();
         for (at, Cell { key, first, last }) in cells.enumerate() {
-            // Each may be the first of a new timeline.
-            pace.tick(8);
             this.make_room(key as usize + 1);
             let slot = this.open();
             let lo = los.map_or(0, |los| los[at]);

@@ -15,6 +15,7 @@ use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
 use crate::Result;
 use crate::aggregate::Partials;
+use crate::poll::Poll;
 use flat_fat::FlatFat;
 use run_tree::RunTree;
 use running_totals::RunningTotals;
@@ -138,12 +139,13 @@ impl Eager {
         timelines: &Timelines,
         wanted: &[usize],
         windows: impl Iterator<Item = Wanted> + Clone,
+        poll: Poll,
     ) -> Result<VecDeque<Box<dyn Partials>>> {
         let (mut ranges, mut nodes, mut runs) = (None, None, VecDeque::new());
         if let Some(run_tree) =
             self.run_tree.as_mut().filter(|_| wanted.iter().any(|&at| self.above[at] == Above::Runs))
         {
-            runs = run_tree.answer((store, delta), timelines, windows.clone(), wanted)?;
+            runs = run_tree.answer((store, delta), timelines, windows.clone(), wanted, poll)?;
         }
         let mut answers = VecDeque::with_capacity(wanted.len());
         for &partial in wanted {

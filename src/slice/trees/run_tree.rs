@@ -18,7 +18,7 @@ use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::{Dirty, Timelines};
 use crate::Result;
 use crate::aggregate::{Partials, RunNodes};
-use crate::interrupt::{Pace, within};
+use crate::poll::Poll;
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -70,9 +70,6 @@ pub struct RunTree {
     /// The node that is being built, or was when building ended early.
     unfinished: Option<u32>,
 }
-
-/// How many simple steps it takes to build a node, however few its values.
-const BUILT: usize = 64;
 
 impl RunTree {
     /// No nodes yet, for those partials of a store that can be sorted runs; `None` if no partial can.
@@ -156,17 +153,18 @@ impl RunTree {
     /// [`Timelines`] already has the slots of `delta`.
     ///
     /// # Errors
-    /// Whatever interrupts it; nodes that were built stay.
+    /// That of `poll`, which is called before each node is built; nodes that were built stay.
     pub fn answer(
         &mut self,
         given: (&Store, &Delta),
         timelines: &Timelines,
         windows: impl Iterator<Item = Wanted>,
         which: &[usize],
+        poll: Poll,
     ) -> Result<VecDeque<Box<dyn Partials>>> {
         let unfinished = self.unfinished.take();
         self.release(unfinished);
-        let (nodes, offsets) = within(|| self.cover(given, timelines, windows))?;
+        let (nodes, offsets) = self.cover(given, timelines, windows, poll)?;
         let own = which.iter().filter_map(|which| self.which.iter().position(|own| own == which));
         Ok(own.map(|own| self.nodes[own].answer(&nodes, &offsets)).collect())
     }
@@ -177,9 +175,9 @@ impl RunTree {
         given: (&Store, &Delta),
         timelines: &Timelines,
         windows: impl Iterator<Item = Wanted>,
+        poll: Poll,
     ) -> Result<(Vec<u32>, Vec<usize>)> {
         let (mut nodes, mut offsets) = (Vec::new(), vec![0]);
-        let mut pace = Pace::new();
         for Wanted { key, slices } in windows {
             if self.keys.len() <= key as usize {
                 self.keys.resize(key as usize + 1, Vec::new());
@@ -189,7 +187,7 @@ impl RunTree {
             while lo < hi {
                 // The largest node that begins here and does not end too late.
                 let height = lo.trailing_zeros().min((hi - lo).ilog2()) as usize;
-                nodes.push(self.node(given, timelines, (key, height, lo >> height), &mut pace)?);
+                nodes.push(self.node(given, timelines, (key, height, lo >> height), poll)?);
                 lo += 1 << height;
             }
             offsets.push(nodes.len());
@@ -203,7 +201,7 @@ impl RunTree {
         given: (&Store, &Delta),
         timelines: &Timelines,
         (key, height, at): (u32, usize, u64),
-        pace: &mut Pace,
+        poll: Poll,
     ) -> Result<u32> {
         if let Some(node) = self.keys[key as usize].get(height).and_then(|level| level.get(at)) {
             return Ok(node);
@@ -211,11 +209,11 @@ impl RunTree {
         let below = match height.checked_sub(1) {
             None => None,
             Some(below) => Some((
-                self.node(given, timelines, (key, below, 2 * at), pace)?,
-                self.node(given, timelines, (key, below, 2 * at + 1), pace)?,
+                self.node(given, timelines, (key, below, 2 * at), poll)?,
+                self.node(given, timelines, (key, below, 2 * at + 1), poll)?,
             )),
         };
-        pace.check(BUILT)?;
+        poll()?;
         let node = self.reserve();
         self.unfinished = Some(node);
         match below {
@@ -272,6 +270,7 @@ mod tests {
     use super::super::trial::{Above, out_of_order, tried};
     use super::*;
     use crate::aggregate::Partial;
+    use crate::poll::never;
     use arrow_array::{
         cast::AsArray,
         types::{Int64Type, UInt64Type},
@@ -296,8 +295,9 @@ mod tests {
             timelines: &Timelines,
             windows: &[Wanted],
         ) -> Vec<Vec<i64>> {
-            let lists =
-                self.answer(state, timelines, windows.iter().cloned(), &[0]).unwrap()[0].state().unwrap();
+            let lists = self.answer(state, timelines, windows.iter().cloned(), &[0], never).unwrap()[0]
+                .state()
+                .unwrap();
             let values_of = |at: usize| {
                 let [values, counts] = [0, 1].map(|list| lists[list].as_list::<i32>().value(at));
                 let values = values.as_primitive::<Int64Type>().values().iter();

@@ -12,6 +12,7 @@ use proptest::test_runner::TestCaseError;
 use super::super::cells::Cell;
 use super::super::{Cut, Delta, Store, Timelines, Wanted};
 use crate::aggregate::{Input, Partial};
+use crate::poll::never;
 
 /// Slices are as long as this.
 const LENGTH: i64 = 4;
@@ -100,7 +101,7 @@ pub(super) fn in_order() -> impl Strategy<Value = Vec<Call>> {
 
 /// Compares all windows after each call with the definition; returns what remains once all slices are dropped.
 pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
-    let mut store = Store::new(vec![A::PARTIAL.column(&[DataType::Int64]).unwrap()], &[], 0);
+    let mut store = Store::new(vec![A::PARTIAL.column(&[DataType::Int64], never).unwrap()], &[], 0);
     let mut timelines = Timelines::default();
     let mut above = A::new(&store);
     let mut kept: Vec<Row> = Vec::new();

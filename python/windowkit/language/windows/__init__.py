@@ -17,7 +17,6 @@ from windowkit.language.windows.band import Band, band
 from windowkit.language.windows.base import (
     Assembly,
     Window,
-    counted,
     require_no_rows,
     shown,
     time_type,
@@ -69,7 +68,6 @@ __all__ = [
     "band",
     "bare",
     "between",
-    "counted",
     "custom",
     "days_of_utc",
     "global_window",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.moments import Moment, Place, PlaceLike, kind_of_place, place
-from windowkit.language.windows.base import Assembly, Window, counted
+from windowkit.language.windows.base import Assembly, Window, units
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,7 +25,7 @@ class Band(Window):
                 f"end: {self.end} is {kind_of_place(self.end)} where start {self.start} is "
                 f"{kind_of_place(self.start)}; both are of one kind"
             )
-        if counted(self.start)[1] >= counted(self.end)[1]:
+        if units(self.start) >= units(self.end):
             raise InvalidValue(
                 f"end: {self.end} is not after start {self.start}; a window ends after its start"
             )

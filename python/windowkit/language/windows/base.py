@@ -18,11 +18,7 @@ from windowkit.language.engines import process
 from windowkit.language.moments import Moment
 from windowkit.language.windows.grammar import quoted
 
-__all__ = ["Assembly", "Bound", "Window"]
-
-Bound = tuple[str, str, list[tuple[str, str, int]], list[str], list[str], "object | None"]
-"""``(kind, name, lengths, options, columns, definition)``, as the native core takes a window; a length is
-``(argument, unit, count)``."""
+__all__ = ["Assembly", "Window"]
 
 Assembly = Literal["own", "range", "fragments", "all"]
 """Of which slices a window is made: of its own, of a range that other windows share, of fragments that lie
@@ -109,10 +105,6 @@ class Window(ABC):
         """The greatest length of a window, where only a user's definition says it."""
         return None
 
-    def options(self) -> list[str]:
-        """Return the options that are set."""
-        return []
-
     @property
     def is_local(self) -> bool:
         """Whether its lengths are periods of a calendar, such as days of a time zone, or months."""
@@ -188,23 +180,10 @@ class Window(ABC):
         """Whether a row is in infinitely many windows, those without new rows included."""
         return False
 
-    @final
-    def bound(self) -> Bound:
-        """Return the window as the native core takes it."""
-        lengths = [
-            (argument, *counted(each)) for argument, each in self.lengths().items() if each is not None
-        ]
-        return self.kind, self.name, lengths, self.options(), list(self.columns), self.definition()
-
-    def definition(self) -> object | None:
-        """Return the definition of a user's own window; None of the others."""
-        return None
-
     @property
-    @final
     def is_user_defined(self) -> bool:
         """Whether a user's code defines it."""
-        return self.definition() is not None
+        return False
 
     @final
     def wids(self, times: Any, *, validate: bool = False) -> pa.StructArray:
@@ -303,19 +282,6 @@ class Window(ABC):
             return here.extent(self, ids, time_type, validate)
 
 
-def counted(measure: Period | Moment) -> tuple[str, int]:
-    """Return unit and count of a length or moment."""
-    if isinstance(measure, Duration):
-        return "nanoseconds", measure.nanoseconds
-    if isinstance(measure, Rows):
-        return "rows", measure.count
-    if isinstance(measure, Months):
-        return "months", measure.count
-    if isinstance(measure, Moment):
-        return "instant" if measure.zoned else "local", measure.nanoseconds
-    return "units", measure
-
-
 def time_type(windows: Collection[Window]) -> pa.DataType:
     """Return a type of time columns that these windows can range over."""
     every = (each for window in windows for each in (*window.lengths().values(), window.longest))
@@ -333,7 +299,11 @@ def time_type(windows: Collection[Window]) -> pa.DataType:
 
 def units(measure: Period | Moment | None) -> int:
     """Return nanoseconds, units of an integer column, rows, or months; 0 for none."""
-    return 0 if measure is None else counted(measure)[1]
+    if isinstance(measure, Duration | Moment):
+        return measure.nanoseconds
+    if isinstance(measure, Rows):
+        return measure.count
+    return measure.months if isinstance(measure, Months) else measure or 0
 
 
 def shown(measure: Period) -> str:

@@ -29,7 +29,7 @@ class Between(Window):
 
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
-        return [bare(self.enter), bare(self.leave), *self.options()]
+        return [bare(self.enter), bare(self.leave), *(["exclusive"] if self.exclusive else [])]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
@@ -39,10 +39,6 @@ class Between(Window):
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""
         return "range"
-
-    def options(self) -> list[str]:
-        """Return ``exclusive`` if the row that leaves a window is not in it."""
-        return ["exclusive"] if self.exclusive else []
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -118,10 +118,6 @@ class Landmark(Localised):
         """Describe how many windows a row is in, or which rows are in one."""
         return f"{context}; a row is in all that end after it, those of its landmark{self.calendar()}"
 
-    def options(self) -> list[str]:
-        """Return the calendar if there is one."""
-        return self.calendar_options()
-
     @property
     def assembly(self) -> Assembly:
         """Of which slices a window is made."""

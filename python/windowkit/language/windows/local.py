@@ -61,12 +61,6 @@ class Localised(Window):
         """The time zone whose periods its lengths are, where one is given."""
         return self.zone
 
-    def calendar_options(self) -> list[str]:
-        """Return the calendar as the native core takes it."""
-        zone = [] if self.zone is None else [f"zone={self.zone}"]
-        week = [] if self.week_start is None else [f"week_start={WEEKDAYS.index(self.week_start)}"]
-        return [*zone, *week]
-
     def calendar_arguments(self) -> list[str]:
         """Return the last arguments of a text form."""
         named = {"zone": self.zone, "week_start": self.week_start}

@@ -38,10 +38,6 @@ class Punctuation(Window):
         """Of which slices a window is made."""
         return "range"
 
-    def options(self) -> list[str]:
-        """Return ``start`` if a marked row is the first of its window."""
-        return ["start"] if self.at == "start" else []
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The column that marks rows."""

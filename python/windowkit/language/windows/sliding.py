@@ -102,11 +102,6 @@ class Sliding(Localised):
         """Return size, slide and start_time."""
         return {"size": self.size, "slide": self.slide, "start_time": self.start_time}
 
-    def options(self) -> list[str]:
-        """Return ``partial``, ``arrival`` and the calendar, as far as the window has them."""
-        flags = {"partial": self.partial, "arrival": self.counts_arrivals}
-        return [*(name for name, is_set in flags.items() if is_set), *self.calendar_options()]
-
     @property
     def follows_in_time(self) -> bool:
         """Whether its windows follow each other in time: unless rows are counted."""

@@ -57,10 +57,6 @@ class Tumbling(Localised):
         """Return size and start_time."""
         return {"size": self.size, "start_time": self.start_time}
 
-    def options(self) -> list[str]:
-        """Return ``partial`` if unfinished windows count, and the calendar if there is one."""
-        return [*(["partial"] if self.partial else []), *self.calendar_options()]
-
     @property
     def follows_in_time(self) -> bool:
         """Whether its windows follow each other in time: unless rows are counted."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -219,9 +219,20 @@ class Custom(Window):
         given = getattr(self.implementation, "longest", None)
         return None if given is None else length("longest", given)
 
-    def definition(self) -> Adapter:
-        """Return the object from which the core gets the windows."""
-        return Adapter(self.implementation, self.name)
+    @property
+    def is_user_defined(self) -> bool:
+        """Whether a user's code defines it."""
+        return True
+
+    def bound(self, times: TimeColumn, max_windows: int | None) -> Edges | Aware:
+        """Return what the core calls, for a time column of this kind."""
+        most = None if max_windows is None else min(max(max_windows, LEAST), MOST)
+        if isinstance(self.implementation, ContextAware):
+            return Aware(self.implementation, most)
+        try:
+            return Edges(self.implementation, Clock(times.kind, times.unit, times.zone), most)
+        except (InvalidType, InvalidValue) as error:
+            raise type(error)(f"{self.name}: {error}") from None
 
     @property
     def known_before_rows(self) -> bool:
@@ -271,21 +282,15 @@ def custom(definition: Definition) -> Custom:
     return Custom(definition)
 
 
-class Adapter:
-    """A definition before it is known which column it is over."""
+class TimeColumn(Protocol):
+    """A time column, as the core describes it to `Custom.bound`: what `Clock` takes."""
 
-    def __init__(self, implementation: Definition, name: str) -> None:
-        self.implementation, self.name = implementation, name
-
-    def bound(self, measure: tuple[str, int | None, str | None], max_windows: int | None) -> Edges | Aware:
-        """Return what the core calls, for a time column of this kind."""
-        most = None if max_windows is None else min(max(max_windows, LEAST), MOST)
-        if isinstance(self.implementation, ContextAware):
-            return Aware(self.implementation, most)
-        try:
-            return Edges(self.implementation, Clock(*measure), most)
-        except (InvalidType, InvalidValue) as error:
-            raise type(error)(f"{self.name}: {error}") from None
+    @property
+    def kind(self) -> str: ...
+    @property
+    def unit(self) -> int | None: ...
+    @property
+    def zone(self) -> str | None: ...
 
 
 class Edges:

@@ -106,7 +106,7 @@ def as_of(
     wanted = query_of(rolling)
     own = job(events, wanted)
     rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics), "labels")
-    local_rolling.bound(rolling, own.schema, (asking.schema, list(keys), moment))
+    local_rolling.bound(rolling, own.schema, local_rolling.Labels(asking.schema, keys, moment))
     refuse_clashes(rolling, labels)
     what = in_one_line(rolling)
     packs: list[stages.Pack | PackBlocks] = [packed.pack(asking, never=True), packed.pack(own, never=True)]
@@ -174,7 +174,7 @@ class AsOf:
 
     def answered(self, labels: pa.Table, events: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield labels, all those of some keys, with their results."""
-        asking = (self.label_schema, list(self.labels.by), self.labels.time)
+        asking = local_rolling.Labels(self.label_schema, self.labels.by, self.labels.time)
         planned = local_rolling.bound(self.rolling, self.event_schema, asking)
         result = local_rolling.results(planned, events, 1, labels)
         kept = [*range(self.width), *range(len(self.label_schema), result.num_columns)]

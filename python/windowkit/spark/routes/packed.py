@@ -107,9 +107,9 @@ def held(job: Job) -> list[str]:
     if reason is not None:
         return [f"none: rows of {columns} are packed as they are, as {reason}"]
     partials = [
-        f"partial: {kind}({', '.join(map(identifier, of))}{size})"
-        + ("" if where is None else f" where {identifier(where)}")
-        for (kind, of, where), size in zip(job.plan.partials, sizes(job.query.aggs, job.plan), strict=True)
+        f"partial: {each.kind}({', '.join(map(identifier, each.columns))}{size})"
+        + ("" if each.condition is None else f" where {identifier(each.condition)}")
+        for each, size in zip(job.plan.partials, sizes(job.query.aggs, job.plan), strict=True)
     ]
     share = f"{stages.LIMITS.share:.0%}"
     return [

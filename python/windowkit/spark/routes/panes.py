@@ -34,8 +34,8 @@ BUCKETS: Final = 64
 def refusal(job: Job) -> str | None:
     if job.query.weight is not None:
         return f"slices hold rows by their weight in {identifier(job.query.weight)}, and Catalyst's do not"
-    for window, (_, _, needs_rows, _) in zip(job.query.windows, job.plan.windows, strict=True):
-        if needs_rows:
+    for window, traits in zip(job.query.windows, job.plan.windows, strict=True):
+        if traits.needs_rows:
             return f"windows of {window} need rows in order, and panes do not keep it"
     if job.plan.timetables:
         return "Catalyst cannot cut panes where periods of a calendar begin"
@@ -43,7 +43,8 @@ def refusal(job: Job) -> str | None:
         return "Catalyst cannot cut panes at single edges, as of a band, a landmark or the global window"
     if isinstance(job.type_of(job.query.time), spark.DayTimeIntervalType):
         return f"Catalyst cannot round the intervals of {identifier(job.query.time)} to panes"
-    for kind, columns, _ in job.plan.partials:
+    for partial in job.plan.partials:
+        kind, columns = partial.kind, partial.columns
         if kind in sql.UNHELD or kind.startswith("user:"):
             what = sql.UNHELD.get(kind, kind.removeprefix("user:"))
             return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
@@ -142,10 +143,10 @@ def held(job: Job, *, internal: bool) -> list[str]:
     if isinstance(job.type_of(job.query.time), spark.IntegralType):
         measure = f"bigint({time})"
     texts = [f"min({measure})", f"max({measure})"] if job.plan.has_session else []
-    for kind, columns, where in job.plan.partials:
-        types = [job.type_of(column) for column in columns]
-        taken = None if where is None else name(where)
-        texts += sql.partial(kind, types, [name(column) for column in columns], time, taken)
+    for partial in job.plan.partials:
+        types = [job.type_of(column) for column in partial.columns]
+        taken = None if partial.condition is None else name(partial.condition)
+        texts += sql.partial(partial.kind, types, list(map(name, partial.columns)), time, taken)
     return texts
 
 

@@ -76,16 +76,17 @@ LIMITS: Final = Limits()
 
 def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
     """Return why rows are packed rather than slices, whatever slices would save; None if they are not."""
-    for window, (_, _, needs_rows, _) in zip(query.windows, planned.windows, strict=True):
-        if needs_rows:
+    for window, traits in zip(query.windows, planned.windows, strict=True):
+        if traits.needs_rows:
             return f"{window} needs the rows of a key in one place"
     if not planned.slices_have_starts:
         return "not every slice has a start, as around a band, before a landmark or in the global window"
     for aggregate in query.aggs:
         if aggregate.user is not None and not aggregate.user.commutative:
             return f"{aggregate} does not commute, and tasks share the rows of a slice in any order"
-    for kind, columns, _ in planned.partials:
-        summed = schema.field(columns[0]).type if kind in sql.SUMS else None
+    for partial in planned.partials:
+        columns = partial.columns
+        summed = schema.field(columns[0]).type if partial.kind in sql.SUMS else None
         if summed is not None and pa.types.is_dictionary(summed):
             summed = summed.value_type
         if summed is not None and (
@@ -125,7 +126,7 @@ class Pack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed slices, and packed rows, of a partition of rows."""
         planned = plan(self.query, self.schema)
-        grows = any(kind in HOLDING or kind.startswith("user:") for kind, _, _ in planned.partials)
+        grows = any(each.kind in HOLDING or each.kind.startswith("user:") for each in planned.partials)
         out = Packed(self, planned)
         may = not self.never and rows_instead(self.query, self.schema, planned) is None
         slicing = may

@@ -10,6 +10,7 @@ and makes a lost block again or fails the job.
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from windowkit import _native
 from windowkit.arrow.validation import checked, refusing
 from windowkit.errors import InvalidValue
 from windowkit.language.query import Query
+from windowkit.language.written import form_of_query
 
 __all__ = [
     "CHUNK_BYTES",
@@ -56,19 +58,8 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
 
     Users' own functions and windows are distinguished by their names only.
     """
-    aggregates = [
-        (
-            each.function,
-            each.columns,
-            each.name,
-            each.condition,
-            each.parameters,
-            each.user and each.user.name,
-        )
-        for each in query.aggs
-    ]
-    windows = [(each.name, str(each)) for each in query.windows]
-    text = repr((query.by, query.time, windows, aggregates))
+    form = form_of_query(query)
+    text = json.dumps([form[part] for part in ("by", "time", "windows", "aggs")])
     return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
 
 

@@ -16,6 +16,7 @@ from windowkit.language.emission import Emission, emit
 from windowkit.language.fills import refuse_stream
 from windowkit.language.progress import of_measure
 from windowkit.language.query import Query
+from windowkit.language.windows import units
 from windowkit.local.query import plan
 from windowkit.spark.jobs import (
     Job,
@@ -230,7 +231,7 @@ def own_work(
     instead = rows_instead(effective, schema, planned, operator, returns_late=bool(late))
     if query.emit is not None:
         columns = names
-    elif of_measure("allowed_lateness", lateness)[0]:
+    elif units(of_measure("allowed_lateness", lateness)):
         columns = [name for name in names if not (as_spark and name == "emission")]
     else:
         columns = query.columns

@@ -18,6 +18,8 @@ from windowkit.language.aggregates import count
 from windowkit.language.durations import Length
 from windowkit.language.progress import of_measure
 from windowkit.language.query import MAX_WINDOWS, Query
+from windowkit.language.windows import units
+from windowkit.language.written import form_of_query
 from windowkit.local.query import plan
 from windowkit.spark.routes import stages
 from windowkit.spark.shipping import in_one_line, packing
@@ -137,7 +139,7 @@ class Work:
     def may_join(self) -> bool:
         """Whether several calls without late rows lead to the same state as one with all their rows."""
         is_limited = self.query.max_windows is not None and self.query.max_windows < MAX_WINDOWS
-        lateness, _ = of_measure("allowed_lateness", self.allowed_lateness)
+        lateness = units(of_measure("allowed_lateness", self.allowed_lateness))
         return not (self.is_eager or is_limited or lateness or self.query.emit is not None)
 
     def joins(self, given: Given, since: int) -> bool:
@@ -241,13 +243,14 @@ def identity(query: Query, schema: pa.Schema, settings: dict[str, Any]) -> str:
 
     Users' own functions and windows are identified by their names, as in snapshots.
     """
+    form = form_of_query(query)
     own: dict[str, Any] = {
         "format of the state": FORMAT,
-        "keys": list(query.by),
-        "time column": query.time,
-        "windows": [f"{window} as {window.name}" for window in query.windows],
-        "answers": [f"{each} as {each.name}" for each in query.aggs],
-        "emission policy": None if query.emit is None else repr(query.emit),
+        "keys": form["by"],
+        "time column": form["time"],
+        "windows": form["windows"],
+        "answers": form["aggs"],
+        "emission policy": form.get("emit"),
         # Absent by default, as in the checkpoints of earlier releases.
         **({} if query.weight is None else {"column of weights": query.weight}),
         "columns": {field.name: str(field.type) for field in schema},

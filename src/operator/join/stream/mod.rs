@@ -25,7 +25,7 @@ use self::found::{Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
 use super::plan::JoinPlan;
 use super::side::{NONE, Part};
-use crate::interrupt::{Pace, within};
+use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
 use crate::operator::held::{Address, Entry, KEYS, New, Passed, Store, check_open, forget};
@@ -172,7 +172,7 @@ impl JoinStream {
     /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
     /// `Overflow` for a time that is too far away for its windows.
     pub fn call(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
-        all_or_nothing(self, |this| within(|| this.tried(step)), Self::commit, Self::take_back)
+        all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)
     }
 
     fn take_back(&mut self) {
@@ -358,7 +358,7 @@ impl JoinStream {
         // Copies, as slices would hold all rows of the batch.
         let places = UInt32Array::from(rows);
         let columns = part.columns.iter().map(|column| Ok(take(column, &places, None)?));
-        Ok((late, New::of(columns.collect::<Result<_>>()?, count, entries), found))
+        Ok((late, New::of(columns.collect::<Result<_>>()?, count, entries)?, found))
     }
 
     fn advance(

@@ -6,7 +6,6 @@ use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{JoinStream, at};
-use crate::interrupt::within;
 use crate::operator::held::{Store, read_keys, write_keys};
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
@@ -37,10 +36,6 @@ impl JoinStream {
     /// # Errors
     /// Only those of Arrow.
     pub fn snapshot(&self, identity: &str) -> Result<Vec<u8>> {
-        within(|| self.written(identity))
-    }
-
-    fn written(&self, identity: &str) -> Result<Vec<u8>> {
         let mut writer = Writer::default();
         writer.value(identity);
         for which in [Which::Left, Which::Right] {

@@ -7,7 +7,6 @@ use arrow_array::{ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
 use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
-use crate::interrupt::Pace;
 use crate::operator::policy::{Moved, Policy};
 use crate::operator::stream::engine::BeforeAndAfter;
 use crate::operator::stream::intake::Accepted;
@@ -82,8 +81,6 @@ impl Triggers {
     /// Takes note of rows of these keys, except those that are late for the query.
     pub(super) fn note(&mut self, rows: &Accepted, keys: &[u32], late: Option<&BooleanBuffer>) {
         let comes = |row: usize| late.is_none_or(|late| !late.value(row));
-        let mut pace = Pace::new();
-        pace.tick(keys.len());
         let mut count = |key: u32| {
             self.touch(key);
             self.rows[key as usize] += 1;

@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 
 use super::Engine;
 use crate::aggregate::Partials;
-use crate::interrupt::{Pace, check, within};
+use crate::interrupt::{Pace, check};
 use crate::kernels::Ranges;
 use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
 use crate::operator::plan::Plan;
@@ -41,7 +41,7 @@ impl Engine {
                     self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
                 }
             } else {
-                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each))?;
+                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
                 for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
                     let of_slices: Vec<&dyn Partials> =
                         own.iter().filter_map(|&at| gathered.partial(at)).collect();
@@ -70,7 +70,7 @@ impl Engine {
     ) -> Result<VecDeque<Box<dyn Partials>>> {
         let wanted =
             |each: &Outgoer| Wanted { key: each.key, slices: each.found.lo as usize..each.found.hi as usize };
-        self.eager.answer((&self.store, delta), &self.slices, own, windows.iter().map(wanted))
+        self.eager.answer((&self.store, delta), &self.slices, own, windows.iter().map(wanted), check)
     }
 
     /// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
@@ -263,23 +263,16 @@ fn batches(
     windows: &[Outgoer],
     slices: usize,
     range: impl Fn(&Outgoer) -> (u32, u32),
-) -> Result<(Vec<&[Outgoer]>, usize)> {
-    let mut pace = Pace::new();
-    let types: Vec<&[Outgoer]> = within(|| {
-        let follows = |a: &Outgoer, b: &Outgoer| {
-            pace.tick(1);
-            follows(range(a), range(b))
-        };
-        Ok(windows.chunk_by(follows).collect())
-    })?;
+) -> (Vec<&[Outgoer]>, usize) {
+    let types: Vec<&[Outgoer]> = windows.chunk_by(|a, b| follows(range(a), range(b))).collect();
     let height = (usize::BITS - slices.leading_zeros()) as usize;
     // Type by type, each pass reads its slices; together, there is one tree over the slices, and a window visits twice
     // its height in nodes.
-    Ok(match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
+    match types.len() * slices > slices + 2 * height * windows.len() && !windows.is_empty() {
         // The tree is built for each batch.
         true => (vec![windows], BATCH_ROWS.max(slices)),
         false => (types, BATCH_ROWS),
-    })
+    }
 }
 
 /// The partials of windows, each a range of slices.
@@ -291,6 +284,7 @@ fn answers(partials: &[&dyn Partials], pairs: &[(u32, u32)]) -> Result<Vec<Box<d
         ranges
     };
     let answer = |partials: &&dyn Partials| {
+        check()?;
         if in_order {
             return partials.answer(&ranges(pairs));
         }
@@ -304,5 +298,5 @@ fn answers(partials: &[&dyn Partials], pairs: &[(u32, u32)]) -> Result<Vec<Box<d
         }
         Ok(all)
     };
-    within(|| partials.iter().map(answer).collect())
+    partials.iter().map(answer).collect()
 }

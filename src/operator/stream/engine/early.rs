@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 
 use super::{Engine, Outcome};
 use crate::Result;
-use crate::interrupt::{Pace, within};
+use crate::interrupt::Pace;
 use crate::operator::policy::Share;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::window::{Call, Cursor, Ending, Listed};
@@ -60,7 +60,7 @@ impl Engine {
             let registered = &self.queries.registered()[query];
             let Some(tuples) = &self.tuples else { continue };
             let own = registered.partials.clone();
-            let answers = within(|| tuples.folded((&self.queries, &self.store), &own, &emitted.windows))?;
+            let answers = tuples.folded((&self.queries, &self.store), &own, &emitted.windows)?;
             self.add_batch(query, (&emitted.windows, &emitted.of_rows), &keys, Some(&answers), &mut early)?;
         }
         outcome.early.extend(early.results);
@@ -104,7 +104,7 @@ impl Engine {
             outgoing.check(&registered.plan, number, at_most, count)?;
             found.clear();
             window.list_changed(spans.from(from), &times, &ending, &mut found);
-            outgoing.extend(number, key, from, &found, false)?;
+            outgoing.extend(number, key, from, &found, false);
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Engine {
         let Some(first) = first else { return Ok(()) };
         let before = self.reached_by(outcome, key);
         let call = Call { before, ..self.call(Some(i64::MAX), true) };
-        within(|| tuples.list_open((&self.queries, query), key, first, call, outgoing))
+        tuples.list_open((&self.queries, query), key, first, call, outgoing)
     }
 
     /// The windows of which the watermark passed a share in this call.
@@ -162,7 +162,7 @@ impl Engine {
                 pace.check(VISIT + found.len())?;
                 found.retain(came_through);
                 outgoing.check(&registered.plan, number, found.len() as u64, || found.len() as u64)?;
-                outgoing.extend(number, key, from, &found, false)?;
+                outgoing.extend(number, key, from, &found, false);
             }
         }
         // Each once, although its key may have fired, too.

@@ -31,10 +31,11 @@ use super::sharing::Shared;
 use super::slices::{last_column, state_columns};
 use super::tuples::{Changed, Moves, Tuples};
 use crate::aggregate::BySlot;
-use crate::interrupt::{self, Pace, check, within};
+use crate::interrupt::{Pace, check};
 use crate::kernels::simd;
 use crate::memory::lent;
 use crate::operator::bounded::Columns;
+use crate::poll::{sort_by_key, sort_unstable};
 use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
 use crate::window::Call;
@@ -338,7 +339,7 @@ impl Engine {
     fn cut(&mut self, accepted: &[Accepted]) -> Result<Brought> {
         let mut delta = self.store.delta();
         self.cutter.begin();
-        within(|| accepted.iter().try_for_each(|batch| self.fold(batch, &mut delta)))?;
+        accepted.iter().try_for_each(|batch| self.fold(batch, &mut delta))?;
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
@@ -351,20 +352,17 @@ impl Engine {
             }
         }
         let cells = self.cutter.cells();
-        let (sorted, touched) = within(|| {
-            interrupt::sort_unstable(&mut late);
-            let sorted = sorted(cells, self.keys.len());
-            let mut touched: Vec<(u32, i64)> = Vec::new();
-            if self.pending.is_some() {
-                let time = |cell: &Cell| (cell.key, cell.first);
-                match &sorted {
-                    Some(sorted) => touched.extend(sorted.iter().map(|(cell, _)| time(cell))),
-                    None => touched.extend(cells.iter().map(time)),
-                }
-                interrupt::sort_by_key(&mut touched, |&each| each);
+        sort_unstable(&mut late, check)?;
+        let sorted = sorted(cells, self.keys.len())?;
+        let mut touched: Vec<(u32, i64)> = Vec::new();
+        if self.pending.is_some() {
+            let time = |cell: &Cell| (cell.key, cell.first);
+            match &sorted {
+                Some(sorted) => touched.extend(sorted.iter().map(|(cell, _)| time(cell))),
+                None => touched.extend(cells.iter().map(time)),
             }
-            Ok((sorted, touched))
-        })?;
+            sort_by_key(&mut touched, |&each| each, check)?;
+        }
         let base = self.slices.slots() as u32;
         for _ in self.cutter.cells() {
             self.slices.open();
@@ -594,26 +592,23 @@ impl Engine {
 /// Cells with their places, in the order of their keys and times, if they are many and come in another order.
 ///
 /// They are copied, so that each is fetched from where it was only once.
-fn sorted(cells: &[Cell], keys: usize) -> Option<Vec<(Cell, u32)>> {
+fn sorted(cells: &[Cell], keys: usize) -> Result<Option<Vec<(Cell, u32)>>> {
     let time = |cell: &Cell| (cell.key, cell.first);
     if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
-        return None;
+        return Ok(None);
     }
     let mut sorted = Vec::with_capacity(cells.len());
     if keys > SPARSE * cells.len() {
         sorted.extend(cells.iter().copied().zip(0..));
-        interrupt::sort_by_key(&mut sorted, |(cell, _)| time(cell));
-        return Some(sorted);
+        sort_by_key(&mut sorted, |(cell, _)| time(cell), check)?;
+        return Ok(Some(sorted));
     }
     let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
-    for at in BySlot::new(&own, keys).entries(0..keys) {
-        interrupt::tick_at(sorted.len());
-        sorted.push((cells[at as usize], at));
-    }
+    sorted.extend(BySlot::new(&own, keys).entries(0..keys).map(|at| (cells[at as usize], at)));
     let mut pace = Pace::new();
     for of_key in sorted.chunk_by_mut(|before, after| before.0.key == after.0.key) {
-        pace.tick(of_key.len());
-        interrupt::sort_by_key(of_key, |(cell, _)| cell.first);
+        pace.check(of_key.len())?;
+        sort_by_key(of_key, |(cell, _)| cell.first, check)?;
     }
-    Some(sorted)
+    Ok(Some(sorted))
 }

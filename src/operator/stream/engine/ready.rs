@@ -53,7 +53,8 @@ fn add_final(
     pace: &mut Pace,
 ) -> Result<()> {
     if reopened.is_empty() {
-        return outgoing.extend(number, key, from, found, false);
+        outgoing.extend(number, key, from, found, false);
+        return Ok(());
     }
     for each in found {
         let known = reopened.len();
@@ -63,7 +64,7 @@ fn add_final(
                 || !(each.start..each.end).contains(&other.at)
         });
         let update = reopened.len() < known;
-        outgoing.extend(number, key, from, std::slice::from_ref(each), update)?;
+        outgoing.extend(number, key, from, std::slice::from_ref(each), update);
     }
     Ok(())
 }
@@ -136,7 +137,7 @@ impl Engine {
                     outgoing.check(&registered.plan, number, at_most, count)?;
                     found.clear();
                     window.list_changed(spans.from(from), &times, &ending, &mut found);
-                    outgoing.extend(number, key, from, &found, true)?;
+                    outgoing.extend(number, key, from, &found, true);
                     pace.check(VISIT + found.len())?;
                 }
             }

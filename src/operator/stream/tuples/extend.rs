@@ -8,6 +8,7 @@ use super::Tuples;
 use super::fresh::{Fresh, Own};
 use super::rows::KeyTuples;
 use super::work::{Change, Work};
+use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
@@ -22,7 +23,7 @@ impl Tuples {
         (old, fresh, own): (usize, &Fresh, Option<Own>),
         edges: &mut Vec<usize>,
         work: &mut Work,
-    ) {
+    ) -> Result<()> {
         edges.sort_unstable();
         edges.dedup();
         let mut first = self.split(slices, (key, tuples), (old, edges), work);
@@ -35,7 +36,7 @@ impl Tuples {
             while lo < tuples.len() {
                 let is_new = starts.next_if_eq(&lo).is_some();
                 let hi = starts.peek().copied().unwrap_or(tuples.len());
-                pace.tick(8 + hi - lo);
+                pace.check(8 + hi - lo)?;
                 let slot = slices.open();
                 work.group(slot, fresh, own, (lo - old, hi - old), tuples.times[lo]);
                 match is_new || slices.of(key).is_empty() {
@@ -46,6 +47,7 @@ impl Tuples {
             }
         }
         slices.retime(key, first, &tuples.times);
+        Ok(())
     }
 
     /// Splits slices of the first `old` rows at these edges, which ascend (Fig. 5); returns the place of the first

@@ -10,6 +10,7 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use super::work::{Change, Moves, Work};
+use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
@@ -103,9 +104,9 @@ impl Tuples {
         (from, base): (usize, u64),
         edges: &[usize],
         work: &mut Work,
-    ) {
+    ) -> Result<()> {
         if tuples.len() == 0 {
-            return;
+            return Ok(());
         }
         // The slice that contains or precedes the first change: a row inserted before a slice may belong to the one
         // before.
@@ -120,7 +121,7 @@ impl Tuples {
         let mut pace = Pace::new();
         for new in 0..fit.starts.len() {
             let mut change = fit.change((key, tuples, slices), new, &mut refolded);
-            pace.tick(8 + 4 * (change.hi - change.lo));
+            pace.check(8 + 4 * (change.hi - change.lo))?;
             let lo = change.lo as u32;
             let kept = match fit.bases[new][..] {
                 [only] if change.removed.is_empty() && !(change.refolds && self.is_ordered()) => {
@@ -145,6 +146,7 @@ impl Tuples {
             slices.push(key, slice);
         }
         slices.retime(key, first, &tuples.times);
+        Ok(())
     }
 }
 
@@ -218,9 +220,7 @@ impl Fit {
             left -= before;
             self.pieces[0].push(Piece { new, lo: start, hi: self.from, rows: before });
         }
-        let mut pace = Pace::new();
         for place in self.from..self.end {
-            pace.tick(1);
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::interrupt::{Pace, sort_unstable, stretches};
+use crate::Result;
+use crate::interrupt::{Pace, check};
 use crate::kernels::simd;
+use crate::poll::sort_unstable;
 
 /// Rows whose times stay in the cache.
 const FEW: usize = 1 << 14;
@@ -42,32 +44,34 @@ pub(in crate::operator::stream) struct Fresh {
 impl Fresh {
     /// Rows of keys `ids`, of which there are `keys`. O(rows), and O(log rows) a row where there are many more keys
     /// than rows.
-    pub(super) fn new(base: u64, times: Vec<i64>, marks: Vec<u64>, ids: &[u32], keys: usize) -> Self {
+    pub(super) fn new(base: u64, times: Vec<i64>, marks: Vec<u64>, ids: &[u32], keys: usize) -> Result<Self> {
         let rows = times.len() as u32;
-        let Some(&first) = ids.first() else { return Self { base, ..Self::default() } };
+        let Some(&first) = ids.first() else { return Ok(Self::none(base)) };
         if ids.iter().all(|&id| id == first) {
-            let order = (!simd::is_ascending(&times)).then(|| {
-                let mut order = (0..rows).collect::<Vec<u32>>();
-                sort_by_time(&mut order, &times);
-                order
-            });
+            let mut order = (!simd::is_ascending(&times)).then(|| (0..rows).collect::<Vec<u32>>());
+            order.as_mut().map_or(Ok(()), |order| sort_by_time(order, &times))?;
             let keys = vec![Own { key: first, lo: 0, hi: rows }];
-            return Self { base, times, marks, order, keys };
+            return Ok(Self { base, times, marks, order, keys });
         }
         let mut order = by_key(ids, keys);
         let mut own: Vec<Own> = Vec::new();
         let mut lo = 0;
         let mut pace = Pace::new();
         for of_key in order.chunk_by_mut(|&a, &b| ids[a as usize] == ids[b as usize]) {
-            pace.tick(of_key.len());
+            pace.check(of_key.len())?;
             if !of_key.is_sorted_by_key(|&row| times[row as usize]) {
-                sort_by_time(of_key, &times);
+                sort_by_time(of_key, &times)?;
             }
             let hi = lo + of_key.len() as u32;
             own.push(Own { key: ids[of_key[0] as usize], lo, hi });
             lo = hi;
         }
-        Self { base, times, marks, order: Some(order), keys: own }
+        Ok(Self { base, times, marks, order: Some(order), keys: own })
+    }
+
+    /// No rows.
+    pub(super) fn none(base: u64) -> Self {
+        Self { base, ..Self::default() }
     }
 
     /// Number of rows.
@@ -122,36 +126,30 @@ fn by_key(ids: &[u32], keys: usize) -> Vec<u32> {
         return order;
     }
     let mut next = vec![0u32; keys + 1];
-    for some in stretches(rows) {
-        ids[some].iter().for_each(|&id| next[id as usize + 1] += 1);
-    }
+    ids.iter().for_each(|&id| next[id as usize + 1] += 1);
     for key in 0..keys {
         next[key + 1] += next[key];
     }
     let mut order = vec![0; rows];
-    for some in stretches(rows) {
-        for (row, &id) in (some.start..).zip(&ids[some]) {
-            let place = &mut next[id as usize];
-            order[*place as usize] = row as u32;
-            *place += 1;
-        }
+    for (row, &id) in ids.iter().enumerate() {
+        let place = &mut next[id as usize];
+        order[*place as usize] = row as u32;
+        *place += 1;
     }
     order
 }
 
 /// Sorts rows, which ascend, by time.
-fn sort_by_time(rows: &mut [u32], times: &[i64]) {
+fn sort_by_time(rows: &mut [u32], times: &[i64]) -> Result<()> {
     if rows.len() < FEW {
-        return rows.sort_by_key(|&row| times[row as usize]);
+        rows.sort_by_key(|&row| times[row as usize]);
+        return Ok(());
     }
     // Times next to their rows: with many, looking them up would cost more than all else.
-    let mut timed = Vec::with_capacity(rows.len());
-    stretches(rows.len())
-        .for_each(|some| timed.extend(rows[some].iter().map(|&row| (times[row as usize], row))));
-    sort_unstable(&mut timed);
-    for some in stretches(rows.len()) {
-        rows[some.clone()].iter_mut().zip(&timed[some]).for_each(|(row, timed)| *row = timed.1);
-    }
+    let mut timed: Vec<(i64, u32)> = rows.iter().map(|&row| (times[row as usize], row)).collect();
+    sort_unstable(&mut timed, check)?;
+    rows.iter_mut().zip(timed).for_each(|(row, timed)| *row = timed.1);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -167,7 +165,7 @@ mod tests {
             let times: Vec<i64> = rows.iter().map(|row| row.1).collect();
             let mut wanted: Vec<(u32, i64, usize)> = rows.iter().enumerate().map(|(at, row)| (row.0, row.1, at)).collect();
             wanted.sort_unstable();
-            let fresh = Fresh::new(7, times, Vec::new(), &ids, keys);
+            let fresh = Fresh::new(7, times, Vec::new(), &ids, keys).unwrap();
             let got: Vec<(u32, i64, usize)> = fresh
                 .keys()
                 .iter()

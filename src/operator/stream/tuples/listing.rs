@@ -4,7 +4,6 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use crate::Result;
-use crate::interrupt::within;
 use crate::memory::lent;
 use crate::operator::stream::outgoing::OfRows;
 use crate::operator::stream::queries::Queries;
@@ -73,7 +72,7 @@ impl Tuples {
                 let call = Call { since: registered.since, ..call };
                 let mut list = |tuples: &mut KeyTuples, memory: &mut Memory| {
                     let view = self.view(tuples, (key, query, offset), new, is_appended, call);
-                    (within(|| rules.ready(&view, memory, &mut ready)), view.base)
+                    (rules.ready(&view, memory, &mut ready), view.base)
                 };
                 let (later, base) = match window.is_numbered() {
                     true => lent(tuples, |tuples| tuples.memory((query, number)), list),

@@ -10,7 +10,7 @@ use super::store::TupleStore;
 use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::interrupt::{Pace, stretches};
+use crate::interrupt::{STEPS, check};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::ArrayRef;
@@ -56,9 +56,7 @@ impl Tuples {
     ) -> Result<(Delta, u64)> {
         let keys = &self.keys;
         let changes = &work.changes;
-        let mut pace = Pace::new();
         let added = |change: &Change| -> Vec<(u64, i64)> {
-            pace.tick(8 + change.added.len());
             let tuples = &keys[change.key as usize];
             change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect()
         };
@@ -69,6 +67,7 @@ impl Tuples {
         let mut derived = Vec::with_capacity(stored.len());
         for (which, ((stored, own), kind)) in stored.iter().zip(slots.partials()).zip(&self.kinds).enumerate()
         {
+            check()?;
             let column = Stretch { which, stored, like: own.as_ref(), kind, slots, rows: &self.store };
             let mut all = match changes.is_empty() {
                 true => own.empty(),
@@ -213,10 +212,13 @@ pub(super) fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dy
     let of_slot = |(slot, rows): (usize, &&[(u64, i64)])| std::iter::repeat_n(slot as u32, rows.len());
     let slots: Vec<u32> = rows.iter().enumerate().flat_map(of_slot).collect();
     // Slots ascend and have no gaps, so that some rows have all slots up to that of the last of them.
-    for some in stretches(ats.len()) {
-        let len = slots[some.end - 1] as usize + 1;
-        let input = column.input(|position| column.rows.column(position, &ats[some.clone()]))?;
-        input.feed(&mut *partials, Rows::all(&slots[some.clone()], &times[some]), len)?;
+    let chunks = slots.chunks(STEPS).zip(ats.chunks(STEPS)).zip(times.chunks(STEPS));
+    for (place, ((slots, ats), times)) in chunks.enumerate() {
+        if place > 0 {
+            check()?;
+        }
+        let input = column.input(|position| column.rows.column(position, ats))?;
+        input.feed(&mut *partials, Rows::all(slots, times), slots[slots.len() - 1] as usize + 1)?;
     }
     Ok(partials)
 }

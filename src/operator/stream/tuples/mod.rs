@@ -34,7 +34,7 @@ use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
-use crate::interrupt::{Pace, within};
+use crate::interrupt::Pace;
 use crate::memory::lent;
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
@@ -174,14 +174,14 @@ impl Tuples {
             1 => batches.swap_remove(0).1,
             _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
         };
-        within(|| Ok(Fresh::new(base, times, marks, ids, keys)))
+        Fresh::new(base, times, marks, ids, keys)
     }
 
     /// No rows.
     pub(super) fn nothing(&mut self) -> Fresh {
         let base = self.store.next();
         self.base = Some(base);
-        Fresh::new(base, Vec::new(), Vec::new(), &[], 0)
+        Fresh::none(base)
     }
 
     /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
@@ -249,10 +249,10 @@ impl Tuples {
             let (slices, outgoing, work) = (&mut *slices, &mut *outgoing, &mut work);
             // All that it changes is in the undo logs.
             self.of_key(key, |all, tuples| {
-                within(|| all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work))
+                all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work)
             })?;
         }
-        let (delta, recomputed) = within(|| self.derive(queries.stored(), partials, &work, fresh))?;
+        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
         Ok(Changed { delta, moves: work.moves, recomputed })
     }
 
@@ -304,11 +304,11 @@ impl Tuples {
         let listed = self.list(queries, key, tuples, new, is_appended, call)?;
         let mut edges = listed.ready.edges;
         if is_appended && !listed.ready.is_shrunk {
-            self.extend((queries, slices), key, tuples, (old, fresh, own), &mut edges, work);
+            self.extend((queries, slices), key, tuples, (old, fresh, own), &mut edges, work)?;
         } else {
             let from = edges.into_iter().chain(listed.ready.from).fold(changed, usize::min);
             let edges = self.final_edges(queries, key, tuples, from, call)?;
-            self.fit((queries, slices), key, tuples, (from, call.base), &edges, work);
+            self.fit((queries, slices), key, tuples, (from, call.base), &edges, work)?;
         }
         for (query, window) in listed.windows {
             let (lo, hi) = match window.lo < window.hi {
@@ -422,8 +422,7 @@ impl Tuples {
             self.of_key(key, |all, tuples| {
                 all.list(queries, key, tuples, New::From(tuples.len()), true, call)?;
                 let edges = all.final_edges(queries, key, tuples, 0, call)?;
-                all.fit((queries, slices), key, tuples, (0, call.base), &edges, work);
-                Ok::<(), Error>(())
+                all.fit((queries, slices), key, tuples, (0, call.base), &edges, work)
             })?;
         }
         let fresh = self.nothing();

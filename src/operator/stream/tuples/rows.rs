@@ -1,7 +1,6 @@
 //! A key's rows in the order of time, and of arrival where times are equal, and what is remembered of its windows.
 
 use super::fresh::{Fresh, Own, Row};
-use crate::interrupt::{Pace, stretches};
 use crate::window::{Kept, Memory, place_from};
 
 /// Identifies a window type of a query.
@@ -134,11 +133,8 @@ impl KeyTuples {
     /// Appends a key's rows, none of which comes before an existing one. O(rows).
     pub(super) fn append(&mut self, fresh: &Fresh, own: Own) {
         let old = self.len();
-        for some in stretches(fresh.rows_of(own).len()) {
-            let rows = || fresh.rows_in(own, some.clone());
-            self.times.extend(rows().map(|row| fresh.times[row]));
-            self.ats.extend(rows().map(|row| fresh.base + row as u64));
-        }
+        self.times.extend(fresh.rows_of(own).map(|row| fresh.times[row]));
+        self.ats.extend(fresh.rows_of(own).map(|row| fresh.base + row as u64));
         if let Some(marks) = fresh.marks() {
             self.marks.resize(old, 0);
             self.marks.extend(fresh.rows_of(own).map(|row| marks[row]));
@@ -152,9 +148,7 @@ impl KeyTuples {
         let later: Vec<Row> = (at..self.len()).map(|place| self.row(place)).collect();
         self.truncate(at);
         let mut later = later.into_iter().peekable();
-        let mut pace = Pace::new();
         for row in rows {
-            pace.tick(1);
             while let Some(other) = later.next_if(|other| other.time <= row.time) {
                 self.push(other);
             }

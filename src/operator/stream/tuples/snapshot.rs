@@ -14,9 +14,10 @@ use super::fresh::Row;
 use super::rows::KeyTuples;
 use crate::Result;
 use crate::dictionary::plain;
-use crate::interrupt::{Pace, check, sort_unstable, tick_at};
+use crate::interrupt::{Pace, check};
 use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::queries::Queries;
+use crate::poll::sort_unstable;
 use crate::slice::Timelines;
 use crate::state::{Reader, Writer, broken};
 use crate::window::{Call, Kept, Memory, New, Point};
@@ -47,15 +48,12 @@ impl Tuples {
         let each =
             || (0u32..).zip(&self.keys).flat_map(|(key, own)| (0..own.len()).map(move |at| (key, own, at)));
         let mut live: Vec<u64> = each().map(|(_, own, at)| own.ats[at]).collect();
-        sort_unstable(&mut live);
+        sort_unstable(&mut live, check)?;
         let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key))),
             Arc::new(Int64Array::from_iter_values(each().map(|(_, own, at)| own.times[at]))),
-            numbers(each().enumerate().map(|(row, (_, own, at))| {
-                tick_at(row);
-                renumbered(own.ats[at])
-            })),
+            numbers(each().map(|(_, own, at)| renumbered(own.ats[at]))),
             numbers(each().map(|(_, own, at)| own.marks_of(at))),
         ];
         to.columns(columns, live.len())?;
@@ -187,12 +185,10 @@ impl Tuples {
         slices: &Timelines,
         calls: &Calls<'_>,
     ) -> Result<()> {
-        let mut pace = Pace::new();
-        let mut is_sound = |(key, own): (u32, &KeyTuples)| {
-            pace.tick(64 + own.len());
+        let is_sound = |(key, own): (u32, &KeyTuples)| {
             self.has_sound_windows(queries, key, own, calls.of(key)) && self.is_cut(queries, slices, key, own)
         };
-        match self.points.is_sorted() && (0..).zip(&self.keys).all(&mut is_sound) {
+        match self.points.is_sorted() && (0..).zip(&self.keys).all(is_sound) {
             true => Ok(()),
             false => broken(),
         }
