@@ -292,7 +292,7 @@ def test_rows_of_another_version_are_read(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 CHANGES: dict[str, dict[str, Any]] = {
-    "windows ['tumbling(10 seconds) as tumbling(10 seconds)']": {"window": wk.tumbling("20 seconds")},
+    "windows ['tumbling(10 seconds)']": {"window": wk.tumbling("20 seconds")},
     "keys ['k']": {"by": []},
     "answers": {"aggs": wk.sum("v")},
     "emission policy None": {"emit": wk.emit(wk.rows(3))},
