@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use windowkit::memory;
 use windowkit::operator::{
     Bounded, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinPlan, JoinStep, JoinStream, Keep, Length,
-    Operator, Options, Plan, Policy, Shed, Step, StoreKind, Which, WindowSpec,
+    Operator, Options, Plan, Policy, Shed, Step, StoreKind, Term, Which, WindowSpec,
 };
 use windowkit::slice::strategy::Order;
 
@@ -106,7 +106,13 @@ fn distinct_rows_run_out_of_memory() {
 /// A query whose keys fire after two rows or a marked one.
 fn emitting(windows: Vec<WindowSpec>, refinement: &str, flush: Flush) -> Arc<Plan> {
     let plan = bound(windows, &[("sum", &["v"]), ("collect_list", &["s"])]);
-    let term = |kind: &str, number: i128, name: &str| (kind.to_owned(), number, 0.0, name.to_owned());
+    let term = |kind: &str, number: i128, name: &str| Term {
+        kind: kind.to_owned(),
+        number,
+        share: 0.0,
+        name: name.to_owned(),
+        length: None,
+    };
     let trigger = [term("rows", 2, ""), term("on", 0, "m"), term("or", 2, "")];
     let policy = Policy::new(&trigger, refinement, flush, plan.input(), plan.measure());
     let policy = policy.expect("a valid policy");
