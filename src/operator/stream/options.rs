@@ -114,7 +114,6 @@ impl Stats {
         Self {
             keys: self.keys.max(other.keys),
             slices: self.slices + other.slices,
-            keys_ahead: self.keys_ahead.max(other.keys_ahead),
             rows_kept: self.rows_kept + other.rows_kept,
             bytes: self.bytes + other.bytes,
             ..self.and_did(other)

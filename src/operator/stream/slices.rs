@@ -129,8 +129,7 @@ impl Operator {
         if entry.plan.policy().is_some_and(|policy| policy.looks_at_rows()) {
             return Some("the emission policy counts rows, or looks at them".into());
         }
-        let has_ahead = self.engines().any(|engine| engine.has_ahead());
-        has_ahead.then(|| "a key is ahead of the stream, by advance(..., key=...)".into())
+        (!self.keys.ahead.is_empty()).then(|| "a key is ahead of the stream, by advance(..., key=...)".into())
     }
 
     /// Rejects slices of whose rows only some are accepted.
