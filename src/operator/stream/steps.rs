@@ -217,7 +217,13 @@ impl Operator {
 
     fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<Answer>> {
         check_open(self.closed, "peek")?;
+        let known = self.keys.len() as u32;
         let of_key = self.numbered(key)?;
+        if of_key.is_some_and(|key| key >= known) {
+            // A look leaves nothing behind.
+            self.keys.keep(&(0..known).collect::<Vec<u32>>());
+            return Ok(Vec::new());
+        }
         let moved = Move { watermark: Some(i64::MAX), closing: true, of_key, ..Move::default() };
         let mut outcomes = self.moved(moved)?;
         let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
