@@ -148,7 +148,7 @@ impl Reach<'_> {
 /// The parameters of a call, which may differ from key to key.
 #[derive(Clone, Copy)]
 pub(super) struct Calls<'a> {
-    /// Those of keys that are not ahead.
+    /// The parameters of keys that are not ahead.
     pub(super) common: Call,
     /// The only key whose watermark moves, and where to.
     pub(super) key_watermark: Option<(u32, i64)>,
@@ -158,7 +158,7 @@ pub(super) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Those of a key.
+    /// The parameters of a key.
     pub(super) fn of(&self, key: u32) -> Call {
         let mark = self.ahead.of(key);
         let moved = self.key_watermark.filter(|own| own.0 == key).map(|own| own.1);
@@ -183,7 +183,7 @@ impl Calls<'_> {
 /// `watermark`.
 ///
 /// # Errors
-/// Those of Arrow.
+/// Errors of Arrow.
 pub(super) fn table(plan: &Plan, mut columns: Vec<ArrayRef>, marks: Vec<i64>) -> Result<RecordBatch> {
     let keys = plan.by().iter().map(|&column| plan.input().field(column));
     let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();

@@ -134,7 +134,7 @@ impl Operator {
     /// so this changes no result, whether or not the rows are accepted in the end.
     ///
     /// # Errors
-    /// Those of functions that copy their partials.
+    /// Errors of functions that copy their partials.
     pub(super) fn divide(&mut self, rows: &[Accepted]) -> Result<()> {
         let differs = |(shared, engine): &(Shared, Engine)| {
             let before = engine.horizon().and_then(|horizon| shared.differs_before(horizon));

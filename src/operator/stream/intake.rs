@@ -54,7 +54,7 @@ pub(super) enum InputKind {
 }
 
 impl Accepted {
-    /// Those of these rows that are not before `cutoff`.
+    /// The rows that are not before `cutoff`.
     pub(super) fn since(&self, cutoff: i64) -> Result<Self> {
         if cutoff <= self.least {
             return Ok(self.clone());

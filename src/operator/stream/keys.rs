@@ -66,7 +66,7 @@ impl StreamKeys {
     /// The keys of rows. Rows before `cutoff`, which nothing accepts, get none.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn number(&mut self, rows: &Accepted, cutoff: Option<i64>) -> Result<KeyNumbers> {
         let count = rows.times.len();
         let late_before = cutoff.filter(|&cutoff| rows.least < cutoff);
@@ -93,7 +93,7 @@ impl StreamKeys {
     /// The key given by columns of one row.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn number_one(&mut self, key: &[ArrayRef]) -> Result<u32> {
         let mut one = Vec::with_capacity(1);
         self.assign(key, 1, &mut one)?;
@@ -112,7 +112,7 @@ impl StreamKeys {
     /// The keys as columns, in the order of their numbers.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn columns(&self) -> Result<&[ArrayRef]> {
         if let Some(columns) = self.columns.get() {
             return Ok(columns);
@@ -124,7 +124,7 @@ impl StreamKeys {
     /// The keys as columns that are no dictionaries.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn plain_columns(&self) -> Result<Vec<ArrayRef>> {
         self.index.plain_values()
     }
@@ -141,7 +141,7 @@ impl StreamKeys {
     /// The keys that are ahead of the stream, and in the last column up to when each is complete.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn ahead_as_table(&self, plan: &Plan) -> Result<RecordBatch> {
         let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
         let numbers = UInt32Array::from(numbers);

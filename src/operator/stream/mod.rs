@@ -303,7 +303,7 @@ impl Operator {
     /// The keys that are ahead of the stream, and in the last column up to when each is complete.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub fn keys_ahead(&self) -> Result<RecordBatch> {
         self.keys.ahead_as_table(self.leader())
     }
@@ -397,7 +397,7 @@ impl Operator {
     /// is rolled back then. [`Operator::settle`] decides, and comes before every other call.
     ///
     /// # Errors
-    /// Those of the step, which is rolled back then: at once, or by [`Operator::settle`] if it was interrupted, as to roll
+    /// Errors of the step, which is rolled back then: at once, or by [`Operator::settle`] if it was interrupted, as to roll
     /// back takes time, too.
     pub fn attempt(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.settle(true)?;
@@ -428,7 +428,7 @@ impl Operator {
     /// Commits the step that was attempted last, or rolls it back; does nothing if that was done already.
     ///
     /// # Errors
-    /// Those of an interrupt while it is rolled back: then this comes again before every other call. So it does where memory ran
+    /// An interrupt while it is rolled back: then this comes again before every other call. So it does where memory ran
     /// out, or an interrupt came, while state was dropped by [`Options::shed`].
     pub fn settle(&mut self, commit: bool) -> Result<()> {
         self.finish(commit)?;
@@ -526,7 +526,7 @@ impl Operator {
     /// Drops what the state holds too much of, if it may have come to that.
     ///
     /// # Errors
-    /// Those of an interrupt, and `Memory`; either nothing has changed then, or less is too much.
+    /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
     fn relieve(&mut self) -> Result<()> {
         if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
             return Ok(());

@@ -94,7 +94,7 @@ pub struct Stats {
     pub recomputations: u64,
     /// Rows that came too late or without a time.
     pub late: u64,
-    /// Those of them that were dropped, as too many were held.
+    /// Late rows that were dropped, as too many were held.
     pub late_dropped: u64,
     /// Bytes of those that are held.
     pub late_bytes: usize,
@@ -102,7 +102,7 @@ pub struct Stats {
     pub keys_ahead: usize,
     /// Windows emitted.
     pub windows: u64,
-    /// Those of them that were updates.
+    /// Emitted windows that were updates.
     pub updates: u64,
     /// What was dropped for want of memory.
     pub shed: ShedStats,
@@ -120,7 +120,7 @@ impl Stats {
         }
     }
 
-    /// The same, plus what another engine did.
+    /// These statistics, plus what another engine did.
     pub(super) fn and_did(self, other: Self) -> Self {
         Self {
             splits: self.splits + other.splits,

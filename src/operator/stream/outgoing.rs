@@ -47,7 +47,7 @@ impl Answer {
     /// These of the results.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn only(&self, these: &BooleanBuffer) -> Result<Self> {
         let kept = |row: usize| self.windows.get(row).copied();
         Ok(Self {

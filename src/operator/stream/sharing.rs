@@ -108,7 +108,7 @@ impl Shared {
         own
     }
 
-    /// Those of the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
+    /// Engines for the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
     pub(super) fn at<'a>(all: impl Iterator<Item = &'a Class>, places: &[usize]) -> Option<Vec<Self>> {
         let classes = distinct(all);
         let mut own = vec![Self(Vec::new()); places.iter().max()? + 1];

@@ -167,7 +167,7 @@ impl Operator {
 pub(super) fn row_counts(plan: &Plan, slices: &RecordBatch) -> Vec<u64> {
     let each = plan.partials().iter().zip(state_columns(plan));
     let counts = each.filter(|(stored, _)| stored.partial == Partial::CountAll && stored.filter.is_none());
-    // Those of either weight, if rows have weights.
+    // The counts of either weight, if rows have weights.
     let counts: Vec<&Int64Array> =
         counts.filter_map(|(_, range)| slices.column(range.start).as_primitive_opt()).collect();
     let of_slice = |at: usize| {

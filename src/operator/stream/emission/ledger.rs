@@ -60,7 +60,7 @@ impl Ledger {
     /// expired. Of windows that are gone, as no row is left of them, earlier results are only retracted.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn record(
         &mut self,
         shape: &Shape,
@@ -147,7 +147,7 @@ impl Ledger {
 
     /// Whether a row equals the latest early result of its window.
     fn is_same(&self, known: Emitted, columns: &[ArrayRef], row: usize) -> bool {
-        // Those of this very batch are not among the batches yet.
+        // The columns of this very batch are not among the batches yet.
         let Some(emitted) = self.batches.get(known.batch as usize) else { return false };
         // A NaN is not always the same one, as that depends on the order in which values are added.
         let value = |column: &ArrayRef, row: usize| normalised(&column.slice(row, 1)).to_data();

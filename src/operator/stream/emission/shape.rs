@@ -85,7 +85,7 @@ impl Shape {
         }
     }
 
-    /// Those of the query's windows of which there may come to be fewer than early results were emitted of. A user's own
+    /// The query's windows of which there may come to be fewer than early results were emitted of. A user's own
     /// window says itself which ones are gone.
     pub(super) fn may_vanish(&self) -> impl Iterator<Item = u32> + '_ {
         let windows = (0..).zip(self.windows());
@@ -120,7 +120,7 @@ impl Shape {
     /// Results of another shape of the query, in which there were other queries.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn moved(&self, known: &Self, batch: &RecordBatch) -> Result<RecordBatch> {
         let names = match known.window_name {
             Some(at) => batch.column(at).clone(),
@@ -133,7 +133,7 @@ impl Shape {
     /// Retractions of results with these own columns; `which` is the number of each one's window in the query.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn retractions(&self, own: Vec<ArrayRef>, which: &[u32]) -> Result<RecordBatch> {
         let updates = Arc::new(BooleanArray::from(vec![false; which.len()]));
         self.batch(own, self.names.column(which)?, updates)

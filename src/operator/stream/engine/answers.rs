@@ -63,7 +63,7 @@ impl Engine {
         Ok(results)
     }
 
-    /// Those of the partials `own` of windows that the aggregate store above the slices answers.
+    /// The partials among `own` of windows that the aggregate store above the slices answers.
     fn answers_above(
         &mut self,
         own: &[usize],
@@ -177,7 +177,7 @@ impl Engine {
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) results: Vec<Answer>,
-    /// Those of windows all of whose rows were taken back, if the query's results can be retracted.
+    /// Windows all of whose rows were taken back, if the query's results can be retracted.
     pub(super) vanished: Vec<Answer>,
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Engine {
     tuples: Option<Tuples>,
     /// The next window of each window type, seen from the watermark.
     agenda: Agenda,
-    /// The same seen from the time up to which windows have expired, if that is not the watermark.
+    /// The next window of each type, seen from the time up to which windows have expired, if that is not the watermark.
     expiring: Option<Agenda>,
     watermark: Option<i64>,
     /// The earliest time of a row that each query accepts, unless it was added later, and the earliest that some query
@@ -549,7 +549,7 @@ impl Engine {
     /// Rolls back a call.
     ///
     /// # Errors
-    /// Those of an interrupt; it can be gone on with then.
+    /// An interrupt; it can be gone on with then.
     pub(super) fn take_back(&mut self) -> Result<()> {
         self.eager.invalidate(self.slices.changed_keys());
         while !self.slices.take_back(CHANGES) {

@@ -37,7 +37,7 @@ impl Engine {
     /// Partials for [`Engine::thin`], each of which counts twice.
     ///
     /// # Errors
-    /// Those of Arrow; nothing is changed then.
+    /// Errors of Arrow; nothing is changed then.
     pub(in crate::operator::stream) fn doubled(&mut self) -> Result<Vec<Box<dyn Partials>>> {
         self.store.compact(&mut self.slices)?;
         doubled(self.queries.stored(), self.store.partials())

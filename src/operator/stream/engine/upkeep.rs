@@ -100,7 +100,7 @@ impl Engine {
         self.forget(0, ahead);
     }
 
-    /// The same queries, now among others.
+    /// Takes over queries that are the same as before, but now among others.
     pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries) {
         self.queries = queries;
         // What was known of upcoming windows may concern former queries.

@@ -343,7 +343,7 @@ impl Tuples {
     /// Rolls back a call.
     ///
     /// # Errors
-    /// Those of [`Pace::check`]; it can be gone on with then.
+    /// Errors of [`Pace::check`]; it can be gone on with then.
     pub(super) fn take_back(&mut self) -> Result<()> {
         let mut pace = Pace::new();
         while let Some(last) = self.undo.last() {
