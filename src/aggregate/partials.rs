@@ -49,7 +49,7 @@ pub trait Partials: Any + Send + Sync {
     }
 
     /// The slots as states of fixed size, mutable.
-    fn nodes(&mut self) -> Option<&mut dyn States> {
+    fn states_mut(&mut self) -> Option<&mut dyn States> {
         None
     }
 
@@ -229,6 +229,6 @@ impl dyn Partials {
 
     /// See [`super::Aggregate::update_runs`].
     pub fn update_runs(&mut self, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
-        self.nodes().map_or(Ok(false), |nodes| nodes.update_runs(inputs, runs, len))
+        self.states_mut().map_or(Ok(false), |states| states.update_runs(inputs, runs, len))
     }
 }

@@ -67,7 +67,7 @@ impl<A: Aggregate> Partials for Column<A> {
         Some(self)
     }
 
-    fn nodes(&mut self) -> Option<&mut dyn States> {
+    fn states_mut(&mut self) -> Option<&mut dyn States> {
         Some(self)
     }
 

@@ -261,7 +261,7 @@ impl Columns {
         Ok(Self { keys: batch.keys()?, times: batch.times()?, inputs: inputs.collect::<Result<_>>()? })
     }
 
-    /// The same where each row stands for `weight` rows, if `partials` are of a sample.
+    /// These columns where each row stands for `weight` rows, if `partials` are of a sample.
     pub(crate) fn weighed(mut self, partials: &[Stored], weight: f64) -> Result<Self> {
         let rows = self.times.len();
         for (input, stored) in self.inputs.iter_mut().zip(partials) {
@@ -270,7 +270,7 @@ impl Columns {
         Ok(self)
     }
 
-    /// The same for `rows` rows from row `from`.
+    /// The columns of `rows` rows from row `from`.
     pub(crate) fn slice(&self, from: usize, rows: usize) -> Self {
         Self {
             keys: self.keys.iter().map(|key| key.slice(from, rows)).collect(),

@@ -21,7 +21,6 @@ mod output;
 mod parts;
 mod plan;
 mod policy;
-mod ranked;
 mod rolling;
 mod schema;
 mod stored;

@@ -3,6 +3,7 @@
 mod gaps;
 mod limit;
 mod listed;
+mod ranked;
 mod sizes;
 
 use std::collections::VecDeque;
@@ -19,7 +20,6 @@ use arrow_schema::SchemaRef;
 use super::gathered::Ordered;
 use super::parts::{each, leave};
 use super::plan::Plan;
-use super::ranked::{self, RankedLists};
 use super::schema::{extent_fields, rank_fields};
 use super::weights::Left;
 use crate::aggregate::Partials;
@@ -31,8 +31,8 @@ use crate::window::Window;
 use crate::{Error, Result};
 use gaps::Gaps;
 use limit::Limit;
-use listed::Cursor;
-pub(super) use listed::Windows;
+use listed::{Cursor, Windows};
+use ranked::RankedLists;
 pub(super) use sizes::{BATCH_BYTES, Size, bytes, in_parts, varies};
 
 /// Rows in a batch of results, at most: what crosses a boundary fastest.

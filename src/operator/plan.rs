@@ -118,7 +118,7 @@ impl Plan {
         Self::bind(input, Spec { by, time, aggregates, ..Spec::default() }, true)
     }
 
-    /// The same for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
+    /// A plan for aggregates of which other rows are asked: see [`Plan::of_labels`]. The result has only them.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -229,7 +229,7 @@ impl Plan {
         })
     }
 
-    /// The same plan for rows with weights in a column of this name: 1, and -1 where a row retracts an earlier one.
+    /// This plan for rows with weights in a column of this name: 1, and -1 where a row retracts an earlier one.
     ///
     /// # Errors
     /// `UnknownColumn`, `InvalidType` or `InvalidValue` if there is no such column of signed integers, or if windows or
@@ -242,7 +242,7 @@ impl Plan {
         Ok(Self { max_windows: self.max_windows, policy: self.policy, ..bound })
     }
 
-    /// The same plan for rows that are a sample, each of which was kept with a known probability: in place of each aggregate
+    /// This plan for rows that are a sample, each of which was kept with a known probability: in place of each aggregate
     /// its estimate, and then the standard error of that.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl Plan {
         self.weights.as_ref()
     }
 
-    /// The same plan for results in which windows without rows are filled, between a key's first and last window of each
+    /// This plan for results in which windows without rows are filled, between a key's first and last window of each
     /// type: `fill` says how for each aggregate.
     ///
     /// # Errors
@@ -283,12 +283,12 @@ impl Plan {
         self.fill.as_ref()
     }
 
-    /// The same plan, allowed to make so many windows in one call; any number if `None`.
+    /// This plan, allowed to make so many windows in one call; any number if `None`.
     pub fn with_max_windows(self, max_windows: Option<u64>) -> Self {
         Self { max_windows, ..self }
     }
 
-    /// The same plan with an emission policy, for streams.
+    /// This plan with an emission policy, for streams.
     ///
     /// # Errors
     /// `InvalidValue` for a policy that would never fire.
@@ -304,7 +304,7 @@ impl Plan {
         self.policy.as_ref()
     }
 
-    /// The same plan with some of its windows only, given by their numbers: at least one.
+    /// This plan with some of its windows only, given by their numbers: at least one.
     pub(super) fn with_windows(&self, which: impl Fn(usize) -> bool) -> Self {
         let windows = self.windows.iter().enumerate().filter(|&(at, _)| which(at));
         let windows: Vec<(String, Window)> = windows.map(|(_, window)| window.clone()).collect();

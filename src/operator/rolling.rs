@@ -87,7 +87,7 @@ impl Rolling {
     /// Binds aggregates over frames to a schema.
     ///
     /// # Errors
-    /// Those of [`Plan::of_rows`]; `InvalidType` or `InvalidValue` if a length does not fit the time column.
+    /// Errors of [`Plan::of_rows`]; `InvalidType` or `InvalidValue` if a length does not fit the time column.
     pub fn new(
         input: SchemaRef,
         by: Vec<String>,
@@ -106,7 +106,7 @@ impl Rolling {
     /// Events without time are in no frame, and labels without time have empty ones.
     ///
     /// # Errors
-    /// Those of [`Rolling::new`] and [`Plan::of_labels`].
+    /// Errors of [`Rolling::new`] and [`Plan::of_labels`].
     pub fn at(
         input: SchemaRef,
         by: Vec<String>,

@@ -64,7 +64,7 @@ impl Stored {
     /// What it reads, of columns as `read` reads them.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub(super) fn input(&self, mut read: impl FnMut(usize) -> Result<ArrayRef>) -> Result<Input> {
         let columns = self.inputs.iter().map(|&position| read(position)).collect::<Result<_>>()?;
         let filter = self.filter.map(&mut read).transpose()?;
@@ -81,7 +81,7 @@ impl Stored {
     /// Has each of the `rows` rows of an input stand for `weight` rows.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn weigh(&self, input: &mut Input, rows: usize, weight: f64) -> Result<()> {
         if let Partial::Term(term) = self.partial {
             input.columns = vec![term.of(input.columns.first(), rows, weight)?];

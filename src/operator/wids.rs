@@ -45,7 +45,7 @@ impl Wids {
         })
     }
 
-    /// The same over the times of a column; `None` for windows without ids.
+    /// The ids of windows over the times of a column; `None` for windows without ids.
     ///
     /// # Errors
     /// As [`Wids::new`].
@@ -80,7 +80,7 @@ impl Wids {
         range.map_err(|_| self.too_far(time))
     }
 
-    /// The same of a column of times; no range under nulls.
+    /// The range of ids of each of a column of times; no range under nulls.
     ///
     /// # Errors
     /// As [`Wids::of_times`].

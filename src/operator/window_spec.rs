@@ -86,7 +86,7 @@ pub enum WindowKind {
         /// The gap.
         gap: Length,
     },
-    /// The same, no longer than a greatest length, or with a gap of each row's own.
+    /// A session no longer than a greatest length, or with a gap of each row's own.
     RowSession {
         /// The gap.
         gap: GapSpec,

@@ -25,8 +25,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 6,
-    since: 6,
+    version: 7,
+    since: 7,
     of: "an operator; it is what op.snapshot() returned",
 };
 

@@ -90,7 +90,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The same; other lengths are refused.
+    /// A length of the calendar; other lengths are refused.
     fn whole_units(&self, what: &str, length: Length) -> Result<(Unit, i64)> {
         let refused = || {
             self.refused(format!(

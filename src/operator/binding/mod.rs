@@ -61,7 +61,7 @@ pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<Opti
     let start_time = match &spec.kind {
         WindowKind::Tumbling { start_time, .. } | WindowKind::Sliding { start_time, .. } => *start_time,
         WindowKind::Landmark { start_time, .. } => *start_time,
-        // Those of a calendar number their windows themselves.
+        // Types of a calendar number their windows themselves.
         WindowKind::Band { .. } | WindowKind::Local { .. } | WindowKind::LocalLandmark { .. } => None,
         WindowKind::Session { .. } | WindowKind::RowSession { .. } | WindowKind::Arrivals { .. } => {
             return Ok(None);

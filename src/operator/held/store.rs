@@ -54,7 +54,7 @@ pub(in crate::operator) struct New {
     pub(in crate::operator) chunk: Chunk,
     /// With their keys, by key, place and arrival.
     entries: Vec<(u32, Entry)>,
-    /// The same by place.
+    /// The rows by place.
     items: Vec<Item>,
 }
 
@@ -130,7 +130,7 @@ impl Store {
     /// Rows are passed once, however often this is called.
     ///
     /// # Errors
-    /// Those of `visit`, which is called for those that are passed, too, with none.
+    /// Errors of `visit`, which is called for those that are passed, too, with none.
     pub(in crate::operator) fn unmet(
         &self,
         key: u32,
@@ -204,7 +204,7 @@ impl Store {
     /// Makes room for rows, so that [`Store::add`] cannot fail, of so many keys in all.
     ///
     /// # Errors
-    /// Those of an interrupt.
+    /// An interrupt.
     pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) -> Result<()> {
         self.timelines.reserve(keys.saturating_sub(self.timelines.len()));
         self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);

@@ -62,7 +62,7 @@ impl JoinRows {
     /// rows without a partner follow, in their order.
     ///
     /// # Errors
-    /// Those of an interrupt.
+    /// An interrupt.
     pub fn finish(self, threads: usize) -> Result<JoinOutput> {
         let Self { plan, keys, sides: [left, right] } = self;
         let finish = |side: Gathering| side.finish(keys.len(), threads);
@@ -85,7 +85,7 @@ impl JoinOutput {
     /// The next batch, if there is one. Each of several threads makes one, some batches ahead.
     ///
     /// # Errors
-    /// Those of an interrupt; `Overflow` for a row that does not fit the types of Arrow.
+    /// An interrupt; `Overflow` for a row that does not fit the types of Arrow.
     pub fn next_batch(&mut self, threads: usize) -> Result<Option<RecordBatch>> {
         if self.ready.is_empty() {
             let parts = self.list(threads.max(1), threads)?;

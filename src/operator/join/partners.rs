@@ -15,7 +15,7 @@ impl Partners {
     /// The partners of all rows of `asking`, which is the side `which`, among those of `answering`.
     ///
     /// # Errors
-    /// Those of the condition.
+    /// Errors of the condition.
     pub(super) fn of(
         condition: &Condition,
         which: Which,

@@ -24,7 +24,7 @@ pub struct SideSpec {
     pub by: Vec<String>,
     /// Its time column.
     pub time: String,
-    /// Those of its columns that the result has; by default all, but for the keys of the right side.
+    /// The columns of its input that the result has; by default all, but for the keys of the right side.
     pub columns: Option<Vec<String>>,
 }
 

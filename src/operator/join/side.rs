@@ -237,7 +237,7 @@ impl Side {
     /// The windows of a row, in whichever order it is asked for.
     ///
     /// # Errors
-    /// Those of the condition, which a row that was taken in does not have.
+    /// Errors of the condition, which a row that was taken in does not have.
     pub(super) fn windows(&self, row: u32) -> Result<Option<Span>> {
         let (part, at) = self.place(row);
         let part = &self.parts[part];

@@ -21,7 +21,7 @@ pub(super) type Span = (i64, i64);
 pub(super) enum Windows {
     /// They are numbered, and a place is a number.
     Numbered(Box<Wids>),
-    /// Those of a user's definition, of which one that ends later does not begin earlier; a place is an end.
+    /// The windows of a user's definition, of which one that ends later does not begin earlier; a place is an end.
     Defined(Defined),
 }
 

@@ -52,7 +52,7 @@ impl Size {
 /// Makes results of some rows at once or, where one array cannot hold these, half of them at a time.
 ///
 /// # Errors
-/// Those of `make`; `Overflow` only for a single row.
+/// Errors of `make`; `Overflow` only for a single row.
 pub(in crate::operator) fn in_parts(
     rows: Range<usize>,
     make: &mut impl FnMut(Range<usize>) -> Result<()>,

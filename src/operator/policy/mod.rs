@@ -196,11 +196,6 @@ impl Policy {
             || self.trigger.as_ref().is_some_and(Trigger::counts_rows)
     }
 
-    /// Whether boundaries of event time matter.
-    pub(super) fn has_boundaries(&self) -> bool {
-        self.events.iter().any(Event::follows_watermark)
-    }
-
     /// Whether triggers have stages, which begin again once a window is final.
     pub(super) fn has_stages(&self) -> bool {
         self.layout.stages > 0

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, new_empty_array};
+use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::{Field, Schema};
 
 use super::queries::Queries;
@@ -36,6 +36,12 @@ impl Ahead {
             return None;
         }
         self.marks.get(key as usize).copied().filter(|&mark| mark != NONE)
+    }
+
+    /// Up to when a key is complete, where the stream is complete up to `watermark`.
+    #[inline]
+    pub(super) fn reached(&self, watermark: Option<i64>, key: u32) -> Option<i64> {
+        watermark.max(self.of(key))
     }
 
     /// Whether no key is ahead.
@@ -110,23 +116,52 @@ impl Ahead {
     }
 }
 
+/// How far a call moves the stream, and a key whose watermark moves by itself.
+#[derive(Clone, Copy)]
+pub(super) struct Reach<'a> {
+    /// The watermark of the stream before the call, and after it.
+    pub(super) before: Option<i64>,
+    pub(super) after: Option<i64>,
+    /// The only key whose watermark moves, and where to.
+    pub(super) key_watermark: Option<(u32, i64)>,
+    pub(super) ahead: &'a Ahead,
+}
+
+impl Reach<'_> {
+    /// Whether no key is ahead of the stream, before the call or after it.
+    pub(super) fn is_uniform(&self) -> bool {
+        self.ahead.is_empty() && self.key_watermark.is_none()
+    }
+
+    /// Up to when a key is complete before the call.
+    pub(super) fn before(&self, key: u32) -> Option<i64> {
+        self.ahead.reached(self.before, key)
+    }
+
+    /// Up to when a key is complete after the call.
+    pub(super) fn after(&self, key: u32) -> Option<i64> {
+        let own = self.key_watermark.filter(|own| own.0 == key).map(|own| own.1);
+        self.ahead.reached(self.after, key).max(own)
+    }
+}
+
 /// The parameters of a call, which may differ from key to key.
 #[derive(Clone, Copy)]
 pub(super) struct Calls<'a> {
-    /// Those of keys that are not ahead.
+    /// The parameters of keys that are not ahead.
     pub(super) common: Call,
     /// The only key whose watermark moves, and where to.
-    pub(super) only: Option<(u32, i64)>,
+    pub(super) key_watermark: Option<(u32, i64)>,
     pub(super) ahead: &'a Ahead,
     pub(super) queries: &'a Queries,
     pub(super) lateness: i64,
 }
 
 impl Calls<'_> {
-    /// Those of a key.
+    /// The parameters of a key.
     pub(super) fn of(&self, key: u32) -> Call {
         let mark = self.ahead.of(key);
-        let moved = self.only.filter(|only| only.0 == key).map(|only| only.1);
+        let moved = self.key_watermark.filter(|own| own.0 == key).map(|own| own.1);
         if mark.is_none() && moved.is_none() {
             return self.common;
         }
@@ -144,23 +179,22 @@ impl Calls<'_> {
     }
 }
 
-/// Keys and up to when each is complete, as a table: a column for each of the plan's keys, and `watermark`.
+/// Keys, by columns if there are any, and up to when each is complete, as a table: a column for each of the plan's keys, and
+/// `watermark`.
 ///
 /// # Errors
-/// Those of Arrow.
-pub(super) fn table(plan: &Plan, marks: Option<(Vec<ArrayRef>, Int64Array)>) -> Result<RecordBatch> {
+/// Errors of Arrow.
+pub(super) fn table(plan: &Plan, mut columns: Vec<ArrayRef>, marks: Vec<i64>) -> Result<RecordBatch> {
     let keys = plan.by().iter().map(|&column| plan.input().field(column));
     let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
-    let nothing = || {
-        let columns = fields.iter().map(|field| new_empty_array(plain(field.data_type())));
-        (columns.collect(), Int64Array::from(Vec::<i64>::new()))
-    };
-    let (mut columns, times) = marks.unwrap_or_else(nothing);
+    if marks.is_empty() {
+        columns = fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect();
+    }
     for (field, column) in fields.iter_mut().zip(&columns) {
         field.set_data_type(column.data_type().clone());
     }
     fields.push(Field::new("watermark", plan.measure().data_type(), false));
-    columns.push(plan.measure().array(times.values().to_vec())?);
+    columns.push(plan.measure().array(marks)?);
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 

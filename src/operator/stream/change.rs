@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::emission::Emission;
-use super::engine::{Engine, Points};
+use super::engine::Engine;
 use super::intake::{Accepted, check_open};
 use super::queries::{Entry, Queries, classes};
 use super::sharing::{Shared, strategy};
@@ -69,17 +69,14 @@ impl Operator {
         // Everything that can fail comes first.
         let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let mut changes = Vec::new();
-        let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
-        let held: Vec<_> = self.engines().map(Engine::points).collect::<Result<_>>()?;
         // Engines drop those that no row of theirs can be around any more: some sooner than others.
-        let points = held.into_iter().flatten().max_by_key(Points::len);
+        let points = self.engines().map(Engine::points).max_by_key(|points| points.len()).unwrap_or_default();
         for (place, shared) in Shared::of(classes(&entries), &known) {
             let queries = Queries::among(&entries, &shared, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
                     let mut engine = Engine::new(queries, self.options, &shared, self.watermark)?;
-                    ahead.as_ref().map_or(Ok(()), |marks| engine.set_marks(marks))?;
-                    points.as_ref().map_or(Ok(()), |points| engine.set_points(points))?;
+                    engine.set_points(points);
                     Change::New(Box::new(engine))
                 }
                 Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::Same(at, queries),
@@ -104,7 +101,7 @@ impl Operator {
                     engine
                 }),
                 Change::Partials(at, partials, queries) => take(at).map(|mut engine| {
-                    engine.change(queries, &shared, partials);
+                    engine.change(queries, &shared, partials, &self.keys.ahead);
                     engine
                 }),
             };
@@ -128,24 +125,16 @@ impl Operator {
 
 impl Operator {
     /// The first engine of which these rows are not alike for all windows: as `differs` says, or as keys are ahead.
-    fn first_divided(
-        &mut self,
-        rows: &[Accepted],
-        differs: impl Fn(&(Shared, Engine)) -> bool,
-    ) -> Result<Option<usize>> {
-        for (at, own) in self.engines.iter_mut().enumerate() {
-            if differs(own) || own.1.has_ahead() && own.1.divides(&own.0, rows)? {
-                return Ok(Some(at));
-            }
-        }
-        Ok(None)
+    fn first_divided(&self, rows: &[Accepted], differs: impl Fn(&(Shared, Engine)) -> bool) -> Option<usize> {
+        let divides = |own: &(Shared, Engine)| differs(own) || own.1.divides(&own.0, rows, &self.keys);
+        self.engines.iter().position(divides)
     }
 
     /// Divides engines of which these rows are not alike for all windows. Both sides have seen the same rows up to here,
     /// so this changes no result, whether or not the rows are accepted in the end.
     ///
     /// # Errors
-    /// Those of functions that copy their partials.
+    /// Errors of functions that copy their partials.
     pub(super) fn divide(&mut self, rows: &[Accepted]) -> Result<()> {
         let differs = |(shared, engine): &(Shared, Engine)| {
             let before = engine.horizon().and_then(|horizon| shared.differs_before(horizon));
@@ -153,11 +142,11 @@ impl Operator {
             let is_between = |t: &i64| cutoff <= *t && *t < before;
             rows.iter().any(|rows| rows.least < before && rows.times.iter().any(is_between))
         };
-        while let Some(at) = self.first_divided(rows, differs)? {
+        while let Some(at) = self.first_divided(rows, differs) {
             let (shared, engine) = &self.engines[at];
             let parts = shared.apart().map(|own| {
                 let queries = Queries::among(&self.entries, &own, self.several)?;
-                let part = engine.part(queries, &own)?;
+                let part = engine.part(queries, &own, &self.keys.ahead)?;
                 Ok((own, part))
             });
             let parts = parts.collect::<Result<Vec<_>>>()?;

@@ -4,6 +4,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 
+use super::keys::KeyNumbers;
 use crate::kernels::simd;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
@@ -36,22 +37,24 @@ pub(super) struct Accepted {
     /// The earliest and the latest time.
     pub(super) least: i64,
     pub(super) most: i64,
-    pub(super) are: Are,
+    pub(super) kind: InputKind,
     /// How many rows each stands for.
     pub(super) weight: f64,
+    /// Their keys, once they are numbered.
+    pub(super) keys: KeyNumbers,
 }
 
-/// What rows are.
+/// What the rows of an input are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Are {
-    /// Those of the stream.
+pub(super) enum InputKind {
+    /// Rows of the stream.
     Rows,
-    /// Slices that were made elsewhere: see `slices`.
+    /// Pre-aggregated slices: see `slices`.
     Slices,
 }
 
 impl Accepted {
-    /// Those of these rows that are not before `cutoff`.
+    /// The rows that are not before `cutoff`.
     pub(super) fn since(&self, cutoff: i64) -> Result<Self> {
         if cutoff <= self.least {
             return Ok(self.clone());
@@ -64,9 +67,8 @@ impl Accepted {
     pub(super) fn only(&self, these: &BooleanArray) -> Result<Self> {
         let times: Vec<i64> = these.values().set_indices().map(|row| self.times[row]).collect();
         let (least, most) = simd::span(&times).unwrap_or((i64::MAX, i64::MIN));
-        let rows = filter_record_batch(&self.rows, these)?;
-        let (is_sorted, are, weight) = (self.is_sorted, self.are, self.weight);
-        Ok(Self { rows, times: times.into(), is_sorted, least, most, are, weight })
+        let (rows, keys) = (filter_record_batch(&self.rows, these)?, self.keys.only(these.values()));
+        Ok(Self { rows, times: times.into(), least, most, keys, ..*self })
     }
 }
 
@@ -129,7 +131,7 @@ impl Gate {
         &self,
         plan: &Plan,
         (batch, before): (&RecordBatch, usize),
-        are: Are,
+        kind: InputKind,
     ) -> Result<(Accepted, Option<RecordBatch>)> {
         let (mut rows, mut untimed) = (batch.clone(), None);
         let time = batch.column(plan.time());
@@ -140,10 +142,11 @@ impl Gate {
         }
         let times = plan.measure().read(rows.column(plan.time()))?;
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
-            let (least, most) = (i64::MAX, i64::MIN);
-            return Ok((Accepted { rows, times, is_sorted: true, least, most, are, weight: 1.0 }, untimed));
+            let (least, most, keys) = (i64::MAX, i64::MIN, KeyNumbers::NONE);
+            let none = Accepted { rows, times, is_sorted: true, least, most, kind, weight: 1.0, keys };
+            return Ok((none, untimed));
         };
-        let (mut least, mut most) = (first, last);
+        let (mut least, mut most, keys) = (first, last, KeyNumbers::NONE);
         let is_sorted = simd::is_ascending(&times);
         if !is_sorted {
             (least, most) = simd::span(&times).unwrap_or((first, first));
@@ -154,7 +157,7 @@ impl Gate {
         if let Some(&outside) = [least, most].iter().find(|&&t| t < self.bounds.0 || t > self.bounds.1) {
             return Err(out_of_bounds(plan, outside));
         }
-        Ok((Accepted { rows, times, is_sorted, least, most, are, weight: 1.0 }, untimed))
+        Ok((Accepted { rows, times, is_sorted, least, most, kind, weight: 1.0, keys }, untimed))
     }
 
     /// Takes note of rows that came.

@@ -76,7 +76,7 @@ impl Late {
         Self { schema: Arc::new(Schema::new(fields)), named, batches: Vec::new(), count: 0, dropped: 0 }
     }
 
-    /// The same rows with the name of the query, which was the only one.
+    /// These rows with the name of the query, which was the only one.
     pub(crate) fn with_names(&self, input: &Schema, name: &str) -> Result<Self> {
         let named = Self { count: self.count, dropped: self.dropped, ..Self::new(input, true) };
         let batches = self.batches.iter().map(|batch| named.naming(batch, name));

@@ -7,7 +7,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 
 use super::Operator;
-use super::intake::{Accepted, Are};
+use super::intake::{Accepted, InputKind};
 use super::late::Reason;
 use super::queries::Entry;
 use super::slices::{counted, row_counts};
@@ -76,30 +76,29 @@ impl Operator {
     }
 
     /// Rows before the marks of their keys, by the mark, each with what queries accept of such keys.
-    fn of_keys_ahead(&mut self, rows: &Accepted) -> Result<Vec<(Vec<Limit>, Vec<usize>)>> {
+    fn of_keys_ahead(&self, rows: &Accepted) -> Vec<(Vec<Limit>, Vec<usize>)> {
         let mut by_mark = BTreeMap::<i64, Vec<usize>>::new();
-        if let Some((_, engine)) = self.engines.first_mut() {
-            for (row, mark) in engine.behind(rows)? {
-                by_mark.entry(mark).or_default().push(row);
-            }
+        for (row, mark) in self.keys.behind(rows) {
+            by_mark.entry(mark).or_default().push(row);
         }
-        Ok(by_mark.into_iter().map(|(mark, own)| (self.limits_at(mark), own)).collect())
+        by_mark.into_iter().map(|(mark, own)| (self.limits_at(mark), own)).collect()
     }
 
     /// Adds the rows that are late to `refused`, once for each query that they are late for; returns how many are late
     /// for all, and of each query with an emission policy which are, if any are late.
     pub(super) fn refuse(
-        &mut self,
+        &self,
         rows: &Accepted,
         limits: &[Limit],
         refused: &mut Vec<RecordBatch>,
     ) -> Result<(u64, Vec<Option<BooleanBuffer>>)> {
-        let of_ahead = self.of_keys_ahead(rows)?;
+        let of_ahead = self.of_keys_ahead(rows);
         let of_all = || self.entries.iter().zip(limits);
         if of_ahead.is_empty() && of_all().all(|(entry, limit)| limit.is_safe(entry, rows.least)) {
             return Ok((0, Vec::new()));
         }
-        let counts = if rows.are == Are::Slices { row_counts(self.leader(), &rows.rows) } else { Vec::new() };
+        let counts =
+            if rows.kind == InputKind::Slices { row_counts(self.leader(), &rows.rows) } else { Vec::new() };
         let mut late_for_all = BooleanBuffer::new_set(rows.times.len());
         let mut of_emitters = Vec::new();
         for (at, (entry, limit)) in of_all().enumerate() {
@@ -116,9 +115,9 @@ impl Operator {
             for reason in [Reason::TooLate, Reason::BeforeQuery] {
                 let these = BooleanBuffer::collect_bool(reasons.len(), |row| reasons[row] == Some(reason));
                 if these.count_set_bits() > 0 {
-                    refused.push(match rows.are {
-                        Are::Slices => counted(these.set_indices().map(|at| counts[at]).sum())?,
-                        Are::Rows => {
+                    refused.push(match rows.kind {
+                        InputKind::Slices => counted(these.set_indices().map(|at| counts[at]).sum())?,
+                        InputKind::Rows => {
                             let these = filter_record_batch(&rows.rows, &BooleanArray::new(these, None))?;
                             self.late.batch(&these, &entry.name, reason)?
                         }
@@ -126,9 +125,9 @@ impl Operator {
                 }
             }
         }
-        let late_for_all = match rows.are {
-            Are::Rows => late_for_all.count_set_bits() as u64,
-            Are::Slices => late_for_all.set_indices().map(|at| counts[at]).sum(),
+        let late_for_all = match rows.kind {
+            InputKind::Rows => late_for_all.count_set_bits() as u64,
+            InputKind::Slices => late_for_all.set_indices().map(|at| counts[at]).sum(),
         };
         Ok((late_for_all, of_emitters))
     }

@@ -18,7 +18,7 @@ mod change;
 mod emission;
 mod engine;
 mod intake;
-mod keyed;
+mod keys;
 mod late;
 mod lateness;
 mod names;
@@ -47,6 +47,7 @@ use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
 use emission::Emission;
 use engine::Engine;
+use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
@@ -58,6 +59,9 @@ use shedding::{Sample, Shedding};
 pub use snapshot::Contents;
 use steps::Attempted;
 
+/// Keys without any state that may accumulate before they are forgotten.
+const IDLE_KEYS: usize = 4096;
+
 /// A stream operator.
 pub struct Operator {
     options: Options,
@@ -66,6 +70,8 @@ pub struct Operator {
     /// Whether there ever was more than one.
     several: bool,
     strategy: Strategy,
+    /// The keys of all rows that were accepted, and which of them are ahead of the stream.
+    keys: StreamKeys,
     /// At least one engine, with the classes of its windows. Those that store rows come last.
     engines: Vec<(Shared, Engine)>,
     late: Late,
@@ -117,7 +123,7 @@ impl Operator {
         Self::with_lateness(queries.into_iter().map(|(name, plan)| (name, plan, None)).collect(), options)
     }
 
-    /// The same, where queries may have an allowed lateness of their own.
+    /// An operator for these queries, which may have an allowed lateness of their own.
     ///
     /// # Errors
     /// As [`Operator::new`].
@@ -146,6 +152,7 @@ impl Operator {
         });
         let mut this = Self {
             engines: engines.collect::<Result<_>>()?,
+            keys: StreamKeys::new(&entries[0].plan)?,
             strategy: strategy(entries.iter().map(|entry| &*entry.plan), options.order)?,
             options,
             entries,
@@ -184,7 +191,7 @@ impl Operator {
         self.emission.as_ref().map_or_else(|| self.plain_schema(), Emission::schema)
     }
 
-    /// The same without what emission policies add.
+    /// The schema of results without what emission policies add.
     fn plain_schema(&self) -> &SchemaRef {
         // Each engine knows the columns of all queries.
         let mut schemas = self.engines().map(|engine| engine.queries.schema());
@@ -241,7 +248,7 @@ impl Operator {
         self.watermark
     }
 
-    /// The same as far as its results were handed out, which an emission policy may hold back.
+    /// Up to when the stream is complete and its results were handed out, which an emission policy may hold back.
     pub fn watermark_out(&self) -> Option<i64> {
         self.emission.as_ref().map_or(self.watermark, |emission| emission.watermark_out(self.watermark))
     }
@@ -290,10 +297,9 @@ impl Operator {
     /// The keys that are ahead of the stream, and in the last column up to when each is complete.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub fn keys_ahead(&self) -> Result<RecordBatch> {
-        let marks = self.engines().next().map_or(Ok(None), Engine::marks)?;
-        ahead::table(self.leader(), marks.map(|marks| (marks.keys, marks.times)))
+        self.keys.ahead_as_table(self.leader())
     }
 
     /// Moves the watermark on to that of the sources which are not idle by now, and emits windows as
@@ -398,7 +404,13 @@ impl Operator {
         if let Some(emission) = &mut self.emission {
             emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
         }
-        self.engines_mut().zip(attempted.outcomes).for_each(|(engine, outcome)| engine.keep(outcome));
+        if attempted.watermark > self.watermark {
+            attempted.watermark.into_iter().for_each(|watermark| self.keys.ahead.pass(watermark));
+        }
+        attempted.key_watermark.into_iter().for_each(|(key, mark)| self.keys.ahead.set(key, mark));
+        let ahead = &self.keys.ahead;
+        let each = self.engines.iter_mut().zip(attempted.outcomes);
+        each.for_each(|((_, engine), outcome)| engine.keep(outcome, ahead));
         self.late.add(attempted.refused);
         if attempted.takes_late {
             self.late.take();
@@ -413,6 +425,37 @@ impl Operator {
             self.closed = true;
             self.emission.iter_mut().for_each(Emission::end);
             self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
+            self.keys.forget_all();
+        }
+        self.forget_keys();
+    }
+
+    /// Forgets the keys of which nothing is held, once they are many.
+    fn forget_keys(&mut self) {
+        let known = self.keys.len();
+        let slices = self.engines().map(Engine::slice_count).max().unwrap_or_default();
+        if known > IDLE_KEYS && slices < known / 2 {
+            let live = self.live_keys();
+            if live.len() <= known / 2 {
+                self.keep_keys(&live);
+            }
+        }
+    }
+
+    /// The keys of which something is held.
+    fn live_keys(&self) -> Vec<u32> {
+        let mut is_live = vec![false; self.keys.len()];
+        self.engines().for_each(|engine| engine.mark_live(&mut is_live));
+        self.emission.iter().for_each(|emission| emission.mark_live(&mut is_live));
+        self.keys.ahead.each().for_each(|(key, _)| is_live[key as usize] = true);
+        (0..).zip(is_live).filter(|(_, is_live)| *is_live).map(|(key, _)| key).collect()
+    }
+
+    /// Keeps these keys, which ascend, and forgets the others: the n-th of them becomes key n. If that fails, all stay.
+    fn keep_keys(&mut self, kept: &[u32]) {
+        if self.keys.keep(kept) {
+            self.engines_mut().for_each(|engine| engine.keep_keys(kept));
+            self.emission.iter_mut().for_each(|emission| emission.keep_keys(kept));
         }
     }
 
@@ -425,16 +468,17 @@ impl Operator {
     pub fn stats(&self) -> Stats {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
         let (late, late_dropped) = (self.late.count(), self.late.dropped());
-        let bytes = all.bytes + self.emission.as_ref().map_or(0, Emission::bytes);
+        let bytes = all.bytes + self.keys.bytes() + self.emission.as_ref().map_or(0, Emission::bytes);
+        let keys_ahead = self.keys.ahead.len();
         let shed = self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default();
-        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, shed, ..all }
+        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, keys_ahead, shed, ..all }
     }
 
     /// Drops what the state holds too much of by [`Options::shed`], if the last call may have led to that; every call
     /// begins with it, and so does whoever asks what the state is.
     ///
     /// # Errors
-    /// Those of an interrupt, and `Memory`; either nothing has changed then, or less is too much.
+    /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
     pub fn relieve(&mut self) -> Result<()> {
         if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
             return Ok(());
@@ -448,18 +492,20 @@ impl Operator {
                 return Ok(());
             }
             if !is_tight {
-                spared(|| self.engines.iter_mut().for_each(|(_, engine)| engine.tighten()));
+                spared(|| self.tighten());
                 is_tight = true;
                 continue;
             }
-            let dropped = match shedding.half().filter(|_| slices > 1) {
-                None => None,
-                Some(sample) => attempted(|| match shedding.shed.keep {
-                    Keep::Keys => Self::keep_keys(&mut self.engines, &mut self.emission, sample),
-                    Keep::Rows => Self::thin(&mut self.engines, sample).map(Some),
-                })?
-                .map(|dropped| (sample, dropped)),
+            let (keep, half) = (shedding.shed.keep, shedding.half().filter(|_| slices > 1));
+            let mut drop_half = |sample| match keep {
+                Keep::Keys => self.keep_sampled(sample),
+                Keep::Rows => self.thin(sample).map(Some),
             };
+            let dropped = match half {
+                None => None,
+                Some(sample) => attempted(|| drop_half(sample))?.map(|dropped| (sample, dropped)),
+            };
+            let Some(shedding) = &mut self.shedding else { return Ok(()) };
             let Some((sample, dropped)) = dropped else {
                 shedding.cannot_help(keys, bytes);
                 return Ok(());
@@ -468,36 +514,46 @@ impl Operator {
         }
     }
 
+    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
+    fn tighten(&mut self) {
+        if let Ok(live) = attempted(|| Ok(self.live_keys())) {
+            self.keep_keys(&live);
+        }
+        self.engines_mut().for_each(Engine::shrink);
+    }
+
     /// Drops the keys that are not in a sample, unless none would be left; returns how many these are, and their slices.
-    fn keep_keys(
-        engines: &mut [(Shared, Engine)],
-        emission: &mut Option<Emission>,
-        sample: Sample,
-    ) -> Result<Option<(usize, usize)>> {
-        let kept = engines.iter().map(|(_, engine)| engine.sampled(sample)).collect::<Result<Vec<_>>>()?;
-        let of_emission = emission.as_ref().map(|emission| emission.sampled(sample)).transpose()?;
-        if kept.iter().all(|(_, has_slices)| !has_slices) {
+    fn keep_sampled(&mut self, sample: Sample) -> Result<Option<(usize, usize)>> {
+        let kept = sample.of_keys(&self.keys.plain_columns()?, self.keys.len())?;
+        if !self.engines().any(|engine| engine.has_slices_of(&kept)) {
             return Ok(None);
         }
+        let live: Vec<u32> = kept.set_indices_u32().collect();
         spared(|| {
-            emission.iter_mut().zip(&of_emission).for_each(|(emission, kept)| emission.keep_only(kept));
-            let each = engines.iter_mut().zip(&kept);
-            let dropped = each.map(|((_, engine), (kept, _))| engine.keep_only(kept));
-            Ok(Some(dropped.fold((0, 0), |all, own| (own.0.max(all.0), all.1 + own.1))))
+            let dropped = self.engines_mut().map(|engine| engine.discard_others(&kept));
+            let dropped = dropped.fold((0, 0), |all, own| (own.0.max(all.0), all.1 + own.1));
+            self.keep_keys(&live);
+            self.engines_mut().for_each(Engine::shrink);
+            Ok(Some(dropped))
         })
     }
 
     /// Drops half of the slices; returns how many, and of how many keys (0).
-    fn thin(engines: &mut [(Shared, Engine)], sample: Sample) -> Result<(usize, usize)> {
-        let doubled = engines.iter_mut().map(|(_, engine)| engine.doubled()).collect::<Result<Vec<_>>>()?;
-        let each = engines.iter_mut().zip(doubled);
-        let dropped = spared(|| each.map(|((_, engine), doubled)| engine.thin(sample, doubled)).sum());
-        Ok((0, dropped))
+    fn thin(&mut self, sample: Sample) -> Result<(usize, usize)> {
+        let doubled = self.engines_mut().map(Engine::doubled).collect::<Result<Vec<_>>>()?;
+        spared(|| {
+            let each = self.engines_mut().zip(doubled);
+            let dropped = each.map(|(engine, doubled)| engine.thin(sample, doubled)).sum();
+            self.tighten();
+            Ok((0, dropped))
+        })
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
     pub fn slices(&mut self) -> Result<RecordBatch> {
-        let all = self.engines_mut().map(Engine::all_slices).collect::<Result<Vec<_>>>()?;
+        let Self { engines, keys, .. } = self;
+        let all =
+            engines.iter_mut().map(|(_, engine)| engine.all_slices(keys)).collect::<Result<Vec<_>>>()?;
         match &all[..] {
             [only] => Ok(only.clone()),
             [first, ..] => Ok(concat_batches(&first.schema(), &all)?),

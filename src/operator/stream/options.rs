@@ -94,7 +94,7 @@ pub struct Stats {
     pub recomputations: u64,
     /// Rows that came too late or without a time.
     pub late: u64,
-    /// Those of them that were dropped, as too many were held.
+    /// Late rows that were dropped, as too many were held.
     pub late_dropped: u64,
     /// Bytes of those that are held.
     pub late_bytes: usize,
@@ -102,7 +102,7 @@ pub struct Stats {
     pub keys_ahead: usize,
     /// Windows emitted.
     pub windows: u64,
-    /// Those of them that were updates.
+    /// Emitted windows that were updates.
     pub updates: u64,
     /// What was dropped for want of memory.
     pub shed: ShedStats,
@@ -114,14 +114,13 @@ impl Stats {
         Self {
             keys: self.keys.max(other.keys),
             slices: self.slices + other.slices,
-            keys_ahead: self.keys_ahead.max(other.keys_ahead),
             rows_kept: self.rows_kept + other.rows_kept,
             bytes: self.bytes + other.bytes,
             ..self.and_did(other)
         }
     }
 
-    /// The same, plus what another engine did.
+    /// These statistics, plus what another engine did.
     pub(super) fn and_did(self, other: Self) -> Self {
         Self {
             splits: self.splits + other.splits,

@@ -1,7 +1,11 @@
-//! Windows to be emitted, query by query.
+//! Windows to be emitted, query by query, and their results.
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
 use crate::operator::plan::Plan;
+use crate::select::filter_record_batch;
 use crate::window::Listed;
 
 /// A window to be emitted: slices `lo..hi` of a key, or none if the window is withdrawn.
@@ -13,6 +17,46 @@ pub(super) struct Outgoer {
     pub(super) update: bool,
     /// Place of its ranks and its number among [`Outgoing::of_rows`]; [`NONE`] for a window by time.
     pub(super) of_rows: u32,
+}
+
+/// Results of windows of one query.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// The place of the query in the operator.
+    pub(super) entry: usize,
+    pub(super) batch: RecordBatch,
+    /// Which results update earlier ones.
+    pub(super) updates: BooleanBuffer,
+    /// The window of each, if the query has an emission policy.
+    pub(super) windows: Vec<Answered>,
+}
+
+/// The window of a result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    pub(super) key: u32,
+    /// Its number among all windows of the query.
+    pub(super) window: u32,
+    /// `None` of a window that is withdrawn.
+    pub(super) extent: Option<(i64, i64)>,
+    /// What distinguishes it from others of its key and type.
+    pub(super) identity: (i64, i64),
+}
+
+impl Answer {
+    /// These of the results.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn only(&self, these: &BooleanBuffer) -> Result<Self> {
+        let kept = |row: usize| self.windows.get(row).copied();
+        Ok(Self {
+            entry: self.entry,
+            batch: filter_record_batch(&self.batch, &BooleanArray::new(these.clone(), None))?,
+            updates: these.set_indices().map(|row| self.updates.value(row)).collect(),
+            windows: these.set_indices().filter_map(kept).collect(),
+        })
+    }
 }
 
 /// No ranks and no number.

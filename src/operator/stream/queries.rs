@@ -32,6 +32,8 @@ pub(in crate::operator) struct Registered {
     columns: Vec<usize>,
     /// The names of its windows.
     names: Names,
+    /// The number of each of its windows among all of the query, of which other engines may run some.
+    pub(super) windows: Vec<u32>,
 }
 
 impl Registered {
@@ -176,6 +178,8 @@ impl Queries {
                 columns.push(column);
             }
             let Some(plan) = part(plan, classes, shared) else { continue };
+            let is_own = |at: &u32| shared.has(&classes[*at as usize]);
+            let own_windows = (0..classes.len() as u32).filter(is_own).collect();
             let own =
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));
             let partials = own.collect();
@@ -188,6 +192,7 @@ impl Queries {
                 partials,
                 columns,
                 names,
+                windows: own_windows,
             });
         }
         let edges = Edges::since(registered.iter().flat_map(|registered| {

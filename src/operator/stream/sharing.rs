@@ -34,8 +34,6 @@ enum Rows {
     Since(i64),
     /// Those that this window accepts.
     Of(Window),
-    /// Any, whatever the windows: so it was in snapshots before version 5.
-    Shared,
 }
 
 impl Class {
@@ -66,27 +64,11 @@ impl Class {
         each.collect()
     }
 
-    /// The classes of a query that shared engines with all others.
-    pub(super) fn shared(plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
-        let keeps_rows = !is_sliced(plan, order)?;
-        Ok(vec![
-            Self { keeps_rows, lateness, accepts: Rows::Shared, is_cumulative: false, own: None };
-            plan.windows().len()
-        ])
-    }
-}
-
-impl Class {
-    /// Whether its windows accept what those accept that they share slices with.
-    pub(super) fn is_shared(&self) -> bool {
-        self.accepts == Rows::Shared
-    }
-
     /// Rows before this may be refused by windows of the class, or have a place of their own there, although other windows
     /// accept them.
     fn differs_before(&self, horizon: i64) -> i64 {
         match self.accepts {
-            Rows::Any | Rows::Shared => i64::MIN,
+            Rows::Any => i64::MIN,
             Rows::Since(length) => horizon.saturating_sub(length),
             Rows::Of(_) => horizon,
         }
@@ -95,7 +77,7 @@ impl Class {
     /// Whether windows of both classes may share an engine, until a row comes that only one of them accepts.
     fn may_share(&self, other: &Self) -> bool {
         let own = [self, other];
-        let are_sliced = own.iter().all(|class| !class.keeps_rows && !class.is_shared());
+        let are_sliced = own.iter().all(|class| !class.keeps_rows);
         are_sliced && self.lateness == other.lateness && self.own == other.own
     }
 }
@@ -105,8 +87,8 @@ impl Class {
 pub(super) struct Shared(Vec<Class>);
 
 impl Shared {
-    /// Those of the windows of these classes, each with its place among the engines that are `known`, if it is there already; those
-    /// that store rows come last.
+    /// Groups classes into engines, with the index of an existing one among those that are `known`; engines that store rows come
+    /// last.
     pub(super) fn of<'a>(
         all: impl Iterator<Item = &'a Class>,
         known: &[&Self],
@@ -126,7 +108,7 @@ impl Shared {
         own
     }
 
-    /// Those of the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
+    /// Engines for the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
     pub(super) fn at<'a>(all: impl Iterator<Item = &'a Class>, places: &[usize]) -> Option<Vec<Self>> {
         let classes = distinct(all);
         let mut own = vec![Self(Vec::new()); places.iter().max()? + 1];

@@ -204,7 +204,7 @@ impl Shedding {
     /// The rows of the sample among these, of which `seen` rows of the same call were looked at before.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn pick(&self, rows: Accepted, by: &[usize], drawn: &mut Drawn) -> Result<Accepted> {
         let (count, first) = (rows.times.len(), self.next + drawn.seen);
         drawn.seen += count as u64;
@@ -235,7 +235,7 @@ impl Shedding {
     /// Adds the share of keys to results, if these are of a sample of keys: before their last column.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn marked(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let Some(schema) = &self.schema else { return Ok(batch) };
         let share = 0.5f64.powi(self.level as i32);
@@ -283,7 +283,7 @@ impl Sample {
     /// Which keys are kept.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn of_keys(self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let mut hashes = Vec::with_capacity(rows);
         hash_rows(keys, rows, self.seed, &mut hashes)?;

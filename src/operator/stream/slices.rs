@@ -129,8 +129,7 @@ impl Operator {
         if entry.plan.policy().is_some_and(|policy| policy.looks_at_rows()) {
             return Some("the emission policy counts rows, or looks at them".into());
         }
-        let has_ahead = self.engines().any(|engine| engine.has_ahead());
-        has_ahead.then(|| "a key is ahead of the stream, by advance(..., key=...)".into())
+        (!self.keys.ahead.is_empty()).then(|| "a key is ahead of the stream, by advance(..., key=...)".into())
     }
 
     /// Rejects slices of whose rows only some are accepted.
@@ -168,7 +167,7 @@ impl Operator {
 pub(super) fn row_counts(plan: &Plan, slices: &RecordBatch) -> Vec<u64> {
     let each = plan.partials().iter().zip(state_columns(plan));
     let counts = each.filter(|(stored, _)| stored.partial == Partial::CountAll && stored.filter.is_none());
-    // Those of either weight, if rows have weights.
+    // The counts of either weight, if rows have weights.
     let counts: Vec<&Int64Array> =
         counts.filter_map(|(_, range)| slices.column(range.start).as_primitive_opt()).collect();
     let of_slice = |at: usize| {

@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Operator;
 use super::emission::Emission;
-use super::engine::{Engine, Marks};
 use super::options::{Options, Stats};
 use super::queries::{Entry, classes};
-use super::sharing::{Class, Shared};
+use super::sharing::Shared;
 use super::shedding::Shedding;
-use crate::dictionary::plain;
 use crate::operator::plan::Plan;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
@@ -46,8 +43,6 @@ struct Known {
     /// Its windows begin after this.
     since: Option<i64>,
     lateness: i64,
-    /// Whether it shares an engine with others whatever their windows are.
-    is_shared: bool,
 }
 
 /// What is stored of the stream as a whole, besides what are columns.
@@ -62,7 +57,6 @@ struct Common {
     latest: Option<i64>,
     shedding: Option<Shedding>,
     past: Stats,
-    has_keys_ahead: bool,
     has_emission: bool,
 }
 
@@ -75,7 +69,6 @@ impl Operator {
         let mut to = Writer::default();
         to.batches(self.input(), &[])?;
         to.value(&Head { options: self.options, queries: self.entries.iter().map(Known::of).collect() });
-        let ahead = self.engines().next().map_or(Ok(None), Engine::marks)?;
         let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         to.value(&Common {
             several: self.several,
@@ -85,15 +78,11 @@ impl Operator {
             latest: self.latest,
             shedding: self.shedding.clone(),
             past: self.past,
-            has_keys_ahead: ahead.is_some(),
             has_emission: self.emission.is_some(),
         });
         self.progress.as_ref().map_or(Ok(()), |progress| progress.save(&mut to))?;
         self.late.save(&mut to)?;
-        if let Some(Marks { keys, times }) = ahead {
-            let count = times.len();
-            to.columns(keys.into_iter().chain([Arc::new(times) as ArrayRef]).collect(), count)?;
-        }
+        self.keys.save(&mut to)?;
         self.engines().try_for_each(|engine| engine.save(&mut to))?;
         self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
         Ok(to.finish())
@@ -134,13 +123,13 @@ impl Operator {
         this.progress.as_mut().map_or(Ok(()), |progress| progress.load(&mut from))?;
         this.late.load(&mut from)?;
         let watermark = this.watermark;
-        let ahead = common.has_keys_ahead.then(|| read_marks(&mut from, this.leader(), watermark));
-        let ahead = ahead.transpose()?;
-        this.engines_mut().try_for_each(|engine| engine.load(&mut from, watermark, ahead.as_ref()))?;
+        this.keys.load(&mut from, watermark)?;
+        let Self { engines, keys, .. } = &mut this;
+        engines.iter_mut().try_for_each(|(_, engine)| engine.load(&mut from, watermark, keys))?;
         if common.has_emission {
             let schema = this.plain_schema().clone();
             let mut emission = Emission::of(&this.entries, &schema, false)?;
-            emission.load(&mut from, &schema)?;
+            emission.load(&mut from, &schema, this.keys.len())?;
             this.emission = Some(emission);
         }
         match from.is_empty() {
@@ -150,26 +139,9 @@ impl Operator {
     }
 }
 
-/// Reads the keys that are ahead of the stream.
-fn read_marks(from: &mut Reader<'_>, plan: &Plan, watermark: Option<i64>) -> Result<Marks> {
-    let (mut keys, _) = from.columns()?;
-    let Some(times) = keys.pop() else { return broken() };
-    let Some(times) = times.as_primitive_opt::<Int64Type>().cloned() else { return broken() };
-    let types = plan.by().iter().map(|&column| plain(plan.input().field(column).data_type()));
-    let is_ahead = times.null_count() == 0 && times.values().iter().all(|&mark| Some(mark) > watermark);
-    let is_open = !keys.is_empty() && keys.iter().map(|key| key.data_type()).eq(types);
-    if is_ahead && is_open { Ok(Marks { keys, times }) } else { broken() }
-}
-
 impl Known {
-    fn of(Entry { name, plan, since, lateness, classes }: &Entry) -> Self {
-        Self {
-            name: name.clone(),
-            fingerprint: fingerprint(plan),
-            since: *since,
-            lateness: *lateness,
-            is_shared: classes.iter().any(Class::is_shared),
-        }
+    fn of(Entry { name, plan, since, lateness, .. }: &Entry) -> Self {
+        Self { name: name.clone(), fingerprint: fingerprint(plan), since: *since, lateness: *lateness }
     }
 }
 
@@ -190,11 +162,7 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>, order: Order) -> 
                  the same"
             )));
         }
-        let mut entry = Entry::new(name, (plan, known.lateness), known.since, order)?;
-        if known.is_shared {
-            entry.classes = Class::shared(&entry.plan, order, entry.lateness)?;
-        }
-        Ok(entry)
+        Entry::new(name, (plan, known.lateness), known.since, order)
     });
     bound.collect()
 }

@@ -2,19 +2,19 @@
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 
-use super::emission::{Emission, Reached};
-use super::engine::{Emptied, Engine, Outcome};
-use super::intake::{Accepted, Are, Gate, check_open, check_schema, check_watermark, nth_valid};
+use super::ahead::Reach;
+use super::emission::{Emission, Emitted};
+use super::engine::{Emptied, Engine, Move, Outcome};
+use super::intake::{Accepted, Gate, InputKind, check_open, check_schema, check_watermark, nth_valid};
+use super::keys::StreamKeys;
 use super::late::{Reason, Refused};
+use super::outgoing::Answer;
 use super::progress::Seen;
 use super::queries::Entry;
+use super::sharing::Shared;
 use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
-use crate::interrupt::check;
-use crate::keys::KeyIndex;
-use crate::operator::policy::Moved;
-use crate::select::filter_record_batch;
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
@@ -25,6 +25,8 @@ pub(super) struct Attempted {
     #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
     pub(super) outcomes: Vec<Box<Outcome>>,
     pub(super) watermark: Option<i64>,
+    /// The only key whose watermark moves, and where to.
+    pub(super) key_watermark: Option<(u32, i64)>,
     pub(super) latest: Option<i64>,
     pub(super) seen: Option<Seen>,
     pub(super) rows: u64,
@@ -51,7 +53,7 @@ impl Operator {
                 return Ok((Box::new(Attempted { takes_late: true, ..self.unchanged() }), late));
             }
         }?);
-        let by_hand = if let Step::Fire(key) = step { Some(key) } else { None };
+        let by_hand = if let Step::Fire(key) = step { Some(self.numbered(key)?) } else { None };
         let results = self.recorded(&mut attempted, by_hand)?;
         Ok((attempted, results))
     }
@@ -60,24 +62,28 @@ impl Operator {
     fn recorded(
         &mut self,
         attempted: &mut Attempted,
-        by_hand: Option<Option<&[ArrayRef]>>,
+        by_hand: Option<Option<u32>>,
     ) -> Result<Vec<RecordBatch>> {
         let finals = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
-        let finals: Vec<(usize, RecordBatch)> = marked(self.shedding.as_ref(), finals)?;
+        let finals: Vec<Answer> = marked(self.shedding.as_ref(), finals)?;
         let Some(emission) = &mut self.emission else {
-            return Ok(finals.into_iter().map(|(_, batch)| batch).collect());
+            return Ok(finals.into_iter().map(|answer| answer.batch).collect());
         };
-        let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
+        let reach = Reach {
+            before: self.watermark,
+            after: attempted.watermark,
+            key_watermark: attempted.key_watermark,
+            ahead: &self.keys.ahead,
+        };
         let is_closing = attempted.emptied.is_some();
-        let watermark = (self.watermark, attempted.watermark);
         let asked = match by_hand {
             _ if is_closing => Vec::new(),
-            Some(key) => emission.ask_by_hand(key)?,
-            None => emission.ask(Moved { watermark, clock: (None, self.now) }, &finals, &mut reached)?,
+            Some(key) => emission.ask_by_hand(key),
+            None => emission.ask(&reach, self.now, &finals),
         };
         if !asked.is_empty() {
             for ((_, engine), outcome) in self.engines.iter_mut().zip(&mut attempted.outcomes) {
-                engine.emit_early(outcome, &asked)?;
+                engine.emit_early(outcome, &asked, &self.keys)?;
             }
         }
         let early = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_early());
@@ -87,8 +93,12 @@ impl Operator {
         let vanished = vanished.filter(|_| self.shedding.is_none()).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
-        let mut reached = Reached::of(&mut self.engines, &attempted.outcomes);
-        emission.emit((finals, early, vanished), &asked, horizon, (watermark, is_closing), &mut reached)
+        emission.emit(Emitted { finals, early, vanished }, &asked, horizon, (&reach, is_closing))
+    }
+
+    /// The key given by these columns of one row, if one is given.
+    fn numbered(&mut self, key: Option<&[ArrayRef]>) -> Result<Option<u32>> {
+        key.map(|key| self.keys.number_one(key)).transpose()
     }
 
     fn try_fire(&mut self) -> Result<Attempted> {
@@ -98,8 +108,7 @@ impl Operator {
                 "fire: no query of this operator has an emission policy; emit=windowkit.emit(...) gives it one".into(),
             ));
         }
-        let watermark = self.watermark;
-        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        let outcomes = self.moved(Move::default())?;
         Ok(Attempted { outcomes, ..self.unchanged() })
     }
 
@@ -111,7 +120,7 @@ impl Operator {
         check_open(self.closed, "push")?;
         let input = self.input().clone();
         batches.iter().try_for_each(|batch| check_schema(&input, batch))?;
-        self.try_take(batches, Are::Rows)
+        self.try_take(batches, InputKind::Rows)
     }
 
     fn try_push_slices(&mut self, batches: &[RecordBatch]) -> Result<Attempted> {
@@ -124,20 +133,23 @@ impl Operator {
             ));
         }
         let rows = self.slices_as_rows(batches)?;
-        self.try_take(&rows, Are::Slices)
+        self.try_take(&rows, InputKind::Slices)
     }
 
-    fn try_take(&mut self, batches: &[RecordBatch], are: Are) -> Result<Attempted> {
+    fn try_take(&mut self, batches: &[RecordBatch], kind: InputKind) -> Result<Attempted> {
         let (mut gate, limits) = (self.gate(), self.limits());
+        let cutoffs: Vec<Option<i64>> = self.engines().map(Engine::cutoff).collect();
+        // None is the least.
+        let cutoff = cutoffs.into_iter().min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let mut drawn = Drawn::default();
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
         for batch in batches {
             let weights = self.entries.iter().filter_map(|entry| entry.plan.weights());
-            for weights in weights.filter(|_| are == Are::Rows) {
+            for weights in weights.filter(|_| kind == InputKind::Rows) {
                 weights.check(batch, before)?;
             }
-            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before), are)?;
+            let (mut timed, untimed) = gate.accept(self.leader(), (batch, before), kind)?;
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
@@ -164,30 +176,32 @@ impl Operator {
             if let Some(shedding) = &self.shedding {
                 timed = shedding.pick(timed, self.leader().by(), &mut drawn)?;
             }
+            timed.keys = self.keys.number(&timed, cutoff)?;
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
-            let all = match are {
-                Are::Rows => timed.times.len() as u64,
-                Are::Slices => row_counts(self.leader(), &timed.rows).iter().sum(),
+            let all = match kind {
+                InputKind::Rows => timed.times.len() as u64,
+                InputKind::Slices => row_counts(self.leader(), &timed.rows).iter().sum(),
             };
             rows += all - late_for_all;
             if let Some(emission) = &mut self.emission {
-                emission.note(&timed, self.entries[0].plan.by(), &late)?;
+                emission.note(&timed, &late, self.keys.len());
             }
-            accepted.push(timed);
+            accepted.push(timed.since(cutoff.unwrap_or(i64::MIN))?);
         }
-        let limit = if are == Are::Slices { Some(0) } else { self.options.late_limit };
+        let limit = if kind == InputKind::Slices { Some(0) } else { self.options.late_limit };
         let refused = self.late.limited(refused, limit)?;
         let watermark = match (self.options.order, &seen) {
             (Order::InOrder, _) => gate.latest_row,
             (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
         };
         self.divide(&accepted)?;
-        if are == Are::Slices {
+        if kind == InputKind::Slices {
             self.check_whole(&accepted)?;
         }
-        let outcomes = self.all(|engine| {
-            let own = engine.own_rows(&accepted)?;
-            engine.try_push(&own, watermark)
+        let moved = Move { watermark, ..Move::default() };
+        let outcomes = self.all(|engine, keys| {
+            let own = engine.own_rows(&accepted, keys)?;
+            engine.attempt(&own, moved, keys)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
         Ok(Attempted { outcomes, watermark, latest, seen, rows, drawn, refused, ..Attempted::default() })
@@ -197,27 +211,25 @@ impl Operator {
     pub(super) fn peeked(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
         let results = self.windows_so_far(key)?;
         match &self.emission {
-            None => Ok(results.into_iter().map(|(_, batch)| batch).collect()),
-            Some(emission) => emission.plainly(results),
+            None => Ok(results.into_iter().map(|answer| answer.batch).collect()),
+            Some(emission) => emission.labelled_early(&results),
         }
     }
 
-    fn windows_so_far(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<(usize, RecordBatch)>> {
+    fn windows_so_far(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<Answer>> {
         check_open(self.closed, "peek")?;
-        let mut outcomes = self.all(|engine| engine.try_move(Some(i64::MAX), true))?;
+        let known = self.keys.len() as u32;
+        let of_key = self.numbered(key)?;
+        if of_key.is_some_and(|key| key >= known) {
+            // A look leaves nothing behind.
+            self.keys.keep(&(0..known).collect::<Vec<u32>>());
+            return Ok(Vec::new());
+        }
+        let moved = Move { watermark: Some(i64::MAX), closing: true, of_key, ..Move::default() };
+        let mut outcomes = self.moved(moved)?;
         let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
         let results = marked(self.shedding.as_ref(), results)?;
-        let Some(key) = key else { return Ok(results) };
-        let mut index = KeyIndex::new(key.iter().map(|column| column.data_type().clone()).collect())?;
-        let mut ids = Vec::new();
-        index.assign_all(key, 1, &mut ids, check)?;
-        let of_key = |(entry, batch): &(usize, RecordBatch)| {
-            let mut ids = Vec::new();
-            index.assign_all(&batch.columns()[..key.len()], batch.num_rows(), &mut ids, check)?;
-            let is_its_own = BooleanArray::from_iter(ids.into_iter().map(|id| Some(id == 0)));
-            Ok((*entry, filter_record_batch(batch, &is_its_own)?))
-        };
-        results.iter().map(of_key).collect()
+        Ok(results)
     }
 
     /// Rows that are late for all queries, once for each.
@@ -231,7 +243,7 @@ impl Operator {
     fn try_follow(&mut self) -> Result<Attempted> {
         check_open(self.closed, "advance")?;
         let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
-        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        let outcomes = self.moved(Move { watermark, ..Move::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
@@ -239,7 +251,7 @@ impl Operator {
         check_open(self.closed, "advance")?;
         check_watermark(self.leader().measure(), self.watermark, watermark)?;
         let watermark = Some(watermark);
-        let outcomes = self.all(|engine| engine.try_move(watermark, false))?;
+        let outcomes = self.moved(Move { watermark, ..Move::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
@@ -252,20 +264,24 @@ impl Operator {
                     .into(),
             ));
         }
-        let last = match self.engines.first_mut() {
-            Some((_, engine)) => engine.reached_by_key(key)?,
-            None => None,
-        };
-        check_watermark(self.leader().measure(), last, watermark)?;
-        let outcomes = self.all(|engine| engine.try_advance(key, watermark))?;
-        Ok(Attempted { outcomes, ..self.unchanged() })
+        let key = self.keys.number_one(key)?;
+        let reached = self.keys.ahead.reached(self.watermark, key);
+        check_watermark(self.leader().measure(), reached, watermark)?;
+        // A commit must not fail.
+        self.keys.ahead.make_room(key);
+        let key_watermark = (Some(watermark) > reached).then_some((key, watermark));
+        let outcomes = self.moved(Move { key_watermark, ..Move::default() })?;
+        Ok(Attempted { outcomes, key_watermark, ..self.unchanged() })
     }
 
     /// Rejects rows before the marks of their keys on a stream in order; `before` rows of the same call come before the
     /// batch that they are of.
     fn refuse_behind(&mut self, rows: &Accepted, (batch, before): (&RecordBatch, usize)) -> Result<()> {
-        let Some((_, engine)) = self.engines.first_mut() else { return Ok(()) };
-        let Some(&(row, mark)) = engine.behind(rows)?.first() else { return Ok(()) };
+        if !self.keys.ahead.may_be_after(rows.least) {
+            return Ok(());
+        }
+        let numbered = Accepted { keys: self.keys.number(rows, None)?, ..rows.clone() };
+        let Some(&(row, mark)) = self.keys.behind(&numbered).first() else { return Ok(()) };
         let (plan, time) = (self.leader(), batch.column(self.leader().time()));
         Err(Error::InvalidValue(format!(
             "batch: row {} has time {} in column '{}', which is before {}, up to which its key is complete by \
@@ -281,20 +297,15 @@ impl Operator {
         check_open(self.closed, "close")?;
         let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
         let watermark = Some(i64::MAX);
-        let outcomes = self.all(|engine| engine.try_move(watermark, true))?;
+        let outcomes = self.moved(Move { watermark, closing: true, ..Move::default() })?;
         Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })
     }
 
     fn try_punctuate(&mut self, time: i64, key: Option<&[ArrayRef]>) -> Result<Attempted> {
         check_open(self.closed, "punctuate")?;
         let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
-        let reached = match self.engines.first_mut() {
-            Some((_, engine)) if engine.has_ahead() => match key {
-                Some(key) => engine.reached_by_key(key)?,
-                None => self.watermark,
-            },
-            _ => self.watermark,
-        };
+        let key = self.numbered(key)?;
+        let reached = key.map_or(self.watermark, |key| self.keys.ahead.reached(self.watermark, key));
         let accepted_from = |entry: &Entry| {
             let horizon = reached.map(|watermark| watermark.saturating_sub(entry.lateness));
             horizon.max(entry.since.map(|since| since.saturating_add(1)))
@@ -308,7 +319,7 @@ impl Operator {
         let (measure, is_in_order) = (self.leader().measure(), self.options.order == Order::InOrder);
         let least = if is_in_order { self.latest.max(reached) } else { cutoff };
         // A mark of all keys must not cut what is final of a key that is ahead.
-        let ahead = self.engines().next().filter(|_| key.is_none()).and_then(Engine::most_ahead);
+        let ahead = if key.is_none() { self.keys.ahead.most() } else { None };
         let least = least.max(ahead);
         if let Some(least) = least.filter(|&least| time < least) {
             return Err(Error::InvalidValue(format!(
@@ -325,19 +336,30 @@ impl Operator {
             )));
         }
         let watermark = if is_in_order { Some(time) } else { self.watermark };
-        let outcomes = self.all(|engine| engine.try_punctuate(time, key, watermark))?;
+        let moved = Move { watermark, ..Move::default() };
+        let outcomes = self.all(|engine, keys| engine.try_punctuate((time, key), moved, keys))?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
     /// Tries a call in all engines.
     #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
-    fn all(&mut self, call: impl Fn(&mut Engine) -> Result<Box<Outcome>>) -> Result<Vec<Box<Outcome>>> {
+    fn all(
+        &mut self,
+        call: impl Fn(&mut Engine, &StreamKeys) -> Result<Box<Outcome>>,
+    ) -> Result<Vec<Box<Outcome>>> {
         let mut windows = vec![0; self.entries.len()];
-        let mut one = |engine: &mut Engine| {
+        let Self { engines, keys, .. } = self;
+        let mut one = |(_, engine): &mut (Shared, Engine)| {
             engine.begin(&windows);
-            call(engine).inspect(|outcome| outcome.count(&mut windows))
+            call(engine, keys).inspect(|outcome| outcome.count(&mut windows))
         };
-        self.engines_mut().map(&mut one).collect()
+        engines.iter_mut().map(&mut one).collect()
+    }
+
+    /// Tries a call without rows in all engines.
+    #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
+    fn moved(&mut self, moved: Move) -> Result<Vec<Box<Outcome>>> {
+        self.all(|engine, keys| engine.attempt(&[], moved, keys))
     }
 
     /// Which rows may come.
@@ -358,10 +380,7 @@ impl Operator {
 }
 
 /// Results with what they say of what was dropped.
-fn marked(
-    shedding: Option<&Shedding>,
-    results: impl Iterator<Item = (usize, RecordBatch)>,
-) -> Result<Vec<(usize, RecordBatch)>> {
+fn marked(shedding: Option<&Shedding>, results: impl Iterator<Item = Answer>) -> Result<Vec<Answer>> {
     let Some(shedding) = shedding else { return Ok(results.collect()) };
-    results.map(|(entry, batch)| Ok((entry, shedding.marked(batch)?))).collect()
+    results.map(|answer| Ok(Answer { batch: shedding.marked(answer.batch)?, ..answer })).collect()
 }

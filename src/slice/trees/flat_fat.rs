@@ -112,7 +112,7 @@ impl FlatFat {
         let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
         let program = above(leaves);
         for (nodes, values) in self.nodes.iter_mut().zip(&values) {
-            if let Some(states) = nodes.nodes() {
+            if let Some(states) = nodes.states_mut() {
                 states.write(&slots, values.as_ref(), self.rooms.slots());
                 states.combine(&program);
             }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*,
-};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::*};
 
 use super::shape::Shape;
 use crate::Result;
 use crate::aggregate::held_bytes;
 use crate::interrupt::Pace;
 use crate::keys::normalised;
-use crate::select::{interleave, take_record_batch};
+use crate::operator::stream::ahead::Reach;
+use crate::operator::stream::outgoing::{Answer, Answered};
+use crate::select::interleave;
 use crate::state::{Reader, Writer, broken};
 
 /// Rows, or batches, that may accumulate before those that are no longer needed are dropped.
@@ -52,36 +52,31 @@ pub(super) struct Ledger {
 /// New results and those that they replace.
 pub(super) struct Recorded {
     pub(super) retractions: Option<RecordBatch>,
-    pub(super) results: RecordBatch,
+    pub(super) results: Answer,
 }
 
 impl Ledger {
-    /// Records results before they are emitted; `keys` are the numbers of their keys, of which each is complete up to
-    /// `complete`, by row, and windows that ended by `horizon` have expired. Of windows that are gone, as no row is left of
-    /// them, earlier results are only retracted.
+    /// Records results before they are emitted, by a call that moves the stream so; windows that ended by `horizon` have
+    /// expired. Of windows that are gone, as no row is left of them, earlier results are only retracted.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Errors of Arrow.
     pub(super) fn record(
         &mut self,
         shape: &Shape,
-        batch: RecordBatch,
-        keys: &[u32],
+        answer: Answer,
         (is_final, is_gone): (bool, bool),
-        (complete, horizon): (&dyn Fn(usize) -> Option<i64>, Option<i64>),
+        (reach, horizon): (&Reach<'_>, Option<i64>),
     ) -> Result<Recorded> {
         self.before.get_or_insert((self.batches.len(), self.rows));
-        let facts = shape.facts(&batch)?;
-        let columns = shape.own(&batch);
+        let columns = shape.own(&answer.batch);
         let (number, mut is_held) = (self.batches.len() as u32, false);
         let (mut gone, mut which) = (Vec::<Emitted>::new(), Vec::<u32>::new());
-        let mut suppressed = vec![false; batch.num_rows()];
+        let mut suppressed = vec![false; answer.windows.len()];
         let mut pace = Pace::new();
-        for (row, &key) in keys.iter().enumerate() {
+        for (row, &Answered { key, window, extent, identity }) in answer.windows.iter().enumerate() {
             pace.check(8)?;
-            let place = (key, facts.which[row]);
-            let (identity, extent) =
-                (facts.identity(shape.windows(), row), facts.extents.as_ref().map(|all| all[row]));
+            let place = (key, window);
             let old = self.replaced(shape, place, (identity, extent));
             if let ([(_, known)], false) = (old.as_slice(), is_final || is_gone)
                 && self.is_same(*known, &columns, row)
@@ -106,7 +101,7 @@ impl Ledger {
                 suppressed[row] = true;
                 continue;
             };
-            let end = shape.end(place.1, end, complete(row));
+            let end = shape.end(place.1, end, reach.after(key));
             let may_change = shape.may_change(place.1, end, horizon);
             if !is_final || may_change {
                 self.set(place, identity, Some(Emitted { batch: number, row: row as u32, end, is_final }));
@@ -114,21 +109,18 @@ impl Ledger {
             }
         }
         if is_held {
-            self.rows += batch.num_rows();
+            self.rows += answer.windows.len();
             self.batches.push(columns);
         }
         let retractions = match gone.is_empty() {
             true => None,
-            false => Some(shape.batch(self.values(&gone)?, &which, no_updates(which.len()))?),
+            false => Some(shape.retractions(self.values(&gone)?, &which)?),
         };
-        let emitted = match suppressed.contains(&true) {
-            false => batch,
-            true => {
-                let rows = (0..).zip(&suppressed).filter(|(_, suppressed)| !**suppressed).map(|(row, _)| row);
-                take_record_batch(&batch, &UInt32Array::from_iter_values(rows))?
-            }
+        let results = match suppressed.contains(&true) {
+            false => answer,
+            true => answer.only(&suppressed.iter().map(|suppressed| !suppressed).collect())?,
         };
-        Ok(Recorded { retractions, results: emitted })
+        Ok(Recorded { retractions, results })
     }
 
     /// The results that a window replaces.
@@ -155,7 +147,7 @@ impl Ledger {
 
     /// Whether a row equals the latest early result of its window.
     fn is_same(&self, known: Emitted, columns: &[ArrayRef], row: usize) -> bool {
-        // Those of this very batch are not among the batches yet.
+        // The columns of this very batch are not among the batches yet.
         let Some(emitted) = self.batches.get(known.batch as usize) else { return false };
         // A NaN is not always the same one, as that depends on the order in which values are added.
         let value = |column: &ArrayRef, row: usize| normalised(&column.slice(row, 1)).to_data();
@@ -232,7 +224,7 @@ impl Ledger {
         }
         match emitted.is_empty() {
             true => Ok(None),
-            false => shape.batch(self.values(&emitted)?, &which, no_updates(which.len())).map(Some),
+            false => shape.retractions(self.values(&emitted)?, &which).map(Some),
         }
     }
 
@@ -357,9 +349,4 @@ impl Ledger {
         (self.batches, self.rows, self.swept) = (vec![own.to_vec()], rows, rows);
         if self.len == rows { Ok(()) } else { broken() }
     }
-}
-
-/// Of rows none of which is an update.
-fn no_updates(rows: usize) -> BooleanArray {
-    BooleanArray::from(vec![false; rows])
 }

@@ -7,35 +7,29 @@
 
 mod ledger;
 mod outbox;
-mod reached;
 mod shape;
 mod triggers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
+use arrow_array::{Int8Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::ahead::Reach;
 use super::engine::Asked;
 use super::intake::Accepted;
-use super::keyed::Keyed;
 use super::names::Names;
+use super::outgoing::Answer;
 use super::queries::Entry;
-use super::shedding::Sample;
-use crate::operator::policy::{Moved, Refinement};
-use crate::select::take;
+use crate::operator::policy::Refinement;
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 use ledger::Ledger;
 use outbox::{Outbox, Waiting};
-pub(super) use reached::Reached;
 use shape::Shape;
 use triggers::Triggers;
-
-/// Keys without any state that may accumulate before they are dropped.
-const IDLE_KEYS: usize = 4096;
 
 /// What results are, by number.
 const LABELS: [&str; 4] = ["early", "final", "late", "retraction"];
@@ -44,15 +38,18 @@ const FINAL: u32 = 1;
 const LATE: u32 = 2;
 const RETRACTION: u32 = 3;
 
-/// Results of windows that are final, of windows that are not, and of windows without a row left, with whether they are final;
-/// each with the place of its query.
-pub(super) type Emitted =
-    (Vec<(usize, RecordBatch)>, Vec<(usize, RecordBatch)>, Vec<(usize, RecordBatch, bool)>);
+/// What a call emits.
+pub(super) struct Emitted {
+    /// Windows that are final.
+    pub(super) finals: Vec<Answer>,
+    /// Windows that are not.
+    pub(super) early: Vec<Answer>,
+    /// Windows without a row left, with whether they are final.
+    pub(super) vanished: Vec<(Answer, bool)>,
+}
 
 /// The emission policies of an operator's queries.
 pub(super) struct Emission {
-    /// Of triggers and ledgers.
-    keys: Keyed,
     /// One for each query of the operator.
     emitters: Vec<Emitter>,
     /// Whether results have weights, as there is or was a query that retracts.
@@ -97,9 +94,7 @@ impl Emission {
         for emitter in &mut self.emitters {
             let Some(known) = old.emitters.iter().find(|known| known.name == emitter.name) else { continue };
             let moved = |waiting: &Waiting| {
-                let facts = known.shape.facts(&waiting.batch)?;
-                let own = known.shape.own(&waiting.batch);
-                let batch = emitter.shape.batch(own, &facts.which, facts.updates)?;
+                let batch = emitter.shape.moved(&known.shape, &waiting.batch)?;
                 let labels = waiting.batch.column(known.shape.width()).clone();
                 let mut columns = [batch.columns(), &[labels]].concat();
                 if self.weighs {
@@ -123,7 +118,6 @@ impl Emission {
         let weighs = weighed || policies.any(|policy| policy.refinement() == Refinement::Retracting);
         let emitters = entries.iter().map(|entry| Emitter::new(entry, schema));
         Ok(Self {
-            keys: Keyed::new(&entries[0].plan)?,
             emitters: emitters.collect::<Result<_>>()?,
             weighs,
             labels: Names::new(LABELS.into_iter()),
@@ -134,7 +128,7 @@ impl Emission {
 
     /// Takes over what another one knows of the same queries.
     pub(super) fn take_over(&mut self, old: Self) {
-        (self.keys, self.clock) = (old.keys, old.clock);
+        self.clock = old.clock;
         for known in old.emitters {
             if let Some(own) = self.emitters.iter_mut().find(|own| own.name == known.name) {
                 (own.triggers, own.ledger) = (known.triggers, known.ledger);
@@ -161,174 +155,120 @@ impl Emission {
         self.emitters.iter().filter_map(|emitter| emitter.triggers.as_ref())
     }
 
-    /// Takes note of rows; `late` has, for each query, the rows that are late for it, if any are.
-    pub(super) fn note(
-        &mut self,
-        rows: &Accepted,
-        by: &[usize],
-        late: &[Option<BooleanBuffer>],
-    ) -> Result<()> {
-        let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.rows.column(column).clone()).collect();
-        let mut ids = Vec::new();
-        self.keys.assign(&keys, rows.times.len(), &mut ids)?;
-        let known = self.keys.len();
+    /// Takes note of rows; `late` has, for each query, the rows that are late for it, if any are. There are so many keys.
+    pub(super) fn note(&mut self, rows: &Accepted, late: &[Option<BooleanBuffer>], key_count: usize) {
         for (at, emitter) in self.emitters.iter_mut().enumerate() {
             if let Some(triggers) = &mut emitter.triggers {
-                triggers.make_room(known);
-                triggers.note(rows, &ids, late.get(at).and_then(Option::as_ref));
+                triggers.make_room(key_count);
+                triggers.note(rows, late.get(at).and_then(Option::as_ref));
             }
         }
-        Ok(())
     }
 
     /// What must be emitted early at the end of a call that emits these final windows.
-    pub(super) fn ask(
-        &mut self,
-        moved: Moved,
-        finals: &[(usize, RecordBatch)],
-        reached: &mut Reached<'_>,
-    ) -> Result<Vec<Asked>> {
+    pub(super) fn ask(&mut self, reach: &Reach<'_>, now: Option<i64>, finals: &[Answer]) -> Vec<Asked> {
         // A call that does not look leaves the clock as it was.
-        self.clock.1 = moved.clock.1.max(self.clock.0);
-        let moved = Moved { clock: (self.clock.0, self.clock.1), ..moved };
-        for (entry, batch) in finals {
-            let Emitter { shape, triggers: Some(triggers), .. } = &mut self.emitters[*entry] else {
-                continue;
-            };
+        self.clock.1 = now.max(self.clock.0);
+        for answer in finals {
+            let Some(triggers) = &mut self.emitters[answer.entry].triggers else { continue };
             if triggers.policy.has_stages() {
-                let facts = shape.facts(batch)?;
-                let mut ids = Vec::new();
-                self.keys.assign(shape.keys(batch), batch.num_rows(), &mut ids)?;
-                triggers.make_room(self.keys.len());
-                let is_new = |row: usize| !facts.updates.value(row);
-                ids.iter().enumerate().filter(|&(row, _)| is_new(row)).for_each(|(_, &key)| {
-                    triggers.begin_again(key);
+                let windows = answer.windows.iter().zip(&answer.updates);
+                windows.filter(|(_, is_update)| !is_update).for_each(|(window, _)| {
+                    triggers.make_room(window.key as usize + 1);
+                    triggers.begin_again(window.key);
                 });
             }
         }
-        let corrected = self.corrected(finals)?;
-        let columns = self.keys.columns()?;
-        // Nothing else depends on how far each key is complete.
-        let of_keys = match self.policies().any(|triggers| triggers.policy.has_boundaries()) {
-            true => reached.by_each(&columns, self.keys.len())?,
-            false => None,
-        };
+        let corrected = self.corrected(finals);
         let mut asked = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
-            let (mut fired, shares) =
-                (triggers.look(moved, of_keys.as_deref()), triggers.policy.shares().to_vec());
-            fired.extend(corrected.iter().filter(|(of, _)| *of == entry).map(|(_, key)| key));
-            fired.sort_unstable();
-            fired.dedup();
-            if !fired.is_empty() || !shares.is_empty() {
-                let keys = these(&columns, fired)?;
-                asked.push(Asked { entry, keys, shares, before: moved.watermark.0 });
+            let (mut keys, shares) = (triggers.look(reach, self.clock), triggers.policy.shares().to_vec());
+            keys.extend(corrected.iter().filter(|(of, _)| *of == entry).map(|(_, key)| key));
+            keys.sort_unstable();
+            keys.dedup();
+            if !keys.is_empty() || !shares.is_empty() {
+                asked.push(Asked { entry, keys, shares });
             }
         }
-        Ok(asked)
+        asked
     }
 
     /// Queries and keys whose early results final windows may have overtaken: of later numbers than theirs.
-    fn corrected(&mut self, finals: &[(usize, RecordBatch)]) -> Result<Vec<(usize, u32)>> {
+    fn corrected(&self, finals: &[Answer]) -> Vec<(usize, u32)> {
         let mut corrected = Vec::new();
-        for (entry, batch) in finals {
-            let Emitter { shape, ledger: Some(ledger), .. } = &self.emitters[*entry] else { continue };
+        for answer in finals {
+            let Emitter { shape, ledger: Some(ledger), .. } = &self.emitters[answer.entry] else { continue };
             if shape.may_vanish().next().is_some() {
-                let mut ids = Vec::new();
-                self.keys.assign(shape.keys(batch), batch.num_rows(), &mut ids)?;
-                let last = shape.facts(batch)?.last_numbers(shape.windows(), &ids);
+                let last = last_numbers([answer].into_iter());
                 let overtaken =
                     last.iter().filter(|&(&place, &last)| ledger.beyond(place, last).next().is_some());
-                corrected.extend(overtaken.map(|(place, _)| (*entry, place.0)));
+                corrected.extend(overtaken.map(|(place, _)| (answer.entry, place.0)));
             }
         }
-        Ok(corrected)
+        corrected
     }
 
     /// Retracts early results of windows that were there when a key fired before, and are not now that it fires again.
-    fn retract_vanished(
-        &mut self,
-        asked: &[Asked],
-        early: &[(usize, RecordBatch)],
-    ) -> Result<Vec<(usize, RecordBatch)>> {
+    fn retract_vanished(&mut self, asked: &[Asked], early: &[Answer]) -> Result<Vec<(usize, RecordBatch)>> {
         let mut retractions = Vec::new();
         for Asked { entry, keys, .. } in asked {
             let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[*entry] else { continue };
-            let (Some((columns, rows)), true) = (keys, shape.may_vanish().next().is_some()) else { continue };
-            let mut last = HashMap::new();
-            for (_, batch) in early.iter().filter(|(of, _)| of == entry) {
-                let mut ids = Vec::new();
-                self.keys.assign(shape.keys(batch), batch.num_rows(), &mut ids)?;
-                last.extend(shape.facts(batch)?.last_numbers(shape.windows(), &ids));
+            if keys.is_empty() || shape.may_vanish().next().is_none() {
+                continue;
             }
-            let mut fired = Vec::new();
-            self.keys.assign(columns, *rows, &mut fired)?;
-            let places = fired.iter().flat_map(|&key| shape.may_vanish().map(move |window| (key, window)));
+            let last = last_numbers(early.iter().filter(|answer| answer.entry == *entry));
+            let places = keys.iter().flat_map(|&key| shape.may_vanish().map(move |window| (key, window)));
             let last = places.map(|place| (place, last.get(&place).copied().unwrap_or(i64::MIN)));
             retractions.extend(ledger.retract_beyond(shape, last)?.map(|batch| (*entry, batch)));
         }
         Ok(retractions)
     }
 
-    /// The same for a key that is fired by hand, or for all keys.
-    pub(super) fn ask_by_hand(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<Asked>> {
+    /// What must be emitted early of a key that is fired by hand, or of all keys.
+    pub(super) fn ask_by_hand(&mut self, key: Option<u32>) -> Vec<Asked> {
         self.clock.1 = self.clock.0;
-        let mut ids = Vec::new();
-        key.map_or(Ok(()), |key| self.keys.assign(key, 1, &mut ids))?;
-        let columns = self.keys.columns()?;
         let mut asked = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
-            triggers.make_room(self.keys.len());
-            let fired = triggers.fire_by_hand(ids.first().copied());
-            let keys = these(&columns, fired)?;
-            asked.push(Asked { entry, keys, shares: Vec::new(), before: None });
+            asked.push(Asked { entry, keys: triggers.fire_by_hand(key), shares: Vec::new() });
         }
-        Ok(asked)
+        asked
     }
 
-    /// The results of a call that moves the watermark so: final windows, then early results, which were `asked` for, as far
-    /// as they do not wait. `horizon` is the time up to which a query's windows no longer change.
+    /// The results of a call: final windows, then early results, which were `asked` for, as far as they do not wait.
+    /// `horizon` is the time up to which a query's windows no longer change.
     pub(super) fn emit(
         &mut self,
-        (finals, early, vanished): Emitted,
+        Emitted { finals, early, vanished }: Emitted,
         asked: &[Asked],
         horizon: impl Fn(usize) -> Option<i64>,
-        (moved, is_closing): ((Option<i64>, Option<i64>), bool),
-        reached: &mut Reached<'_>,
+        (reach, is_closing): (&Reach<'_>, bool),
     ) -> Result<Vec<RecordBatch>> {
         let mut results = Vec::new();
         for (entry, batch) in self.retract_vanished(asked, &early)? {
             results.push((entry, self.labelled(&batch, &vec![RETRACTION; batch.num_rows()])?));
         }
-        let vanished = vanished.into_iter().map(|(entry, batch, is_final)| (entry, batch, (is_final, true)));
-        let finals = finals.into_iter().map(|(entry, batch)| (entry, batch, (true, false)));
-        let early = early.into_iter().map(|(entry, batch)| (entry, batch, (false, false)));
-        for (entry, batch, (is_final, is_gone)) in finals.chain(vanished).chain(early) {
-            let Emitter { shape, ledger, .. } = &mut self.emitters[entry];
-            let mut emitted = batch;
-            if let Some(ledger) = ledger {
-                let mut ids = Vec::new();
-                self.keys.assign(shape.keys(&emitted), emitted.num_rows(), &mut ids)?;
-                let own = reached.by_each(shape.keys(&emitted), emitted.num_rows())?;
-                let complete = |row: usize| own.as_ref().map_or(moved.1, |own| own[row].1);
-                let is = (is_final, is_gone);
-                let recorded = ledger.record(shape, emitted, &ids, is, (&complete, horizon(entry)))?;
+        let vanished = vanished.into_iter().map(|(answer, is_final)| (answer, (is_final, true)));
+        let finals = finals.into_iter().map(|answer| (answer, (true, false)));
+        let early = early.into_iter().map(|answer| (answer, (false, false)));
+        for (mut answer, (is_final, is_gone)) in finals.chain(vanished).chain(early) {
+            let entry = answer.entry;
+            if let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[entry] {
+                let recorded = ledger.record(shape, answer, (is_final, is_gone), (reach, horizon(entry)))?;
                 if let Some(batch) = recorded.retractions {
                     let labels = vec![RETRACTION; batch.num_rows()];
                     results.push((entry, self.labelled(&batch, &labels)?));
                 }
-                emitted = recorded.results;
+                answer = recorded.results;
             }
-            if emitted.num_rows() > 0 {
-                let updates = self.emitters[entry].shape.facts(&emitted)?.updates;
+            if answer.batch.num_rows() > 0 {
                 let label = |late: bool| if late { LATE } else { FINAL };
                 let labels: Vec<u32> = match is_final {
-                    true => updates.values().iter().map(label).collect(),
-                    false => vec![EARLY; emitted.num_rows()],
+                    true => answer.updates.iter().map(label).collect(),
+                    false => vec![EARLY; answer.batch.num_rows()],
                 };
-                results.push((entry, self.labelled(&emitted, &labels)?));
+                results.push((entry, self.labelled(&answer.batch, &labels)?));
             }
         }
         if is_closing {
@@ -342,10 +282,10 @@ impl Emission {
                 results.push((entry, self.labelled(&batch, &vec![RETRACTION; batch.num_rows()])?));
             }
         }
-        Ok(self.passed(results, moved, is_closing))
+        Ok(self.passed(results, (reach.before, reach.after), is_closing))
     }
 
-    /// Those results that leave with a call, and those that have waited for it.
+    /// The results that leave with a call, and those that have waited for it.
     fn passed(
         &mut self,
         results: Vec<(usize, RecordBatch)>,
@@ -393,9 +333,10 @@ impl Emission {
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
-    /// The same for results that are only looked at.
-    pub(super) fn plainly(&self, results: Vec<(usize, RecordBatch)>) -> Result<Vec<RecordBatch>> {
-        results.iter().map(|(_, batch)| self.labelled(batch, &vec![EARLY; batch.num_rows()])).collect()
+    /// Results that are only looked at.
+    pub(super) fn labelled_early(&self, results: &[Answer]) -> Result<Vec<RecordBatch>> {
+        let labelled = |batch: &RecordBatch| self.labelled(batch, &vec![EARLY; batch.num_rows()]);
+        results.iter().map(|answer| labelled(&answer.batch)).collect()
     }
 
     /// Commits the current call; `horizon` is as for [`Emission::emit`].
@@ -408,44 +349,18 @@ impl Emission {
             triggers.iter_mut().for_each(Triggers::keep);
             ledger.iter_mut().for_each(|ledger| ledger.keep(shape, horizon(entry)));
         }
-        if self.keys.len() > IDLE_KEYS {
-            self.drop_keys();
-        }
     }
 
-    /// Which of its keys are in a sample.
-    ///
-    /// # Errors
-    /// Those of Arrow.
-    pub(super) fn sampled(&self, sample: Sample) -> Result<BooleanBuffer> {
-        sample.of_keys(&self.keys.plain_columns()?, self.keys.len())
-    }
-
-    /// Drops all keys but these, and what is known of them.
-    pub(super) fn keep_only(&mut self, kept: &BooleanBuffer) {
-        self.renumber_keys(&kept.set_indices_u32().collect::<Vec<u32>>());
-    }
-
-    /// Drops the keys of which nothing is known, if they are many.
-    fn drop_keys(&mut self) {
-        let mut live = vec![false; self.keys.len()];
+    /// Sets the marks of the keys of which something is known.
+    pub(super) fn mark_live(&self, is_live: &mut [bool]) {
         for Emitter { triggers, ledger, .. } in &self.emitters {
-            for triggers in triggers.iter() {
-                (0..).zip(&mut live).for_each(|(key, live)| *live |= triggers.knows(key));
-            }
-            ledger.iter().flat_map(Ledger::keys).for_each(|key| live[key as usize] = true);
-        }
-        let kept: Vec<u32> = (0..).zip(live).filter(|(_, live)| *live).map(|(key, _)| key).collect();
-        if kept.len() <= self.keys.len() / 2 {
-            self.renumber_keys(&kept);
+            triggers.iter().for_each(|triggers| triggers.mark_live(is_live));
+            ledger.iter().flat_map(Ledger::keys).for_each(|key| is_live[key as usize] = true);
         }
     }
 
-    /// Keeps these keys, which ascend. If that fails, the others stay.
-    fn renumber_keys(&mut self, kept: &[u32]) {
-        if !self.keys.keep(kept) {
-            return;
-        }
+    /// Keeps what is known of these keys, which ascend: the n-th of them becomes key n.
+    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
         for Emitter { triggers, ledger, .. } in &mut self.emitters {
             triggers.iter_mut().for_each(|triggers| triggers.keep_keys(kept));
             ledger.iter_mut().for_each(|ledger| ledger.keep_keys(kept));
@@ -468,7 +383,6 @@ impl Emission {
             emitter.triggers = emitter.triggers.take().map(|triggers| Triggers::new(triggers.policy));
             emitter.ledger = emitter.ledger.is_some().then(Ledger::default);
         }
-        self.keys.keep(&[]);
     }
 
     /// Bytes held.
@@ -483,7 +397,6 @@ impl Emission {
     /// Writes what triggers and ledgers know.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
         to.value(&(self.weighs, self.clock.0));
-        self.keys.save(to)?;
         for Emitter { triggers, ledger, outbox, .. } in &self.emitters {
             triggers.as_ref().map_or(Ok(()), |triggers| triggers.save(to))?;
             ledger.as_ref().map_or(Ok(()), |ledger| ledger.save(to))?;
@@ -492,12 +405,12 @@ impl Emission {
         Ok(())
     }
 
-    /// Reads what [`Emission::save`] wrote; `schema` is that of results without `emission` and `weight`.
-    pub(super) fn load(&mut self, from: &mut Reader<'_>, schema: &SchemaRef) -> Result<()> {
+    /// Reads what [`Emission::save`] wrote, where there are so many keys; `schema` is that of results without `emission` and
+    /// `weight`.
+    pub(super) fn load(&mut self, from: &mut Reader<'_>, schema: &SchemaRef, keys: usize) -> Result<()> {
         let (weighs, clock): (bool, _) = from.value()?;
         self.weighs |= weighs;
         self.schema = extended(schema, self.weighs)?;
-        let keys = self.keys.load(from)?;
         self.clock.0 = clock;
         for Emitter { shape, triggers, ledger, outbox, .. } in &mut self.emitters {
             triggers.as_mut().map_or(Ok(()), |triggers| triggers.load(from, keys))?;
@@ -522,14 +435,14 @@ impl Emitter {
     }
 }
 
-/// Keys that fire, by their numbers.
-fn these(columns: &[ArrayRef], fired: Vec<u32>) -> Result<Option<(Vec<ArrayRef>, usize)>> {
-    if fired.is_empty() {
-        return Ok(None);
+/// The greatest number of each key's windows of each type.
+fn last_numbers<'a>(answers: impl Iterator<Item = &'a Answer>) -> HashMap<(u32, u32), i64> {
+    let mut last = HashMap::new();
+    for window in answers.flat_map(|answer| &answer.windows) {
+        let known = last.entry((window.key, window.window)).or_insert(window.identity.0);
+        *known = window.identity.0.max(*known);
     }
-    let (rows, ids) = (fired.len(), UInt32Array::from(fired));
-    let keys = columns.iter().map(|values| Ok(take(values, &ids, None)?));
-    Ok(Some((keys.collect::<Result<_>>()?, rows)))
+    last
 }
 
 /// The schema of results with `emission` and `weight`.

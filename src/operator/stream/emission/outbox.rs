@@ -117,7 +117,7 @@ impl Outbox {
 }
 
 impl Waiting {
-    /// The same results as another batch.
+    /// These results as another batch.
     pub(super) fn with(&self, batch: RecordBatch) -> Self {
         Self { batch, moved: self.moved }
     }

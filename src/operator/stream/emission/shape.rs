@@ -1,11 +1,9 @@
 //! Which columns of an operator's results belong to one of its queries, and which windows the rows are of.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StructArray,
-    cast::AsArray, new_null_array, types::Int64Type,
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
 use arrow_schema::{DataType, SchemaRef};
 
@@ -24,23 +22,8 @@ pub(super) struct Shape {
     names: Names,
     /// Positions of the columns that the query has values in: keys, window, ranks and numbers if it has them, aggregates.
     own: Vec<usize>,
-    keys: usize,
     query_name: Option<usize>,
     window_name: Option<usize>,
-    extent: usize,
-    ranks: Option<usize>,
-    numbers: Option<usize>,
-}
-
-/// The windows of a batch of results, row by row.
-pub(super) struct Facts {
-    /// Which of the query's windows each is.
-    pub(super) which: Vec<u32>,
-    /// None if the windows are withdrawn.
-    pub(super) extents: Option<Vec<(i64, i64)>>,
-    ranks: Option<Vec<(i64, i64)>>,
-    numbers: Option<Int64Array>,
-    pub(super) updates: BooleanArray,
 }
 
 impl Shape {
@@ -79,12 +62,8 @@ impl Shape {
             name: entry.name.clone(),
             plan,
             schema: schema.clone(),
-            keys,
             query_name,
             window_name,
-            extent,
-            ranks,
-            numbers,
         })
     }
 
@@ -106,7 +85,7 @@ impl Shape {
         }
     }
 
-    /// Those of the query's windows of which there may come to be fewer than early results were emitted of. A user's own
+    /// The query's windows of which there may come to be fewer than early results were emitted of. A user's own
     /// window says itself which ones are gone.
     pub(super) fn may_vanish(&self) -> impl Iterator<Item = u32> + '_ {
         let windows = (0..).zip(self.windows());
@@ -138,94 +117,48 @@ impl Shape {
         self.own.iter().map(|&at| self.schema.field(at).data_type().clone()).collect()
     }
 
-    /// The key columns.
-    pub(super) fn keys<'a>(&self, batch: &'a RecordBatch) -> &'a [ArrayRef] {
-        &batch.columns()[..self.keys]
+    /// Results of another shape of the query, in which there were other queries.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn moved(&self, known: &Self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let names = match known.window_name {
+            Some(at) => batch.column(at).clone(),
+            None => self.names.column(&vec![0; batch.num_rows()])?,
+        };
+        let updates = batch.column(known.width() - 1).clone();
+        self.batch(known.own(batch), names, updates)
     }
 
-    /// The windows of a batch.
-    pub(super) fn facts(&self, batch: &RecordBatch) -> Result<Facts> {
-        let rows = batch.num_rows();
-        let which = match self.window_name {
-            None => vec![0; rows],
-            Some(at) => {
-                let names = batch.column(at).as_string::<i32>();
-                let of = |name: Option<&str>| {
-                    self.windows().iter().position(|(own, _)| Some(own.as_str()) == name).unwrap_or_default()
-                        as u32
-                };
-                names.iter().map(of).collect()
-            }
-        };
-        let extents = batch.column(self.extent).as_struct();
-        let extents = match rows == 0 || extents.is_null(0) {
-            true => None,
-            false => Some(self.pairs(extents, true)?),
-        };
-        let ranks = self.ranks.map(|at| batch.column(at).as_struct());
-        let ranks = ranks.map(|ranks| self.pairs(ranks, false)).transpose()?;
-        let numbers = self.numbers.map(|at| batch.column(at).as_primitive::<Int64Type>().clone());
-        let updates = batch.column(self.schema.fields().len() - 1).as_boolean().clone();
-        Ok(Facts { which, extents, ranks, numbers, updates })
+    /// Retractions of results with these own columns; `which` is the number of each one's window in the query.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn retractions(&self, own: Vec<ArrayRef>, which: &[u32]) -> Result<RecordBatch> {
+        let updates = Arc::new(BooleanArray::from(vec![false; which.len()]));
+        self.batch(own, self.names.column(which)?, updates)
     }
 
-    fn pairs(&self, pairs: &StructArray, are_times: bool) -> Result<Vec<(i64, i64)>> {
-        let read = |at: usize| -> Result<Vec<i64>> {
-            match are_times {
-                true => Ok(self.plan.measure().read(pairs.column(at))?.to_vec()),
-                false => Ok(pairs.column(at).as_primitive::<Int64Type>().values().to_vec()),
-            }
-        };
-        Ok(read(0)?.into_iter().zip(read(1)?).collect())
-    }
-
-    /// A batch of results with these own columns; `which` is the number of each row's window in the query.
-    pub(super) fn batch(
-        &self,
-        own: Vec<ArrayRef>,
-        which: &[u32],
-        updates: BooleanArray,
-    ) -> Result<RecordBatch> {
-        let rows = which.len();
+    fn batch(&self, own: Vec<ArrayRef>, names: ArrayRef, updates: ArrayRef) -> Result<RecordBatch> {
+        let rows = updates.len();
         let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields().len()];
         for (&at, values) in self.own.iter().zip(own) {
             columns[at] = Some(values);
         }
         if let Some(at) = self.query_name {
-            let names = StringArray::from_iter_values(std::iter::repeat_n(self.name.as_str(), rows));
-            columns[at] = Some(Arc::new(names));
+            let queries = StringArray::from_iter_values(std::iter::repeat_n(self.name.as_str(), rows));
+            columns[at] = Some(Arc::new(queries));
         }
         if let Some(at) = self.window_name {
-            columns[at] = Some(self.names.column(which)?);
+            columns[at] = Some(names);
         }
         if let Some(update) = columns.last_mut() {
-            *update = Some(Arc::new(updates));
+            *update = Some(updates);
         }
         let columns = columns.into_iter().zip(self.schema.fields());
         let columns =
             columns.map(|(own, field)| own.unwrap_or_else(|| new_null_array(field.data_type(), rows)));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &options)?)
-    }
-}
-
-impl Facts {
-    /// What distinguishes the window of a row from others of its key and type.
-    pub(super) fn identity(&self, windows: &[(String, Window)], row: usize) -> (i64, i64) {
-        let extent = self.extents.as_ref().map_or((0, 0), |extents| extents[row]);
-        let ranks = self.ranks.as_ref().map_or((0, 0), |ranks| ranks[row]);
-        let number = self.numbers.as_ref().map_or(0, |numbers| numbers.value(row));
-        windows[self.which[row] as usize].1.identity(extent, ranks, number)
-    }
-
-    /// The greatest number of each key's windows of each type, where `ids` are the rows' keys.
-    pub(super) fn last_numbers(&self, windows: &[(String, Window)], ids: &[u32]) -> HashMap<(u32, u32), i64> {
-        let mut last = HashMap::new();
-        for (row, &key) in ids.iter().enumerate() {
-            let (number, _) = self.identity(windows, row);
-            let known = last.entry((key, self.which[row])).or_insert(number);
-            *known = number.max(*known);
-        }
-        last
     }
 }

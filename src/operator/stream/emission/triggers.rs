@@ -8,8 +8,9 @@ use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
 use crate::operator::policy::{Moved, Policy};
-use crate::operator::stream::engine::BeforeAndAfter;
+use crate::operator::stream::ahead::Reach;
 use crate::operator::stream::intake::Accepted;
+use crate::operator::stream::keys::KeyNumbers;
 use crate::state::{Reader, Writer, broken};
 
 /// What the triggers of a query's keys know.
@@ -78,22 +79,27 @@ impl Triggers {
         self.undo_words.extend_from_slice(&self.words[place]);
     }
 
-    /// Takes note of rows of these keys, except those that are late for the query.
-    pub(super) fn note(&mut self, rows: &Accepted, keys: &[u32], late: Option<&BooleanBuffer>) {
+    #[inline]
+    fn count(&mut self, key: u32, rows: u64) {
+        self.touch(key);
+        self.rows[key as usize] += rows;
+    }
+
+    /// Takes note of rows, except those that are late for the query.
+    pub(super) fn note(&mut self, rows: &Accepted, late: Option<&BooleanBuffer>) {
         let comes = |row: usize| late.is_none_or(|late| !late.value(row));
-        let mut count = |key: u32| {
-            self.touch(key);
-            self.rows[key as usize] += 1;
-        };
-        match late {
-            None => keys.iter().for_each(|&key| count(key)),
-            Some(_) => (0..).zip(keys).filter(|&(row, _)| comes(row)).for_each(|(_, &key)| count(key)),
+        let (count, keys) = (rows.times.len(), &rows.keys);
+        match (keys, late) {
+            (_, Some(_)) => (0..count).filter(|&row| comes(row)).for_each(|row| self.count(keys.of(row), 1)),
+            (KeyNumbers::Each(keys), None) => keys.iter().for_each(|&key| self.count(key, 1)),
+            (KeyNumbers::One(_), None) if count == 0 => {}
+            (KeyNumbers::One(key), None) => self.count(*key, count as u64),
         }
         let (policy, width) = (self.policy.clone(), self.policy.words());
         for (latch, event) in policy.events().iter().enumerate() {
             let Some(marked) = event.marked(&rows.rows) else { continue };
             for row in marked.set_indices().filter(|&row| comes(row)) {
-                self.words[keys[row] as usize * width + latch] = 1;
+                self.words[keys.of(row) as usize * width + latch] = 1;
             }
         }
     }
@@ -105,22 +111,25 @@ impl Triggers {
         self.policy.begin_again(&mut self.words[place]);
     }
 
-    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages. If keys are ahead of
-    /// the stream, `of_keys` has how far each is complete, before and after the call.
-    pub(super) fn look(&mut self, moved: Moved, of_keys: Option<&[BeforeAndAfter]>) -> Vec<u32> {
+    /// The keys that fire at the end of a call; nothing is known of them any longer but their stages. `clock` is the time
+    /// before the call, and after it.
+    pub(super) fn look(&mut self, reach: &Reach<'_>, clock: (Option<i64>, Option<i64>)) -> Vec<u32> {
         let policy = self.policy.clone();
         let mut has_passed = false;
         for (latch, event) in policy.events().iter().enumerate() {
-            let of_keys = of_keys.filter(|_| event.follows_watermark());
-            let of_all = event.is_passed(moved);
-            if !of_all && of_keys.is_none() {
+            let is_of_key = event.follows_watermark() && !reach.is_uniform();
+            let of_all = event.is_passed(Moved { watermark: (reach.before, reach.after), clock });
+            if !of_all && !is_of_key {
                 continue;
             }
             has_passed = true;
             for key in 0..self.rows.len() as u32 {
-                let passes = of_keys.map_or(of_all, |of_keys| {
-                    event.is_passed(Moved { watermark: of_keys[key as usize], ..moved })
-                });
+                let passes = match is_of_key {
+                    false => of_all,
+                    true => {
+                        event.is_passed(Moved { watermark: (reach.before(key), reach.after(key)), clock })
+                    }
+                };
                 if self.rows[key as usize] > 0 && passes {
                     self.touch(key);
                     self.words[key as usize * policy.words() + latch] = 1;
@@ -140,7 +149,7 @@ impl Triggers {
         fired
     }
 
-    /// The same by hand, of one key or of all that have pending rows.
+    /// Has one key fire, or all that have pending rows.
     pub(super) fn fire_by_hand(&mut self, key: Option<u32>) -> Vec<u32> {
         let has_rows = |key: &u32| self.rows.get(*key as usize).is_some_and(|&rows| rows > 0);
         let fired: Vec<u32> = match key {
@@ -177,10 +186,12 @@ impl Triggers {
         self.keep();
     }
 
-    /// Whether something is known of a key.
-    pub(super) fn knows(&self, key: u32) -> bool {
-        self.rows.get(key as usize).is_some_and(|&rows| rows > 0)
-            || (key as usize) < self.rows.len() && self.words(key).iter().any(|&word| word > 0)
+    /// Sets the marks of the keys of which something is known.
+    pub(super) fn mark_live(&self, is_live: &mut [bool]) {
+        let keys = (0..).zip(&self.rows).zip(is_live);
+        keys.for_each(|((key, &rows), is_live)| {
+            *is_live |= rows > 0 || self.words(key).iter().any(|&word| word > 0);
+        });
     }
 
     /// Keeps these keys, which ascend: the n-th of them becomes key n.

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, UInt32Array, new_null_array,
-};
+use arrow_array::{ArrayRef, Int64Array, StructArray, UInt32Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 
 use super::Engine;
@@ -13,22 +11,26 @@ use crate::aggregate::Partials;
 use crate::interrupt::{Pace, check};
 use crate::kernels::Ranges;
 use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
-use crate::operator::plan::Plan;
 use crate::operator::schema::rank_fields;
-use crate::operator::stream::outgoing::{NONE, Outgoer, Outgoing, Ranks};
+use crate::operator::stream::keys::StreamKeys;
+use crate::operator::stream::outgoing::{Answer, Answered, NONE, Outgoer, Outgoing, Ranks};
 use crate::operator::stream::queries::{Registered, WindowColumns};
-use crate::select::{filter_record_batch, take};
+use crate::select::take;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
 impl Engine {
     /// The results of the windows to be emitted, query by query, with its place in the operator.
-    pub(super) fn answer(&mut self, mut outgoing: Vec<Outgoing>, delta: &Delta) -> Result<Answers> {
+    pub(super) fn answer(
+        &mut self,
+        mut outgoing: Vec<Outgoing>,
+        delta: &Delta,
+        keys: &StreamKeys,
+    ) -> Result<Answers> {
         let mut results = Answers::default();
         if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
             return Ok(results);
         }
-        let keys = self.keys.columns()?;
         let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
         let gathered = self.gather(&outgoing, delta)?;
         for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
@@ -38,7 +40,7 @@ impl Engine {
                 // The aggregate store above the slices answers windows in any order.
                 for windows in all.chunks(BATCH_ROWS) {
                     let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, windows, delta)?.into();
-                    self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
+                    self.add_batch(query, (windows, rows), keys, Some(&answers), &mut results)?;
                 }
             } else {
                 let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
@@ -51,17 +53,17 @@ impl Engine {
                     let next =
                         |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
                     let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                    self.add_batch(query, (windows, rows), &keys, Some(&answers), &mut results)?;
+                    self.add_batch(query, (windows, rows), keys, Some(&answers), &mut results)?;
                 }
             }
             if !withdrawn.is_empty() {
-                self.add_batch(query, (&withdrawn, rows), &keys, None, &mut results)?;
+                self.add_batch(query, (&withdrawn, rows), keys, None, &mut results)?;
             }
         }
         Ok(results)
     }
 
-    /// Those of the partials `own` of windows that the aggregate store above the slices answers.
+    /// The partials among `own` of windows that the aggregate store above the slices answers.
     fn answers_above(
         &mut self,
         own: &[usize],
@@ -114,12 +116,13 @@ impl Engine {
         &self,
         query: usize,
         (windows, of_rows): (&[Outgoer], &[Ranks]),
-        keys: &[ArrayRef],
+        keys: &StreamKeys,
         answers: Option<&[Box<dyn Partials>]>,
         to: &mut Answers,
     ) -> Result<()> {
         check()?;
-        let Registered { plan, entry, .. } = &self.queries.registered()[query];
+        let registered = &self.queries.registered()[query];
+        let plan = &registered.plan;
         let rows = windows.len();
         let Lowered { columns: lowered, rows: of_windows } = match answers {
             Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
@@ -131,11 +134,9 @@ impl Engine {
             }
         };
         let mut own: Vec<ArrayRef> = Vec::with_capacity(self.queries.schema().fields().len());
-        if !keys.is_empty() {
-            let ids: UInt32Array = windows.iter().map(|each| each.key).collect();
-            for values in keys {
-                own.push(take(values, &ids, None)?);
-            }
+        let numbers: UInt32Array = windows.iter().map(|each| each.key).collect();
+        for values in keys.columns()? {
+            own.push(take(values, &numbers, None)?);
         }
         let extents: ArrayRef = match answers {
             Some(_) => {
@@ -155,43 +156,42 @@ impl Engine {
         };
         let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
         let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
-        let columns = WindowColumns { extents, which, updates: updates.into(), ranks, numbers };
+        let columns = WindowColumns { extents, which, updates: updates.clone().into(), ranks, numbers };
         let batch = self.queries.batch(query, own, columns, lowered)?;
+        let windows = match plan.policy() {
+            None => Vec::new(),
+            Some(_) => windows.iter().map(|each| each.answered(registered, of_rows)).collect(),
+        };
+        let answer = Answer { entry: registered.entry, batch, updates, windows };
         match of_windows {
-            Some(rows) if rows.contains(&0) => to.add_weighed((*entry, batch), &rows, plan, windows)?,
-            _ => to.results.push((*entry, batch)),
+            Some(rows) if rows.contains(&0) => to.add_weighed(answer, &rows, plan.policy().is_some()),
+            _ => {
+                to.results.push(answer);
+                Ok(())
+            }
         }
-        Ok(())
     }
 }
 
-/// The results of windows, each batch with its query's place in the operator.
+/// The results of windows, query by query.
 #[derive(Default)]
 pub(super) struct Answers {
-    pub(super) results: Vec<(usize, RecordBatch)>,
-    /// Those of windows all of whose rows were taken back, if the query's results can be retracted.
-    pub(super) vanished: Vec<(usize, RecordBatch)>,
+    pub(super) results: Vec<Answer>,
+    /// Windows all of whose rows were taken back, if the query's results can be retracted.
+    pub(super) vanished: Vec<Answer>,
 }
 
 impl Answers {
     /// Adds results of windows some of which have no rows left. Such a window is left out, or retracted; without a policy,
     /// an update that leaves no row in a window has the values of none.
-    fn add_weighed(
-        &mut self,
-        (entry, batch): (usize, RecordBatch),
-        rows: &[i64],
-        plan: &Plan,
-        windows: &[Outgoer],
-    ) -> Result<()> {
-        let retracts = plan.policy().is_some();
-        let stays = |at: usize| rows[at] > 0 || !retracts && windows[at].update;
-        let staying = BooleanArray::from(BooleanBuffer::collect_bool(rows.len(), stays));
+    fn add_weighed(&mut self, answer: Answer, rows: &[i64], retracts: bool) -> Result<()> {
+        let stays = |at: usize| rows[at] > 0 || !retracts && answer.updates.value(at);
+        let staying = BooleanBuffer::collect_bool(rows.len(), stays);
         if retracts {
-            let gone = BooleanArray::new(!staying.values(), None);
-            self.vanished.push((entry, filter_record_batch(&batch, &gone)?));
+            self.vanished.push(answer.only(&!&staying)?);
         }
-        if staying.true_count() > 0 {
-            self.results.push((entry, filter_record_batch(&batch, &staying)?));
+        if staying.count_set_bits() > 0 {
+            self.results.push(answer.only(&staying)?);
         }
         Ok(())
     }
@@ -205,6 +205,19 @@ fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
     let withdrawn = outgoing.windows.extract_if(.., |each| each.found.lo == each.found.hi).collect();
     outgoing.windows.sort_by_key(|each| (each.window, each.key));
     withdrawn
+}
+
+impl Outgoer {
+    /// What its query's emission policy is told of a window.
+    fn answered(&self, registered: &Registered, of_rows: &[Ranks]) -> Answered {
+        let is_there = self.found.lo < self.found.hi;
+        let extent = is_there.then_some((self.found.start, self.found.end));
+        let ranks = |own: &Ranks| ((own.0.0 as i64, own.0.1 as i64), own.1);
+        let (ranks, number) = of_rows.get(self.of_rows as usize).map(ranks).unwrap_or_default();
+        let window = &registered.plan.windows()[self.window as usize].1;
+        let identity = window.identity(extent.unwrap_or_default(), ranks, number);
+        Answered { key: self.key, window: registered.windows[self.window as usize], extent, identity }
+    }
 }
 
 /// The columns of ranks and of numbers; `has` says which of them each window type has.

@@ -1,11 +1,11 @@
 //! Early results: windows that are not final and contain pending rows.
 
-use arrow_array::ArrayRef;
-
 use super::{Engine, Outcome};
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::policy::Share;
+use crate::operator::stream::ahead::Reach;
+use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::window::{Call, Cursor, Ending, Listed};
 
@@ -16,11 +16,10 @@ const VISIT: usize = 16;
 pub(in crate::operator::stream) struct Asked {
     /// Its place in the operator.
     pub(in crate::operator::stream) entry: usize,
-    /// The keys that fire, as columns, and how many there are.
-    pub(in crate::operator::stream) keys: Option<(Vec<ArrayRef>, usize)>,
-    /// Windows are emitted when the watermark passes these shares of them, from this watermark on.
+    /// The keys that fire.
+    pub(in crate::operator::stream) keys: Vec<u32>,
+    /// Windows are emitted when the watermark passes these shares of them.
     pub(in crate::operator::stream) shares: Vec<Share>,
-    pub(in crate::operator::stream) before: Option<i64>,
 }
 
 impl Engine {
@@ -33,38 +32,40 @@ impl Engine {
         &mut self,
         outcome: &mut Outcome,
         asked: &[Asked],
+        keys: &StreamKeys,
     ) -> Result<()> {
+        let reach = Reach {
+            before: self.watermark,
+            after: outcome.watermark,
+            key_watermark: outcome.key_watermark,
+            ahead: &keys.ahead,
+        };
         let (mut by_time, mut by_rows) = (self.nothing_outgoing(), self.nothing_outgoing());
         for query in 0..self.queries.registered().len() {
             let entry = self.queries.registered()[query].entry;
             let Some(asked) = asked.iter().find(|asked| asked.entry == entry) else { continue };
-            let mut fired = Vec::new();
-            if let Some((columns, rows)) = &asked.keys {
-                self.keys.assign(columns, *rows, &mut fired)?;
-            }
             let mut pace = Pace::new();
-            for &key in &fired {
+            for &key in &asked.keys {
                 pace.check(VISIT)?;
-                self.list_pending((query, key), outcome, &mut by_time[query])?;
-                self.list_pending_rows((query, key), outcome, &mut by_rows[query])?;
+                self.list_pending((query, key), (&outcome.touched, &reach), &mut by_time[query])?;
+                self.list_pending_rows((query, key), (&outcome.touched, &reach), &mut by_rows[query])?;
             }
-            self.list_shares(query, asked, outcome, &mut by_time[query])?;
+            self.list_shares(query, asked, &reach, &mut by_time[query])?;
             let emitted = (by_time[query].windows.len() + by_rows[query].windows.len()) as u64;
             outcome.windows.push((entry, emitted));
-            outcome.fired.push((query, fired));
+            outcome.fired.push((query, asked.keys.clone()));
         }
-        let mut early = self.answer(by_time, &outcome.delta)?;
-        let keys = self.keys.columns()?;
+        let mut early = self.answer(by_time, &outcome.delta, keys)?;
         for (query, emitted) in by_rows.iter().enumerate().filter(|(_, emitted)| !emitted.windows.is_empty())
         {
             let registered = &self.queries.registered()[query];
             let Some(tuples) = &self.tuples else { continue };
             let own = registered.partials.clone();
             let answers = tuples.folded((&self.queries, &self.store), &own, &emitted.windows)?;
-            self.add_batch(query, (&emitted.windows, &emitted.of_rows), &keys, Some(&answers), &mut early)?;
+            self.add_batch(query, (&emitted.windows, &emitted.of_rows), keys, Some(&answers), &mut early)?;
         }
         outcome.early.extend(early.results);
-        outcome.vanished.extend(early.vanished.into_iter().map(|(entry, batch)| (entry, batch, false)));
+        outcome.vanished.extend(early.vanished.into_iter().map(|answer| (answer, false)));
         Ok(())
     }
 
@@ -83,19 +84,19 @@ impl Engine {
     fn list_pending(
         &self,
         (query, key): (usize, u32),
-        outcome: &Outcome,
+        (touched, reach): (&[(u32, i64)], &Reach<'_>),
         outgoing: &mut Outgoing,
     ) -> Result<()> {
         let registered = &self.queries.registered()[query];
         let spans = self.slices.of(key);
         let from = registered.first_place(spans);
         let Some(&first) = spans.firsts.get(from) else { return Ok(()) };
-        let mut times = self.pending_times(query, key, &outcome.touched);
+        let mut times = self.pending_times(query, key, touched);
         times.retain(|&time| first <= time);
         if times.is_empty() {
             return Ok(());
         }
-        let ending = self.open(self.reached_by(outcome, key), registered.since);
+        let ending = self.open(reach.after(key), registered.since);
         let mut found = Vec::new();
         for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
             let Some(window) = window.by_time() else { continue };
@@ -109,20 +110,20 @@ impl Engine {
         Ok(())
     }
 
-    /// The same of windows determined by rows: those with a row at or after the first pending one.
+    /// The open windows of a key determined by rows that have a row at or after the first pending one.
     fn list_pending_rows(
         &self,
         (query, key): (usize, u32),
-        outcome: &Outcome,
+        (touched, reach): (&[(u32, i64)], &Reach<'_>),
         outgoing: &mut Outgoing,
     ) -> Result<()> {
         let Some(tuples) = &self.tuples else { return Ok(()) };
         let first = match self.queries.registered()[query].lists_all() {
             true => Some(i64::MIN),
-            false => self.pending_times(query, key, &outcome.touched).first().copied(),
+            false => self.pending_times(query, key, touched).first().copied(),
         };
         let Some(first) = first else { return Ok(()) };
-        let before = self.reached_by(outcome, key);
+        let before = reach.after(key);
         let call = Call { before, ..self.call(Some(i64::MAX), true) };
         tuples.list_open((&self.queries, query), key, first, call, outgoing)
     }
@@ -132,19 +133,19 @@ impl Engine {
         &self,
         query: usize,
         asked: &Asked,
-        outcome: &Outcome,
+        reach: &Reach<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<()> {
-        let keys = match outcome.only {
+        let keys = match reach.key_watermark {
             _ if asked.shares.is_empty() => 0..0,
             Some((key, _)) => key..key + 1,
-            None if outcome.watermark > asked.before => 0..self.slices.keys() as u32,
+            None if reach.after > reach.before => 0..self.slices.keys() as u32,
             None => 0..0,
         };
         let registered = &self.queries.registered()[query];
         let (mut found, mut pace) = (Vec::new(), Pace::new());
         for key in keys {
-            let (before, now) = (asked.before.max(self.ahead.of(key)), self.reached_by(outcome, key));
+            let (before, now) = (reach.before(key), reach.after(key));
             let Some(now) = now.filter(|&now| before.is_none_or(|before| before < now)) else { continue };
             let came_through = |window: &Listed| {
                 asked.shares.iter().any(|share| {

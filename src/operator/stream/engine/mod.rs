@@ -9,7 +9,6 @@ mod ahead;
 mod answers;
 mod early;
 mod pending;
-mod points;
 mod ready;
 mod shed;
 mod snapshot;
@@ -17,15 +16,15 @@ mod upkeep;
 
 use std::borrow::Cow;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::ArrayRef;
 use serde::{Deserialize, Serialize};
 
 use super::agenda::Agenda;
 use super::ahead::{Ahead, Calls};
-use super::intake::{Accepted, Are};
-use super::keyed::Keyed;
+use super::intake::{Accepted, InputKind};
+use super::keys::{KeyNumbers, StreamKeys};
 use super::options::{Options, Stats};
-use super::outgoing::Outgoing;
+use super::outgoing::{Answer, Outgoing};
 use super::queries::{Queries, Registered};
 use super::sharing::Shared;
 use super::slices::{last_column, state_columns};
@@ -37,14 +36,12 @@ use crate::memory::lent;
 use crate::operator::bounded::Columns;
 use crate::poll::{sort_by_key, sort_unstable};
 use crate::slice::strategy::Order;
-use crate::slice::{Cell, Cutter, Delta, Eager, Keys, Store, Timelines};
+use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
-pub(super) use ahead::{BeforeAndAfter, Marks};
 use answers::Answers;
 pub(super) use early::Asked;
 use pending::Pending;
-pub(super) use points::Points;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;
@@ -67,7 +64,6 @@ pub(super) struct Engine {
     /// Rows that no result contains yet, if a query has an emission policy.
     pending: Option<Pending>,
     pub(super) queries: Queries,
-    keys: Keyed,
     slices: Timelines,
     store: Store,
     /// The aggregate store above the slices.
@@ -77,7 +73,7 @@ pub(super) struct Engine {
     tuples: Option<Tuples>,
     /// The next window of each window type, seen from the watermark.
     agenda: Agenda,
-    /// The same seen from the time up to which windows have expired, if that is not the watermark.
+    /// The next window of each type, seen from the time up to which windows have expired, if that is not the watermark.
     expiring: Option<Agenda>,
     watermark: Option<i64>,
     /// The earliest time of a row that each query accepts, unless it was added later, and the earliest that some query
@@ -86,13 +82,10 @@ pub(super) struct Engine {
     cutoff: Option<i64>,
     /// Up to which such time all slices were dropped.
     swept: Option<i64>,
-    /// Keys that are complete further than the watermark.
-    ahead: Ahead,
     reopened: Vec<Reopened>,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
     counts: Stats,
-    ids: Vec<u32>,
 }
 
 /// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
@@ -108,19 +101,19 @@ struct Reopened {
 /// The effects of a call that are not in the undo logs, to be kept if no engine fails.
 pub(super) struct Outcome {
     delta: Delta,
-    /// Windows that are final, each batch with its query's place in the operator.
-    results: Vec<(usize, RecordBatch)>,
+    /// Windows that are final.
+    results: Vec<Answer>,
     /// Windows that are not.
-    early: Vec<(usize, RecordBatch)>,
+    early: Vec<Answer>,
     /// Windows all of whose rows were taken back, if their results can be retracted, and whether they are final.
-    vanished: Vec<(usize, RecordBatch, bool)>,
+    vanished: Vec<(Answer, bool)>,
     /// The keys of each query, by its number, that emitted something early.
     fired: Vec<(usize, Vec<u32>)>,
     /// Keys and times of rows, ascending, at least one of each changed slice, if there are emission policies.
     touched: Vec<(u32, i64)>,
     watermark: Option<i64>,
     /// The key whose watermark moves by itself, and where to.
-    only: Option<(u32, i64)>,
+    key_watermark: Option<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
     /// How many windows each query emits that emits some, by its place in the operator.
@@ -132,23 +125,18 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// The final windows that the call emits, query by query; they are handed out once.
-    pub(super) fn take_results(&mut self) -> Vec<(usize, RecordBatch)> {
+    pub(super) fn take_results(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.results)
     }
 
-    /// The same of those that are not final.
-    pub(super) fn take_early(&mut self) -> Vec<(usize, RecordBatch)> {
+    /// Windows that are not final, handed out once.
+    pub(super) fn take_early(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.early)
     }
 
-    /// The same of those that no row is left of, and whether they are final.
-    pub(super) fn take_vanished(&mut self) -> Vec<(usize, RecordBatch, bool)> {
+    /// Windows that no row is left of, and whether they are final, handed out once.
+    pub(super) fn take_vanished(&mut self) -> Vec<(Answer, bool)> {
         std::mem::take(&mut self.vanished)
-    }
-
-    /// Whether the watermark of one key moves.
-    pub(super) fn moves_key(&self) -> bool {
-        self.only.is_some()
     }
 
     /// Adds the windows of each query to those of other engines.
@@ -163,18 +151,31 @@ pub(super) struct Emptied {
     pub(super) tuples: Option<Tuples>,
 }
 
+/// How a call moves the watermarks, and which results are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Move {
+    /// The watermark of the stream after the call; it never goes back.
+    pub(super) watermark: Option<i64>,
+    /// The only key whose watermark moves, and where to.
+    pub(super) key_watermark: Option<(u32, i64)>,
+    /// Whether the stream ends, so that all windows are final.
+    pub(super) closing: bool,
+    /// The only key whose results are asked for, if it is not all of them.
+    pub(super) of_key: Option<u32>,
+}
+
 /// The input of a call: its slots, the slices it changed, and where rows arrived behind the watermark.
-struct Brought {
+struct Ingested {
     changed: Changed,
-    /// Keys and times, ascending.
+    /// Keys and times of late rows, ascending.
     late: Vec<(u32, i64)>,
-    /// The same of all, if there are emission policies.
+    /// Keys and times of all rows, ascending, if there are emission policies.
     touched: Vec<(u32, i64)>,
     reopened: Vec<Reopened>,
     rows: u64,
 }
 
-impl Brought {
+impl Ingested {
     /// No rows.
     fn nothing() -> Self {
         Self {
@@ -208,7 +209,6 @@ impl Engine {
             is_cumulative: shared.is_cumulative(),
             discards: shared.discards(),
             pending: Pending::new(&queries),
-            keys: Keyed::new(queries.leader())?,
             slices: Timelines::new(keeps_rows),
             store,
             cutter: upkeep::cutter(&queries),
@@ -217,11 +217,9 @@ impl Engine {
             accepted_from: Vec::with_capacity(queries.registered().len()),
             swept: None,
             cutoff: None,
-            ahead: Ahead::default(),
             reopened: Vec::new(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
-            ids: Vec::new(),
             queries,
         };
         this.find_cutoffs();
@@ -236,15 +234,8 @@ impl Engine {
         Stats {
             keys,
             slices: self.slices.len(),
-            keys_ahead: self.ahead.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: self.keys.bytes()
-                + self.slices.bytes()
-                + self.store.bytes()
-                + self.eager.bytes()
-                + of_rows
-                + of_pending
-                + self.ahead.bytes(),
+            bytes: self.slices.bytes() + self.store.bytes() + self.eager.bytes() + of_rows + of_pending,
             merges: self.counts.merges + self.slices.merges(),
             ..self.counts
         }
@@ -264,64 +255,56 @@ impl Engine {
         }
     }
 
-    /// Those rows that some window of this engine accepts.
-    pub(super) fn own_rows<'a>(&mut self, rows: &'a [Accepted]) -> Result<Cow<'a, [Accepted]>> {
+    /// The rows that some window of this engine accepts.
+    pub(super) fn own_rows<'a>(
+        &self,
+        rows: &'a [Accepted],
+        keys: &StreamKeys,
+    ) -> Result<Cow<'a, [Accepted]>> {
         let cutoff = self.cutoff().unwrap_or(i64::MIN);
-        if rows.iter().all(|batch| cutoff <= batch.least && !self.has_behind(batch)) {
+        if rows.iter().all(|batch| cutoff <= batch.least && !keys.ahead.may_be_after(batch.least)) {
             return Ok(Cow::Borrowed(rows));
         }
-        let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?));
+        let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?, keys));
         own.collect()
     }
 
-    /// Adds rows, and finds the windows that are ready at this watermark.
+    /// Adds rows, and finds the windows that are ready once watermarks have moved.
     ///
     /// # Errors
     /// `Overflow` where a result does not fit its type; what a user's function raises.
-    pub(super) fn try_push(&mut self, accepted: &[Accepted], watermark: Option<i64>) -> Result<Box<Outcome>> {
+    pub(super) fn attempt(
+        &mut self,
+        rows: &[Accepted],
+        moved: Move,
+        keys: &StreamKeys,
+    ) -> Result<Box<Outcome>> {
+        let moved = Move { watermark: moved.watermark.max(self.watermark), ..moved };
         let mut outgoing = self.nothing_outgoing();
-        let now = watermark.max(self.watermark);
-        let brought = match self.tuples {
-            None => self.cut(accepted)?,
-            Some(_) => self.put(accepted, (self.call(now, false), None), &mut outgoing)?,
+        let ingested = match self.tuples {
+            None if rows.is_empty() => Ingested::nothing(),
+            None => self.cut(rows, keys)?,
+            Some(_) => self.put(rows, moved, keys, &mut outgoing)?,
         };
-        self.outcome(brought, (now, None), outgoing)
-    }
-
-    /// Finds the windows that become ready as the watermark moves; all that are left if the stream ends.
-    ///
-    /// # Errors
-    /// As [`Engine::try_push`].
-    pub(super) fn try_move(&mut self, watermark: Option<i64>, closing: bool) -> Result<Box<Outcome>> {
-        let mut outgoing = self.nothing_outgoing();
-        let brought = match self.tuples {
-            None => Brought::nothing(),
-            Some(_) => self.put(&[], (self.call(watermark, closing), None), &mut outgoing)?,
-        };
-        self.outcome(brought, (watermark, None), outgoing)
+        self.outcome(ingested, moved, keys, outgoing)
     }
 
     /// Puts a punctuation, of one key or of all, after the rows up to its time that have arrived.
     ///
     /// # Errors
-    /// As [`Engine::try_push`].
+    /// As [`Engine::attempt`].
     pub(super) fn try_punctuate(
         &mut self,
-        time: i64,
-        key: Option<&[ArrayRef]>,
-        watermark: Option<i64>,
+        (time, key): (i64, Option<u32>),
+        moved: Move,
+        keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
-        self.ids.clear();
-        if self.tuples.is_some() {
-            key.map_or(Ok(()), |values| self.keys.assign(values, 1, &mut self.ids))?;
-        }
         // Windows of this engine may have expired where others, updated for longer, still accept it.
-        let key = self.ids.first().copied();
-        let cutoff = self.cutoff().max(key.and_then(|key| self.cutoff_ahead(key)));
+        let cutoff = self.cutoff().max(key.and_then(|key| self.cutoff_ahead(key, &keys.ahead)));
         if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
             tuples.punctuate(time, key);
         }
-        self.try_move(watermark, false)
+        self.attempt(&[], moved, keys)
     }
 
     fn nothing_outgoing(&self) -> Vec<Outgoing> {
@@ -336,24 +319,26 @@ impl Engine {
     }
 
     /// Folds rows into slices that are cut at edges known in advance.
-    fn cut(&mut self, accepted: &[Accepted]) -> Result<Brought> {
+    fn cut(&mut self, accepted: &[Accepted], keys: &StreamKeys) -> Result<Ingested> {
         let mut delta = self.store.delta();
         self.cutter.begin();
-        accepted.iter().try_for_each(|batch| self.fold(batch, &mut delta))?;
+        accepted.iter().try_for_each(|batch| self.fold(batch, keys, &mut delta))?;
         delta.settle()?;
         let (mut late, mut reopened) = (Vec::new(), Vec::new());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
         let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
             pace.check(1)?;
-            if self.reached(cell.key).is_some_and(|watermark| cell.first < watermark) {
+            if let Some(watermark) = keys.ahead.reached(self.watermark, cell.key)
+                && cell.first < watermark
+            {
                 late.push((cell.key, cell.first));
-                self.note_reopened(cell, &mut reopened);
+                self.note_reopened(cell, watermark, &mut reopened);
             }
         }
         let cells = self.cutter.cells();
         sort_unstable(&mut late, check)?;
-        let sorted = sorted(cells, self.keys.len())?;
+        let sorted = sorted(cells, keys.len())?;
         let mut touched: Vec<(u32, i64)> = Vec::new();
         if self.pending.is_some() {
             let time = |cell: &Cell| (cell.key, cell.first);
@@ -377,25 +362,21 @@ impl Engine {
         }
         let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
         let changed = Changed { delta, ..Changed::none() };
-        Ok(Brought { changed, late, touched, reopened, rows })
+        Ok(Ingested { changed, late, touched, reopened, rows })
     }
 
     /// Folds rows into the call's cells.
-    fn fold(&mut self, batch: &Accepted, delta: &mut Delta) -> Result<()> {
-        if batch.are == Are::Slices {
+    fn fold(&mut self, batch: &Accepted, keys: &StreamKeys, delta: &mut Delta) -> Result<()> {
+        if batch.kind == InputKind::Slices {
             return self.fold_slices(batch, delta);
         }
-        let columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
+        let mut columns = Columns::of(self.queries.leader(), self.queries.stored(), &batch.rows)?;
+        columns.keys.clear();
         let columns = columns.weighed(self.queries.stored(), batch.weight)?;
         let (rows, sorted) = (columns.times.len(), batch.is_sorted);
         // Where rows before the horizon are put, so that they are new to the first window that has not expired.
         let least = self.horizon().filter(|&horizon| self.is_cumulative && batch.least < horizon);
         let moved = least.map(|least| columns.times.iter().map(|&t| t.max(least)).collect::<Vec<i64>>());
-        let one_key = columns.keys.is_empty();
-        if one_key {
-            self.ids.clear();
-            self.keys.assign(&[], rows.min(1), &mut self.ids)?;
-        }
         let whole = rows;
         for from in (0..rows).step_by(CHUNK_ROWS) {
             if from > 0 {
@@ -406,35 +387,26 @@ impl Engine {
             let chunk = (rows < whole).then(|| columns.slice(from, rows));
             let chunk = chunk.as_ref().unwrap_or(&columns);
             let times = &chunk.times[..];
-            let mut keys = Keys::One(0);
-            if !one_key {
-                self.ids.clear();
-                self.keys.assign(&chunk.keys, rows, &mut self.ids)?;
-                let first = self.ids[0];
-                let same = self.ids.iter().all(|&id| id == first);
-                keys = if same { Keys::One(first) } else { Keys::Each(&self.ids) };
-            }
+            let of_rows = batch.keys.of_rows(from..from + rows);
             let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
-            let own = self.is_cumulative.then(|| self.put_at_horizon(places, keys)).flatten();
+            let own = self.is_cumulative.then(|| self.put_at_horizon(places, of_rows, &keys.ahead)).flatten();
             let (places, sorted) = own.as_deref().map_or((places, sorted), |own| (own, false));
-            self.cutter.cut(places, keys, self.keys.len(), sorted || simd::is_ascending(places));
+            self.cutter.cut(places, of_rows, keys.len(), sorted || simd::is_ascending(places));
             delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
     }
 
-    /// Has each slice that was made elsewhere be one of the call's cells.
+    /// Adds each pre-aggregated slice as a cell.
     fn fold_slices(&mut self, slices: &Accepted, delta: &mut Delta) -> Result<()> {
         let plan = self.queries.leader();
         let columns = slices.rows.columns();
-        let keys: Vec<ArrayRef> = plan.by().iter().map(|&column| columns[column].clone()).collect();
         let lasts = last_column(plan).map(|column| plan.measure().read(&columns[column])).transpose()?;
         let states: Vec<&[ArrayRef]> = state_columns(plan).into_iter().map(|range| &columns[range]).collect();
-        self.ids.clear();
-        self.keys.assign(&keys, slices.times.len(), &mut self.ids)?;
         let lasts = lasts.as_ref().unwrap_or(&slices.times);
-        let cells = self.ids.iter().zip(&slices.times[..]).zip(&lasts[..]);
-        self.cutter.take(cells.map(|((&key, &first), &last)| Cell { key, first, last }));
+        let cells = slices.times.iter().zip(&lasts[..]).enumerate();
+        let cell = |(row, (&first, &last))| Cell { key: slices.keys.of(row), first, last };
+        self.cutter.take(cells.map(cell));
         delta.merge(&states, &slices.times, self.cutter.cells().len())
     }
 
@@ -442,15 +414,16 @@ impl Engine {
     fn put(
         &mut self,
         accepted: &[Accepted],
-        call: (Call, Option<(u32, i64)>),
+        moved: Move,
+        keys: &StreamKeys,
         outgoing: &mut [Outgoing],
-    ) -> Result<Brought> {
+    ) -> Result<Ingested> {
         lent(
             self,
             |engine| &mut engine.tuples,
             |engine, tuples| match tuples {
-                None => Ok(Brought::nothing()),
-                Some(tuples) => engine.put_under(tuples, accepted, call, outgoing),
+                None => Ok(Ingested::nothing()),
+                Some(tuples) => engine.put_under(tuples, accepted, moved, keys, outgoing),
             },
         )
     }
@@ -459,20 +432,26 @@ impl Engine {
         &mut self,
         tuples: &mut Tuples,
         accepted: &[Accepted],
-        (common, only): (Call, Option<(u32, i64)>),
+        moved: Move,
+        keys: &StreamKeys,
         outgoing: &mut [Outgoing],
-    ) -> Result<Brought> {
-        let rows: usize = accepted.iter().map(|batch| batch.rows.num_rows()).sum();
+    ) -> Result<Ingested> {
+        let rows: usize = accepted.iter().map(|batch| batch.times.len()).sum();
+        if u32::try_from(rows).is_err() {
+            return Err(Error::InvalidValue(format!(
+                "batch: {rows} rows at once; at most {} can be, so push in smaller batches",
+                u32::MAX
+            )));
+        }
+        let common = Call { base: tuples.next(), ..self.call(moved.watermark, moved.closing) };
         let fresh = match rows {
             0 => tuples.nothing(),
             _ => {
-                self.number_keys(accepted, rows)?;
-                let batches =
-                    accepted.iter().map(|batch| (batch.rows.clone(), batch.times.to_vec())).collect();
-                tuples.put(batches, &self.ids, self.keys.len())?
+                let batches = accepted.iter().map(|batch| (batch.rows.clone(), batch.times.to_vec()));
+                tuples.put(batches.collect(), &KeyNumbers::joined(accepted), keys.len())?
             }
         };
-        let late = tuples.late(&fresh, |key| self.reached(key));
+        let late = tuples.late(&fresh, |key| keys.ahead.reached(self.watermark, key));
         let touched = match self.pending {
             None => Vec::new(),
             Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
@@ -480,62 +459,44 @@ impl Engine {
         let mut reopened = Vec::new();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
-                self.note_reopened(Cell { key, first: time, last: time }, &mut reopened);
+                let Some(watermark) = keys.ahead.reached(self.watermark, key) else { continue };
+                self.note_reopened(Cell { key, first: time, last: time }, watermark, &mut reopened);
             }
         }
-        let Self { queries, slices, store, keys, ahead, lateness, .. } = self;
-        let calls = Calls { common, only, ahead, queries, lateness: *lateness };
+        let (Self { queries, slices, store, lateness, .. }, ahead) = (self, &keys.ahead);
+        let calls = Calls { common, key_watermark: moved.key_watermark, ahead, queries, lateness: *lateness };
         let changed = tuples.process((queries, slices), store, keys.len(), &fresh, &calls, outgoing)?;
-        Ok(Brought { changed, late, touched, reopened, rows: rows as u64 })
+        Ok(Ingested { changed, late, touched, reopened, rows: rows as u64 })
     }
 
-    /// Finds the key of each row.
-    fn number_keys(&mut self, accepted: &[Accepted], rows: usize) -> Result<()> {
-        if u32::try_from(rows).is_err() {
-            return Err(Error::InvalidValue(format!(
-                "batch: {rows} rows at once; at most {} can be, so push in smaller batches",
-                u32::MAX
-            )));
-        }
-        self.ids.clear();
-        for Accepted { rows, .. } in accepted.iter().filter(|batch| batch.rows.num_rows() > 0) {
-            let by = self.queries.leader().by();
-            let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.column(column).clone()).collect();
-            self.keys.assign(&keys, rows.num_rows(), &mut self.ids)?;
-        }
-        Ok(())
-    }
-
-    /// The outcome of a call, with the windows that are ready once the watermark is at `now`, and that of a key where
-    /// `only` says.
+    /// The outcome of a call, with the windows that are ready once watermarks have moved.
     fn outcome(
         &mut self,
-        brought: Brought,
-        (now, only): (Option<i64>, Option<(u32, i64)>),
+        ingested: Ingested,
+        moved: Move,
+        keys: &StreamKeys,
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Box<Outcome>> {
-        let Brought { changed, late, touched, reopened: mut new, rows } = brought;
+        let Ingested { changed, late, touched, reopened: mut new, rows } = ingested;
         let Changed { delta, moves, recomputed } = changed;
-        self.keep_open(&mut new);
+        self.keep_open(&mut new, &keys.ahead);
         for (registered, outgoing) in self.queries.registered().iter().zip(&outgoing) {
             let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
             outgoing.check(&registered.plan, last, 0, || 0)?;
         }
         self.eager.update(&self.store, &delta, &self.slices)?;
-        self.list_changed(&late, &mut outgoing)?;
+        self.list_changed(&late, &keys.ahead, &mut outgoing)?;
         let mut reopened = [self.reopened.as_slice(), &new].concat();
-        if let Some(now) = now.filter(|&now| self.watermark.is_none_or(|last| now > last)) {
-            self.list_final(now, &mut outgoing, &mut reopened)?;
-        }
-        if let Some((key, now)) = only {
-            self.list_final_of(key, now, &mut outgoing, &mut reopened)?;
+        self.list_final(moved, &keys.ahead, &mut outgoing, &mut reopened)?;
+        if let Some(key) = moved.of_key {
+            outgoing.iter_mut().for_each(|outgoing| outgoing.windows.retain(|each| each.key == key));
         }
         let updates = outgoing.iter().map(|outgoing| outgoing.updates).sum();
         let queries = self.queries.registered().iter().map(|query| query.entry);
         let windows = queries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64));
         let windows = windows.filter(|&(_, windows)| windows > 0).collect();
-        let Answers { results, vanished } = self.answer(outgoing, &delta)?;
-        let vanished = vanished.into_iter().map(|(entry, batch)| (entry, batch, true)).collect();
+        let Answers { results, vanished } = self.answer(outgoing, &delta, keys)?;
+        let vanished = vanished.into_iter().map(|answer| (answer, true)).collect();
         let (early, fired) = (Vec::new(), Vec::new());
         Ok(Box::new(Outcome {
             delta,
@@ -544,8 +505,8 @@ impl Engine {
             vanished,
             fired,
             touched,
-            watermark: now,
-            only,
+            watermark: moved.watermark,
+            key_watermark: moved.key_watermark,
             reopened,
             rows,
             windows,
@@ -555,8 +516,8 @@ impl Engine {
         }))
     }
 
-    /// Commits a call.
-    pub(super) fn keep(&mut self, outcome: Box<Outcome>) {
+    /// Commits a call; the marks of keys are those after it.
+    pub(super) fn keep(&mut self, outcome: Box<Outcome>, ahead: &Ahead) {
         self.store.append(outcome.delta);
         self.slices.settle();
         if let Some(tuples) = &mut self.tuples {
@@ -573,11 +534,12 @@ impl Engine {
         counts.recomputations += outcome.recomputed;
         if outcome.watermark > self.watermark {
             self.watermark = outcome.watermark;
-            self.watermark.into_iter().for_each(|watermark| self.ahead.pass(watermark));
             self.turn_agendas();
-            self.forget(outcome.rows);
+            self.forget(outcome.rows, ahead);
         }
-        outcome.only.into_iter().for_each(|only| self.keep_mark(only));
+        if let Some((key, _)) = outcome.key_watermark {
+            self.forget_of_key(key, ahead);
+        }
         self.tidy();
     }
 

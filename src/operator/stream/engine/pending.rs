@@ -30,7 +30,7 @@ impl Pending {
         queries.iter().any(Option::is_some).then_some(Self { queries })
     }
 
-    /// The same rows for other queries: `place` maps a query to its new place.
+    /// These rows for other queries: `place` maps a query to its new place.
     pub(super) fn changed(self, queries: &Queries, place: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         let mut changed = Self::new(queries)?;
         for (at, times) in self.queries.into_iter().enumerate() {
@@ -45,7 +45,7 @@ impl Pending {
         Self { queries: self.queries.clone() }
     }
 
-    /// Those of a query's key, in any order.
+    /// The times of a query's key, in any order.
     pub(super) fn of(&self, query: usize, key: u32) -> &[i64] {
         let times = self.queries[query].as_ref().and_then(|keys| keys.get(key as usize));
         times.map(Vec::as_slice).unwrap_or_default()

@@ -1,9 +1,10 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
-use super::{Engine, Reopened};
+use super::{Engine, Move, Reopened};
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::plan::Plan;
+use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Registered;
 use crate::slice::Cell;
@@ -70,9 +71,9 @@ fn add_final(
 }
 
 impl Engine {
-    /// Records emitted sessions that are joined by a late cell, which has not been added yet.
-    pub(super) fn note_reopened(&self, cell: Cell, reopened: &mut Vec<Reopened>) {
-        let (Some(watermark), spans) = (self.reached(cell.key), self.slices.of(cell.key)) else { return };
+    /// Records sessions that were emitted by this watermark, and are joined by a late cell, which has not been added yet.
+    pub(super) fn note_reopened(&self, cell: Cell, watermark: i64, reopened: &mut Vec<Reopened>) {
+        let spans = self.slices.of(cell.key);
         let after = spans.firsts.partition_point(|&first| first <= cell.first);
         for (query, registered) in self.queries.registered().iter().enumerate() {
             for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
@@ -93,7 +94,7 @@ impl Engine {
     }
 
     /// Keeps only those sessions that late rows did reopen: the others are still final, and emitted at once.
-    pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>) {
+    pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>, ahead: &Ahead) {
         reopened.sort_unstable();
         reopened.dedup();
         reopened.retain(|known| {
@@ -104,7 +105,7 @@ impl Engine {
             let found = session.and_then(|(session, at)| {
                 Some(session.final_at(session_around(session, registered, spans, at)?.end))
             });
-            let reached = self.reached(known.key);
+            let reached = ahead.reached(self.watermark, known.key);
             found.is_some_and(|final_at| reached.is_none_or(|watermark| final_at > watermark))
         });
     }
@@ -113,7 +114,12 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
-    pub(super) fn list_changed(&self, changed: &[(u32, i64)], outgoing: &mut [Outgoing]) -> Result<()> {
+    pub(super) fn list_changed(
+        &self,
+        changed: &[(u32, i64)],
+        ahead: &Ahead,
+        outgoing: &mut [Outgoing],
+    ) -> Result<()> {
         if changed.is_empty() {
             return Ok(());
         }
@@ -126,7 +132,7 @@ impl Engine {
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
                     let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
                     // They are late, so there is a watermark.
-                    let Some(upto) = self.reached(key) else { continue };
+                    let Some(upto) = ahead.reached(self.watermark, key) else { continue };
                     let after = Some(upto.saturating_sub(self.lateness));
                     let ending = Ending { after, upto, since: registered.since, bounds };
                     let from = registered.first_place(spans);
@@ -145,19 +151,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Windows by time that become final as the watermark moves to `now`.
+    /// Windows by time that become final as the watermark of the stream moves, or that of one key.
     ///
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_final(
         &mut self,
-        now: i64,
+        moved: Move,
+        ahead: &Ahead,
         outgoing: &mut [Outgoing],
         reopened: &mut Vec<Reopened>,
     ) -> Result<()> {
-        let Self { agenda, queries, slices, watermark, ahead, .. } = self;
+        let Self { agenda, queries, slices, watermark, .. } = self;
+        let (now, keys) = match (moved.key_watermark, moved.watermark) {
+            (Some((key, now)), _) => (now, key..key + 1),
+            (None, Some(now)) if moved.watermark > *watermark => (now, 0..slices.keys() as u32),
+            _ => return Ok(()),
+        };
+        // Of one key among many, what the agenda knows of the next search is not worth keeping.
+        let (is_common, is_only) = (moved.key_watermark.is_none(), keys.len() == 1);
         let bounds = queries.edges().bounds();
-        let keys = slices.keys() as u32;
         // Where each key's slices begin that the ending windows may contain.
         let mut fresh: Vec<usize> = Vec::new();
         let mut found = Vec::new();
@@ -168,63 +181,35 @@ impl Engine {
             let window = &registered.plan.windows()[number].1;
             let ending = Ending { after: *watermark, upto: now, since: registered.since, bounds };
             let Some(rules) = window.by_time().filter(|rules| rules.may_end(&ending)) else { continue };
-            if let (Some(_), Some(after), true) = (topic.sliding, ending.after, fresh.is_empty()) {
-                fresh.extend((0..keys).map(|key| slices.of(key).before(after, usize::MAX)));
+            if let (Some(_), Some(after), true, true) =
+                (topic.sliding, ending.after, fresh.is_empty(), is_common)
+            {
+                fresh.extend(keys.clone().map(|key| slices.of(key).before(after, usize::MAX)));
             }
-            for key in 0..keys {
+            for key in keys.clone() {
                 let spans = slices.of(key);
                 let mark = ahead.of(key);
                 if spans.is_empty() || mark.is_some_and(|mark| mark >= now) {
                     continue;
                 }
                 let ending = mark.map_or(ending, |_| Ending { after: mark, ..ending });
-                let sliding = topic.sliding.filter(|_| mark.is_none());
+                let sliding = topic.sliding.filter(|_| mark.is_none() && is_common);
                 let from = registered.first_place(spans);
                 let spans = spans.from(from);
                 let mut cursor = Cursor::default();
                 if let Some(sliding) = sliding {
                     cursor.resume = agenda.start(sliding);
                     cursor.hi = fresh.get(key as usize).map_or(0, |hi| hi.saturating_sub(from));
-                    if keys == 1 {
+                    if is_only {
                         let near = agenda.near(sliding).saturating_sub(slices.gone(key)) as usize;
                         cursor.lo = near.saturating_sub(from);
                     }
                 }
                 let of_type = (&*registered.plan, number, rules);
                 list_allowed(of_type, (spans, &ending), &mut cursor, &outgoing[query], &mut found)?;
-                if let Some(sliding) = sliding.filter(|_| keys == 1) {
+                if let Some(sliding) = sliding.filter(|_| is_only) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
-                pace.check(VISIT + found.len())?;
-                let at = (query, number, key);
-                add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The same of one key, whose watermark moves by itself.
-    ///
-    /// # Errors
-    /// `InvalidValue` if there are more than the query allows.
-    pub(super) fn list_final_of(
-        &self,
-        key: u32,
-        now: i64,
-        outgoing: &mut [Outgoing],
-        reopened: &mut Vec<Reopened>,
-    ) -> Result<()> {
-        let (spans, bounds) = (self.slices.of(key), self.queries.edges().bounds());
-        let (mut found, mut pace) = (Vec::new(), Pace::new());
-        for (query, registered) in self.queries.registered().iter().enumerate() {
-            let ending = Ending { after: self.reached(key), upto: now, since: registered.since, bounds };
-            let from = registered.first_place(spans);
-            let spans = spans.from(from);
-            for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
-                let rules = window.by_time().filter(|rules| !spans.is_empty() && rules.may_end(&ending));
-                let Some(rules) = rules else { continue };
-                let (of_type, mut cursor) = ((&*registered.plan, number, rules), Cursor::default());
-                list_allowed(of_type, (spans, &ending), &mut cursor, &outgoing[query], &mut found)?;
                 pace.check(VISIT + found.len())?;
                 let at = (query, number, key);
                 add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;

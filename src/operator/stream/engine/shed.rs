@@ -13,21 +13,15 @@ use crate::operator::stored::doubled;
 use crate::operator::stream::shedding::Sample;
 
 impl Engine {
-    /// Which of its keys are in a sample, and whether one of those has slices.
-    ///
-    /// # Errors
-    /// Those of Arrow.
-    pub(in crate::operator::stream) fn sampled(&self, sample: Sample) -> Result<(BooleanBuffer, bool)> {
-        let kept = sample.of_keys(&self.keys.plain_columns()?, self.keys.len())?;
-        let has_slices = kept.set_indices().any(|key| !self.slices.of(key as u32).is_empty());
-        Ok((kept, has_slices))
+    /// Whether a key of a sample has slices.
+    pub(in crate::operator::stream) fn has_slices_of(&self, kept: &BooleanBuffer) -> bool {
+        kept.set_indices().any(|key| !self.slices.of(key as u32).is_empty())
     }
 
-    /// Drops all keys but these. Returns how many of them had slices, and how many these were.
-    pub(in crate::operator::stream) fn keep_only(&mut self, kept: &BooleanBuffer) -> (usize, usize) {
-        let live: Vec<u32> = kept.set_indices_u32().collect();
+    /// Drops the slices of all keys but these. Returns how many keys had slices, and how many these were.
+    pub(in crate::operator::stream) fn discard_others(&mut self, kept: &BooleanBuffer) -> (usize, usize) {
         let (mut keys, mut slices) = (0, 0);
-        let known = self.slices.keys().min(self.keys.len()) as u32;
+        let known = self.slices.keys().min(kept.len()) as u32;
         for key in (0..known).filter(|&key| !kept.value(key as usize)) {
             let own = self.slices.of(key).len();
             keys += usize::from(own > 0);
@@ -37,15 +31,13 @@ impl Engine {
                 Some(tuples) => tuples.discard((&self.queries, &mut self.slices), key),
             }
         }
-        self.renumber_keys(&live);
-        self.shrink();
         (keys, slices)
     }
 
     /// Partials for [`Engine::thin`], each of which counts twice.
     ///
     /// # Errors
-    /// Those of Arrow; nothing is changed then.
+    /// Errors of Arrow; nothing is changed then.
     pub(in crate::operator::stream) fn doubled(&mut self) -> Result<Vec<Box<dyn Partials>>> {
         self.store.compact(&mut self.slices)?;
         doubled(self.queries.stored(), self.store.partials())
@@ -63,19 +55,11 @@ impl Engine {
         let dropped = self.slices.retain(|| each.next().is_none_or(|slice| sample.tosses(slice)));
         let slices = &self.slices;
         self.pending.iter_mut().for_each(|pending| pending.keep_those_in(slices));
-        self.tighten();
         dropped
     }
 
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
-    pub(in crate::operator::stream) fn tighten(&mut self) {
-        if let Ok(live) = attempted(|| Ok(self.live_keys())) {
-            self.renumber_keys(&live);
-        }
-        self.shrink();
-    }
-
-    fn shrink(&mut self) {
+    pub(in crate::operator::stream) fn shrink(&mut self) {
         let _ = attempted(|| self.store.compact(&mut self.slices));
         let _ = attempted(|| self.store.drop_values());
         if let Some(tuples) = &mut self.tuples {

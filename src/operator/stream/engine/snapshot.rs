@@ -1,13 +1,14 @@
-//! Snapshots of an engine: keys, slices and their partials, reopened sessions, and rows, if it stores any.
+//! Snapshots of an engine: slices and their partials, reopened sessions, and rows, if it stores any.
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
-use super::{Engine, Marks, Reopened};
+use super::{Engine, Reopened};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::ahead::Calls;
+use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Store, Timelines};
@@ -19,7 +20,6 @@ impl Engine {
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
         // What was done alone: what is held is counted anew, and bytes differ where the state is the same.
         to.value(&Stats::default().and_did(self.stats()));
-        self.keys.save(to)?;
         let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut pace = Pace::new();
         for key in 0..self.slices.keys() as u32 {
@@ -54,16 +54,12 @@ impl Engine {
         &mut self,
         from: &mut Reader<'_>,
         watermark: Option<i64>,
-        ahead: Option<&Marks>,
+        known: &StreamKeys,
     ) -> Result<()> {
         self.watermark = watermark;
         self.find_cutoffs();
         self.counts = from.value()?;
-        let key_count = self.keys.load(from)?;
-        ahead.map_or(Ok(()), |marks| self.set_marks(marks))?;
-        if self.keys.len() > key_count {
-            return broken();
-        }
+        let key_count = known.len();
         let (columns, slots) = from.columns()?;
         let [keys, firsts, lasts, los @ ..] = columns.as_slice() else { return broken() };
         let (Some(keys), Some(firsts), Some(lasts)) = (
@@ -120,7 +116,7 @@ impl Engine {
         let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
         tuples.load(from, &self.queries, key_count)?;
         let (queries, lateness) = (&self.queries, self.lateness);
-        let calls = Calls { common, only: None, ahead: &self.ahead, queries, lateness };
+        let calls = Calls { common, key_watermark: None, ahead: &known.ahead, queries, lateness };
         tuples.check(queries, &self.slices, &calls)?;
         self.tuples = Some(tuples);
         Ok(())

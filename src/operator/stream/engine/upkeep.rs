@@ -8,16 +8,14 @@ use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
 use crate::operator::stream::ahead::{Ahead, Calls};
+use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::operator::stream::sharing::Shared;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
-use crate::window::{Call, Window};
-
-/// Keys without any state that may accumulate before they are dropped.
-const IDLE_KEYS: usize = 4096;
+use crate::window::{Call, Point, Window};
 
 /// This many window types read slices so often that a tree above them pays off.
 const MANY_WINDOWS: usize = 16;
@@ -41,14 +39,18 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::changing`].
-    pub(in crate::operator::stream) fn part(&self, queries: Queries, shared: &Shared) -> Result<Self> {
+    pub(in crate::operator::stream) fn part(
+        &self,
+        queries: Queries,
+        shared: &Shared,
+        ahead: &Ahead,
+    ) -> Result<Self> {
         let partials = self.changing(&queries)?;
         let mut part = Self::new(self.queries.clone(), self.options, shared, self.watermark)?;
-        (part.slices, part.keys) = (self.slices.copied(), self.keys.copied()?);
+        part.slices = self.slices.copied();
         part.reopened.clone_from(&self.reopened);
         part.pending = self.pending.as_ref().map(Pending::copied);
-        part.ahead = self.ahead.clone();
-        part.change(queries, shared, partials);
+        part.change(queries, shared, partials, ahead);
         Ok(part)
     }
 
@@ -58,6 +60,7 @@ impl Engine {
         queries: Queries,
         shared: &Shared,
         partials: Vec<Box<dyn Partials>>,
+        ahead: &Ahead,
     ) {
         (self.is_cumulative, self.discards) = (shared.is_cumulative(), shared.discards());
         let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
@@ -88,16 +91,16 @@ impl Engine {
         };
         self.set_queries(queries);
         if self.tuples.is_some() {
-            self.refit();
+            self.refit(ahead);
         } else {
             let (cutter, edges) = (&mut self.cutter, self.queries.edges());
             self.slices.remerge(|t| cutter.slice_of(t), |t| edges.gap_at(t));
         }
         self.rebuild_eager();
-        self.forget(0);
+        self.forget(0, ahead);
     }
 
-    /// The same queries, now among others.
+    /// Takes over queries that are the same as before, but now among others.
     pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries) {
         self.queries = queries;
         // What was known of upcoming windows may concern former queries.
@@ -109,11 +112,11 @@ impl Engine {
     }
 
     /// Fits slices to the current windows, where rows are stored.
-    fn refit(&mut self) {
+    fn refit(&mut self, ahead: &Ahead) {
         let common = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };
         let (queries, lateness) = (&self.queries, self.lateness);
-        let calls = Calls { common, only: None, ahead: &self.ahead, queries, lateness };
+        let calls = Calls { common, key_watermark: None, ahead, queries, lateness };
         let done = tuples.refit((queries, &mut self.slices), &self.store, &calls);
         self.tuples = Some(tuples);
         match done {
@@ -197,7 +200,7 @@ impl Engine {
     }
 
     /// Drops slices that no later row and no window needs. `rows` came with the call.
-    pub(super) fn forget(&mut self, rows: u64) {
+    pub(super) fn forget(&mut self, rows: u64, ahead: &Ahead) {
         // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
         // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
         let is_worth_it = match &mut self.tuples {
@@ -208,9 +211,9 @@ impl Engine {
             self.swept = Some(needed);
             let call = self.call(self.watermark, false);
             for key in 0..self.slices.keys() as u32 {
-                match self.ahead.of(key) {
+                match ahead.of(key) {
                     None => self.forget_key(key, needed, call),
-                    Some(_) => self.forget_ahead(key),
+                    Some(_) => self.forget_ahead(key, ahead),
                 }
             }
             if let (Some(tuples), Some(floor)) = (&mut self.tuples, call.floor) {
@@ -283,11 +286,9 @@ impl Engine {
         self.rebuild_eager();
         self.reopened.clear();
         self.pending = None;
-        self.ahead = Ahead::default();
-        self.keys.keep(&[]);
     }
 
-    /// Compacts slots and drops keys, once that pays off.
+    /// Compacts slots, once that pays off.
     pub(super) fn tidy(&mut self) {
         let kept = self.tuples.as_ref().map(Tuples::len);
         if self.store.is_loose(&self.slices, kept) {
@@ -299,45 +300,46 @@ impl Engine {
         if let Some(tuples) = &mut self.tuples {
             tuples.tidy();
         }
-        let known = self.keys.len();
-        if known > IDLE_KEYS && self.slices.len() < known / 2 {
-            self.drop_keys();
-        }
     }
 
-    /// Renumbers the keys that still have state, and drops the others, if they are many.
-    fn drop_keys(&mut self) {
-        let live = self.live_keys();
-        if live.len() <= self.keys.len() / 2 {
-            self.renumber_keys(&live);
+    /// Sets the marks of the keys that have state.
+    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool]) {
+        if let Some(tuples) = &self.tuples {
+            tuples.mark_live(is_live);
         }
+        (0..).zip(is_live).for_each(|(key, is_live)| *is_live |= !self.slices.of(key).is_empty());
     }
 
-    /// The keys that have state.
-    pub(super) fn live_keys(&self) -> Vec<u32> {
-        let mut live = self.tuples.as_ref().map(Tuples::live_keys).unwrap_or_default();
-        live.resize(self.keys.len(), false);
-        let has_state = |key: u32| !self.slices.of(key).is_empty() || self.ahead.of(key).is_some();
-        let live = (0..).zip(&live).filter(|&(key, &live)| live || has_state(key));
-        live.map(|(key, _)| key).collect()
-    }
-
-    /// Keeps these keys, which ascend, and drops the others, which have no slices. If that fails, they stay.
-    pub(super) fn renumber_keys(&mut self, live: &[u32]) {
-        if !self.keys.keep(live) {
-            return;
-        }
-        self.slices.keep_keys(live);
-        self.ahead.keep_keys(live);
-        self.pending.iter_mut().for_each(|pending| pending.keep_keys(live));
+    /// Keeps these keys, which ascend: the n-th of them becomes key n. The others have no slices.
+    pub(in crate::operator::stream) fn keep_keys(&mut self, kept: &[u32]) {
+        self.slices.keep_keys(kept);
+        self.pending.iter_mut().for_each(|pending| pending.keep_keys(kept));
         if let Some(tuples) = &mut self.tuples {
-            tuples.keep_keys(live);
+            tuples.keep_keys(kept);
         }
         self.rebuild_eager();
         self.reopened.retain_mut(|reopened| {
-            let number = live.binary_search(&reopened.key).ok();
+            let number = kept.binary_search(&reopened.key).ok();
             number.inspect(|&number| reopened.key = number as u32).is_some()
         });
+    }
+
+    /// How many slices it holds.
+    pub(in crate::operator::stream) fn slice_count(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// The punctuations that rows to come may be around; none if windows of this engine are bounded by none.
+    pub(in crate::operator::stream) fn points(&self) -> &[Point] {
+        self.tuples.as_ref().map_or(&[], Tuples::points)
+    }
+
+    /// Takes over punctuations of another engine, before any row: rows to come may be around them, whether or not the query
+    /// that they first meant shares its engine.
+    pub(in crate::operator::stream) fn set_points(&mut self, points: &[Point]) {
+        if let Some(tuples) = &mut self.tuples {
+            points.iter().for_each(|point| tuples.hold_point(point.time, point.key));
+        }
     }
 
     /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
@@ -388,7 +390,7 @@ impl Engine {
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
     /// mark, it starts and ends with its first and last row.
-    pub(in crate::operator::stream) fn all_slices(&mut self) -> Result<RecordBatch> {
+    pub(in crate::operator::stream) fn all_slices(&mut self, of: &StreamKeys) -> Result<RecordBatch> {
         let (least, most) = self.queries.edges().bounds();
         let keeps_rows = self.tuples.is_some();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
@@ -425,7 +427,7 @@ impl Engine {
                 }
             }
         }
-        self.keys.slices(self.queries.leader(), keys, times)
+        of.slices(self.queries.leader(), keys, times)
     }
 }
 

@@ -105,13 +105,10 @@ impl Tuples {
         });
     }
 
-    /// Which keys still have any state.
-    pub(in crate::operator::stream) fn live_keys(&self) -> Vec<bool> {
-        let mut is_live: Vec<bool> = self.keys.iter().map(|tuples| !tuples.is_done()).collect();
-        for key in self.points.iter().filter_map(|point| point.key) {
-            is_live[key as usize] = true;
-        }
-        is_live
+    /// Sets the marks of the keys that have rows, or that something is remembered of.
+    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool]) {
+        self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= !tuples.is_done());
+        self.points.iter().filter_map(|point| point.key).for_each(|key| is_live[key as usize] = true);
     }
 
     /// Keeps these keys, which ascend, and drops the others: the n-th of them becomes key n.

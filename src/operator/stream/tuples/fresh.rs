@@ -6,6 +6,7 @@ use crate::Result;
 use crate::interrupt::{Pace, check};
 use crate::kernels::simd;
 use crate::poll::sort_unstable;
+use crate::slice::Keys;
 
 /// Rows whose times stay in the cache.
 const FEW: usize = 1 << 14;
@@ -42,17 +43,28 @@ pub(in crate::operator::stream) struct Fresh {
 }
 
 impl Fresh {
-    /// Rows of keys `ids`, of which there are `keys`. O(rows), and O(log rows) a row where there are many more keys
+    /// Rows of these keys, of which there are `keys`. O(rows), and O(log rows) a row where there are many more keys
     /// than rows.
-    pub(super) fn new(base: u64, times: Vec<i64>, marks: Vec<u64>, ids: &[u32], keys: usize) -> Result<Self> {
+    pub(super) fn new(
+        base: u64,
+        times: Vec<i64>,
+        marks: Vec<u64>,
+        of_rows: Keys<'_>,
+        keys: usize,
+    ) -> Result<Self> {
         let rows = times.len() as u32;
-        let Some(&first) = ids.first() else { return Ok(Self::none(base)) };
-        if ids.iter().all(|&id| id == first) {
-            let mut order = (!simd::is_ascending(&times)).then(|| (0..rows).collect::<Vec<u32>>());
-            order.as_mut().map_or(Ok(()), |order| sort_by_time(order, &times))?;
-            let keys = vec![Own { key: first, lo: 0, hi: rows }];
-            return Ok(Self { base, times, marks, order, keys });
+        if rows == 0 {
+            return Ok(Self::none(base));
         }
+        let ids = match of_rows {
+            Keys::Each(ids) => ids,
+            Keys::One(key) => {
+                let mut order = (!simd::is_ascending(&times)).then(|| (0..rows).collect::<Vec<u32>>());
+                order.as_mut().map_or(Ok(()), |order| sort_by_time(order, &times))?;
+                let keys = vec![Own { key, lo: 0, hi: rows }];
+                return Ok(Self { base, times, marks, order, keys });
+            }
+        };
         let mut order = by_key(ids, keys);
         let mut own: Vec<Own> = Vec::new();
         let mut lo = 0;
@@ -165,7 +177,7 @@ mod tests {
             let times: Vec<i64> = rows.iter().map(|row| row.1).collect();
             let mut wanted: Vec<(u32, i64, usize)> = rows.iter().enumerate().map(|(at, row)| (row.0, row.1, at)).collect();
             wanted.sort_unstable();
-            let fresh = Fresh::new(7, times, Vec::new(), &ids, keys).unwrap();
+            let fresh = Fresh::new(7, times, Vec::new(), Keys::Each(&ids), keys).unwrap();
             let got: Vec<(u32, i64, usize)> = fresh
                 .keys()
                 .iter()

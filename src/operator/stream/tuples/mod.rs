@@ -30,6 +30,7 @@ use std::collections::BTreeSet;
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::ahead::Calls;
+use super::keys::KeyNumbers;
 use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
@@ -145,17 +146,18 @@ impl Tuples {
         self.store.next()
     }
 
-    /// Adds rows, batch by batch with their times; also returns the key of each row.
+    /// Adds rows, batch by batch with their times, and finds their order by key.
     pub(super) fn put(
         &mut self,
         mut batches: Vec<(RecordBatch, Vec<i64>)>,
-        ids: &[u32],
+        of_rows: &KeyNumbers,
         keys: usize,
     ) -> Result<Fresh> {
         let base = self.store.next();
         self.base = Some(base);
         batches.retain(|(_, times)| !times.is_empty());
-        let mut marks = vec![0u64; if self.mark_columns.is_empty() { 0 } else { ids.len() }];
+        let rows = batches.iter().map(|(_, times)| times.len()).sum();
+        let mut marks = vec![0u64; if self.mark_columns.is_empty() { 0 } else { rows }];
         let mut first = 0;
         for (batch, own) in &batches {
             for (bit, &column) in self.mark_columns.iter().enumerate() {
@@ -169,12 +171,12 @@ impl Tuples {
             self.store.read_columns().iter().map(|&column| batch.column(column).clone()).collect()
         };
         let columns: Vec<Vec<ArrayRef>> = batches.iter().map(read).collect();
-        self.store.push(&columns, ids.len())?;
+        self.store.push(&columns, rows)?;
         let times = match batches.len() {
             1 => batches.swap_remove(0).1,
             _ => batches.into_iter().flat_map(|(_, times)| times).collect(),
         };
-        Fresh::new(base, times, marks, ids, keys)
+        Fresh::new(base, times, marks, of_rows.of_rows(0..rows), keys)
     }
 
     /// No rows.
@@ -205,7 +207,7 @@ impl Tuples {
     /// Keys that a call may affect, ascending, with their rows.
     fn visited(&self, fresh: &Fresh, calls: &Calls<'_>) -> Vec<(u32, Option<Own>)> {
         let call = calls.common;
-        if let Some((key, now)) = calls.only {
+        if let Some((key, now)) = calls.key_watermark {
             let next = self.keys.get(key as usize).and_then(|tuples| tuples.next);
             return next.filter(|&next| next <= now).map(|_| (key, None)).into_iter().collect();
         }

@@ -89,7 +89,7 @@ impl TupleStore {
         Ok(())
     }
 
-    /// The same rows with the columns of another store; columns missing from these rows are null.
+    /// These rows with the columns of another store; columns missing from these rows are null.
     pub(super) fn with(&self, other: &Self) -> Self {
         let column =
             |chunk: &Chunk, position: &usize, wanted: &DataType| match self.read.binary_search(position) {
@@ -211,7 +211,7 @@ impl TupleStore {
         Renumbered { first, numbers, live: next }
     }
 
-    /// The same rows with their new numbers, without those that are dropped.
+    /// These rows with their new numbers, without those that are dropped.
     pub(super) fn squeezed(&self, renumbered: &Renumbered) -> Result<Self> {
         let Renumbered { first, numbers, live } = renumbered;
         let ends = numbers.iter().skip(1).chain([live]);

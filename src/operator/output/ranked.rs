@@ -17,10 +17,11 @@ use std::ops::Range;
 
 use arrow_array::ArrayRef;
 
-use super::gathered::{InOrder, Ordered};
-use super::output::Windows;
+use super::listed::Windows;
+
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::operator::gathered::{InOrder, Ordered};
 use crate::slice::{Edges, KeyOrder, SliceTable};
 use crate::window::{KeyRows, Listed};
 

@@ -1,0 +1,290 @@
+//! The keys of a stream: numbered once, when their rows are accepted. All that is held of a key is held by its number: by
+//! engines, by emission policies, and in the marks of keys that are ahead.
+//!
+//! A call that fails may leave numbers of keys that nothing is held of. They are forgotten as those whose state has expired
+//! are: together, for all holders of numbers, once they are many (`Operator::forget_keys`).
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*};
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+
+use super::ahead::{self, Ahead};
+use super::intake::Accepted;
+use crate::Result;
+use crate::dictionary::plain;
+use crate::interrupt::check;
+use crate::keys::KeyIndex;
+use crate::memory::attempted;
+use crate::operator::plan::Plan;
+use crate::select::{filter, take};
+use crate::slice::Keys;
+use crate::state::{Reader, Writer, broken};
+
+/// The number of no key.
+const NO_KEY: u32 = u32::MAX;
+
+/// The keys that a stream has seen, except those that were forgotten.
+pub(super) struct StreamKeys {
+    index: KeyIndex,
+    /// Positions of their columns in rows.
+    by: Vec<usize>,
+    /// The keys as columns, if they were asked for since there was a new one.
+    columns: OnceLock<Vec<ArrayRef>>,
+    /// Which of them are complete further than the stream, and up to when.
+    pub(super) ahead: Ahead,
+}
+
+/// The keys of rows, by number.
+#[derive(Debug, Clone)]
+pub(super) enum KeyNumbers {
+    /// All rows have this one.
+    One(u32),
+    /// One for each row.
+    Each(ScalarBuffer<u32>),
+}
+
+impl StreamKeys {
+    /// No keys yet, of the columns that a plan groups by.
+    pub(super) fn new(plan: &Plan) -> Result<Self> {
+        let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
+        let index = KeyIndex::new(types.collect())?;
+        Ok(Self { index, by: plan.by().to_vec(), columns: OnceLock::new(), ahead: Ahead::default() })
+    }
+
+    /// How many keys have a number.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.index.bytes() + self.ahead.bytes()
+    }
+
+    /// The keys of rows. Rows before `cutoff`, which nothing accepts, get none.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn number(&mut self, rows: &Accepted, cutoff: Option<i64>) -> Result<KeyNumbers> {
+        let count = rows.times.len();
+        let late_before = cutoff.filter(|&cutoff| rows.least < cutoff);
+        if self.by.is_empty() {
+            let mut one = Vec::with_capacity(1);
+            self.assign(&[], count.min(1), &mut one)?;
+            return Ok(KeyNumbers::One(one.first().copied().unwrap_or(NO_KEY)));
+        }
+        let columns: Vec<ArrayRef> = self.by.iter().map(|&column| rows.rows.column(column).clone()).collect();
+        let Some(cutoff) = late_before else {
+            let mut each = Vec::with_capacity(count);
+            self.assign(&columns, count, &mut each)?;
+            return Ok(KeyNumbers::Each(each.into()));
+        };
+        let taken = BooleanBuffer::collect_bool(count, |row| rows.times[row] >= cutoff);
+        let columns = columns.iter().map(|column| Ok(filter(column, &taken.clone().into())?));
+        let (columns, mut own) = (columns.collect::<Result<Vec<ArrayRef>>>()?, Vec::new());
+        self.assign(&columns, taken.count_set_bits(), &mut own)?;
+        let mut each = vec![NO_KEY; count];
+        taken.set_indices().zip(own).for_each(|(row, key)| each[row] = key);
+        Ok(KeyNumbers::Each(each.into()))
+    }
+
+    /// The key given by columns of one row.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn number_one(&mut self, key: &[ArrayRef]) -> Result<u32> {
+        let mut one = Vec::with_capacity(1);
+        self.assign(key, 1, &mut one)?;
+        Ok(one[0])
+    }
+
+    fn assign(&mut self, columns: &[ArrayRef], rows: usize, numbers: &mut Vec<u32>) -> Result<()> {
+        let known = self.index.len();
+        let done = self.index.assign_all(columns, rows, numbers, check);
+        if self.index.len() != known {
+            self.columns = OnceLock::new();
+        }
+        done
+    }
+
+    /// The keys as columns, in the order of their numbers.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn columns(&self) -> Result<&[ArrayRef]> {
+        if let Some(columns) = self.columns.get() {
+            return Ok(columns);
+        }
+        let columns = self.index.values()?;
+        Ok(self.columns.get_or_init(|| columns))
+    }
+
+    /// The keys as columns that are no dictionaries.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn plain_columns(&self) -> Result<Vec<ArrayRef>> {
+        self.index.plain_values()
+    }
+
+    /// Rows before the marks of their keys, each with its mark, ascending by place; none while no key is ahead.
+    pub(super) fn behind(&self, rows: &Accepted) -> Vec<(usize, i64)> {
+        if !self.ahead.may_be_after(rows.least) {
+            return Vec::new();
+        }
+        let mark = |row: usize| self.ahead.of(rows.keys.of(row)).filter(|&mark| rows.times[row] < mark);
+        (0..rows.times.len()).filter_map(|row| mark(row).map(|mark| (row, mark))).collect()
+    }
+
+    /// The keys that are ahead of the stream, and in the last column up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn ahead_as_table(&self, plan: &Plan) -> Result<RecordBatch> {
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
+        let numbers = UInt32Array::from(numbers);
+        let columns = match numbers.is_empty() {
+            true => Vec::new(),
+            false => self.plain_columns()?,
+        };
+        let keys = columns.iter().map(|values| Ok(take(values, &numbers, None)?));
+        ahead::table(plan, keys.collect::<Result<_>>()?, marks)
+    }
+
+    /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;
+    /// otherwise, as without memory, nothing changes.
+    pub(super) fn keep(&mut self, kept: &[u32]) -> bool {
+        // Keys that were assigned once can be assigned again.
+        let only = attempted(|| self.index.only(kept));
+        only.map(|index| {
+            (self.index, self.columns) = (index, OnceLock::new());
+            self.ahead.keep_keys(kept);
+        })
+        .is_ok()
+    }
+
+    /// Forgets all keys, as the stream has ended.
+    pub(super) fn forget_all(&mut self) {
+        self.ahead = Ahead::default();
+        self.keep(&[]);
+    }
+
+    /// Slices of keys as a batch: keys, `t_start`, `t_end`, `t_first` and `t_last`.
+    pub(super) fn slices(&self, plan: &Plan, keys: Vec<u32>, times: [Vec<i64>; 4]) -> Result<RecordBatch> {
+        let names = plan.by().iter().map(|&column| plan.input().field(column).name().clone());
+        let keys = UInt32Array::from(keys);
+        let columns = self.columns()?.iter().map(|values| Ok(take(values, &keys, None)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
+        for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
+            columns.push((name.into(), plan.measure().array(times)?));
+        }
+        // Engines may have keys with nulls or without.
+        Ok(RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, column)| (name, column, true)),
+        )?)
+    }
+
+    /// Writes the keys, in the order of their numbers, and the marks of those that are ahead.
+    pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
+        to.columns(self.plain_columns()?, self.len())?;
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
+        let count = marks.len();
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(UInt32Array::from(numbers)), Arc::new(Int64Array::from(marks))];
+        to.columns(columns, count)
+    }
+
+    /// Reads what [`StreamKeys::save`] wrote; the stream has come to this watermark.
+    ///
+    /// # Errors
+    /// `InvalidValue` if they have other columns, some are equal, or a mark is not ahead of the watermark.
+    pub(super) fn load(&mut self, from: &mut Reader<'_>, watermark: Option<i64>) -> Result<()> {
+        let (columns, count) = from.columns()?;
+        let own = self.index.values()?;
+        let types = own.iter().map(|column| plain(column.data_type()));
+        // Without columns, or with types that have a single value, there is one key.
+        let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
+        if !columns.iter().map(|column| column.data_type()).eq(types)
+            || u32::try_from(count).is_err()
+            || count > 1 + 8 * held
+            || columns.is_empty() && count > 1
+        {
+            return broken();
+        }
+        let mut numbers = Vec::new();
+        self.assign(&columns, count, &mut numbers)?;
+        if !columns.is_empty() && !numbers.iter().copied().eq(0..count as u32) {
+            return broken();
+        }
+        let (marked, count) = from.columns()?;
+        let [numbers, marks] = &marked[..] else { return broken() };
+        let (Some(numbers), Some(marks)) =
+            (numbers.as_primitive_opt::<UInt32Type>(), marks.as_primitive_opt::<Int64Type>())
+        else {
+            return broken();
+        };
+        let known = if columns.is_empty() { 0 } else { self.len() };
+        let is_sound = numbers.null_count() + marks.null_count() == 0
+            && numbers.values().is_sorted_by(|a, b| a < b)
+            && numbers.values().last().is_none_or(|&last| (last as usize) < known)
+            && marks.values().iter().all(|&mark| Some(mark) > watermark);
+        if !is_sound {
+            return broken();
+        }
+        (0..count).for_each(|at| self.ahead.set(numbers.value(at), marks.value(at)));
+        Ok(())
+    }
+}
+
+impl KeyNumbers {
+    /// Of rows whose keys have no number, or not yet.
+    pub(super) const NONE: Self = Self::One(NO_KEY);
+
+    /// The key of a row.
+    #[inline]
+    pub(super) fn of(&self, row: usize) -> u32 {
+        match self {
+            Self::One(key) => *key,
+            Self::Each(keys) => keys[row],
+        }
+    }
+
+    /// The keys of some rows, of which there is at least one.
+    pub(super) fn of_rows(&self, rows: Range<usize>) -> Keys<'_> {
+        let keys = match self {
+            Self::One(key) => return Keys::One(*key),
+            Self::Each(keys) => &keys[rows],
+        };
+        match keys.iter().all(|&key| key == keys[0]) {
+            true => Keys::One(keys[0]),
+            false => Keys::Each(keys),
+        }
+    }
+
+    /// The keys of these rows alone.
+    pub(super) fn only(&self, these: &BooleanBuffer) -> Self {
+        match self {
+            Self::One(key) => Self::One(*key),
+            Self::Each(keys) => Self::Each(these.set_indices().map(|row| keys[row]).collect()),
+        }
+    }
+
+    /// The keys of the rows of all these batches, one after the other.
+    pub(super) fn joined(batches: &[Accepted]) -> Self {
+        let mut with_rows = batches.iter().filter(|batch| !batch.times.is_empty());
+        match (with_rows.next(), with_rows.next()) {
+            (None, _) => Self::NONE,
+            (Some(only), None) => only.keys.clone(),
+            // Without key columns, all rows have the one key.
+            (Some(Accepted { keys: Self::One(key), .. }), _) => Self::One(*key),
+            _ => {
+                let each =
+                    batches.iter().flat_map(|batch| (0..batch.times.len()).map(|row| batch.keys.of(row)));
+                Self::Each(each.collect())
+            }
+        }
+    }
+}
