@@ -15,17 +15,37 @@ use crate::kernels::{
     Algorithm, Closed, Frames, Function, Question, Rolling, Segments, answer, by_time, choose,
 };
 use crate::memory::caught;
+use crate::operator::Length;
 use crate::select::concat;
 use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
 
-/// Function, ddof, algorithm, min_periods.
-type QuestionTuple = (String, u32, String, Option<u64>);
-/// Size, slide, partial.
-type RollingTuple = (i64, i64, String);
-/// Size, slide (if windows begin at fixed distances), start, closed, whether lengths are nanoseconds.
-type TimedTuple = (i128, Option<i128>, i128, String, bool);
+/// A `windowkit.kernels.arguments.Question`.
+#[derive(FromPyObject)]
+pub(super) struct PyQuestion {
+    function: String,
+    ddof: u32,
+    algorithm: String,
+    min_periods: Option<u64>,
+}
+
+/// A `windowkit.kernels.arguments.ByRows`.
+#[derive(FromPyObject)]
+pub(super) struct PyByRows {
+    size: i64,
+    slide: i64,
+    partial: String,
+}
+
+/// A `windowkit.kernels.arguments.ByTime`, with a slide if windows begin at fixed distances.
+#[derive(FromPyObject)]
+pub(super) struct PyByTime {
+    size: Length,
+    slide: Option<Length>,
+    start_time: Length,
+    closed: String,
+}
 
 /// Computes windows over numbers of rows.
 #[pyfunction]
@@ -33,13 +53,13 @@ type TimedTuple = (i128, Option<i128>, i128, String, bool);
 pub(super) fn sliding(
     py: Python<'_>,
     array: Given<AnyArray>,
-    windows: RollingTuple,
-    question: QuestionTuple,
+    windows: PyByRows,
+    question: PyQuestion,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<PyArray> {
     let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
     let answers = detached(py, || {
-        let question = read_question(question, Some(windows.0))?;
+        let question = read_question(question, Some(windows.size))?;
         let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
         answer(&array, &frames, &question, check)
     })?;
@@ -54,8 +74,8 @@ pub(super) fn sliding_by<'py>(
     py: Python<'py>,
     array: Given<AnyArray>,
     times: Given<AnyArray>,
-    windows: TimedTuple,
-    question: QuestionTuple,
+    windows: PyByTime,
+    question: PyQuestion,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
@@ -78,7 +98,7 @@ pub(super) fn sliding_by<'py>(
 pub(super) fn extents(
     py: Python<'_>,
     rows: usize,
-    windows: RollingTuple,
+    windows: PyByRows,
     segments: Option<Given<AnyArray>>,
 ) -> PyResult<PyRecordBatch> {
     let segments = read_some(py, "segments", segments)?;
@@ -117,28 +137,28 @@ pub(super) fn extents(
 pub(super) fn explain_sliding(
     py: Python<'_>,
     array: Given<AnyArray>,
-    windows: RollingTuple,
-    question: QuestionTuple,
+    windows: PyByRows,
+    question: PyQuestion,
     segments: Option<Given<AnyArray>>,
 ) -> PyOut<(String, &'static str)> {
     let (array, segments) = (read(py, "array", array)?, read_some(py, "segments", segments)?);
     detached(py, || {
-        let question = read_question(question, Some(windows.0))?;
+        let question = read_question(question, Some(windows.size))?;
         let frames = Frames::Rolling(rolling(&windows)?, groups(segments.as_ref(), array.len())?);
         explain(&array, &frames, &question)
     })
     .map(Out)
 }
 
-/// The same for windows over sorted times.
+/// Which algorithm is used for windows over sorted times, and why.
 #[pyfunction]
 #[pyo3(signature = (array, times, windows, question, segments = None))]
 pub(super) fn explain_sliding_by(
     py: Python<'_>,
     array: Given<AnyArray>,
     times: Given<AnyArray>,
-    windows: TimedTuple,
-    question: QuestionTuple,
+    windows: PyByTime,
+    question: PyQuestion,
     segments: Option<Given<AnyArray>>,
 ) -> PyOut<(String, &'static str)> {
     let (array, times) = (read(py, "array", array)?, read(py, "times", times)?);
@@ -198,10 +218,8 @@ fn read_some(py: Python<'_>, argument: &str, array: Option<Given<AnyArray>>) -> 
     array.map(|array| read(py, argument, array)).transpose()
 }
 
-fn read_question(
-    (function, ddof, algorithm, min_periods): QuestionTuple,
-    size: Option<i64>,
-) -> Result<Question> {
+fn read_question(question: PyQuestion, size: Option<i64>) -> Result<Question> {
+    let PyQuestion { function, ddof, algorithm, min_periods } = question;
     if let (Some(least), Some(size)) = (min_periods, size)
         && i64::try_from(least).is_ok_and(|least| least > size.max(0))
     {
@@ -216,7 +234,7 @@ fn read_question(
     })
 }
 
-fn rolling((size, slide, partial): &RollingTuple) -> Result<Rolling> {
+fn rolling(PyByRows { size, slide, partial }: &PyByRows) -> Result<Rolling> {
     let (over_start, over_end) = match partial.as_str() {
         "none" => (false, false),
         "start" => (true, false),
@@ -251,10 +269,10 @@ impl Timed {
     fn new(
         array: &ArrayRef,
         times: &ArrayRef,
-        windows: &TimedTuple,
+        windows: &PyByTime,
         segments: Option<&ArrayRef>,
     ) -> Result<Self> {
-        let (size, slide, start_time, closed, is_time) = windows;
+        let PyByTime { size, slide, start_time, closed } = windows;
         let measure = Measure::new("times", times.data_type()).map_err(|_| {
             Error::InvalidType(format!(
                 "times: an array of {} was given; times are timestamps, dates, durations or integers",
@@ -277,7 +295,7 @@ impl Timed {
                 array.len()
             )));
         }
-        let units = |what: &str, length: i128| units(&measure, what, length, *is_time);
+        let units = |what: &str, length: Length| units(&measure, what, length);
         let segments = groups(segments, array.len())?;
         let size = units("size", *size)?;
         let times = measure.read(times)?;
@@ -308,7 +326,11 @@ impl Timed {
 }
 
 /// A length in the measure's own unit.
-fn units(measure: &Measure, what: &str, length: i128, is_time: bool) -> Result<i64> {
+fn units(measure: &Measure, what: &str, length: Length) -> Result<i64> {
+    let (is_time, length) = match length {
+        Length::Nanoseconds(count) => (true, count),
+        Length::Units(count) | Length::Rows(count) | Length::Months(count) => (false, count),
+    };
     let counted = measure.unit_name();
     let unit = match (is_time, measure.nanos_per_unit()) {
         (true, None) if length != 0 => {

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int32Array, RecordBatchReader, cast::AsArray, types::Int32Type};
+use arrow_array::{
+    Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchReader, cast::AsArray,
+    types::Int32Type,
+};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::calls::Called;
 use super::errors::{Out, PyOut, detached, py_bytes};
@@ -15,14 +18,20 @@ use super::given::{self, Given};
 use crate::interrupt::check;
 use crate::keys::{KeyIndex, hash_rows};
 use crate::memory::{caught, spared};
+use crate::operator::Length;
 use crate::partition::{
-    Batch, Candidates, CardinalityKind, Method, Parameters, Partitioner, Statistics, WindowLength, choose,
-    cost, plan,
+    Batch, Candidates, CardinalityKind, Cost, Method, Parameters, Partitioner, Share, Statistics,
+    WindowLength, choose, cost, plan,
 };
 use crate::{Error, Result};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyPartitioner>()?;
+    module.add_class::<PyParameters>()?;
+    module.add_class::<PyWindow>()?;
+    module.add_class::<PyStatistics>()?;
+    module.add_class::<PyChoice>()?;
+    module.add_class::<PyPartitionPlan>()?;
     module.add_function(wrap_pyfunction!(partition_candidates, module)?)?;
     module.add_function(wrap_pyfunction!(partition_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(partition_cost, module)?)?;
@@ -31,8 +40,34 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(partition_plan, module)?)
 }
 
-/// Kind ("rows", "units", "nanoseconds"), size, offset.
-type WindowTuple = (String, i64, i64);
+/// A `windowkit.partition.arguments.WindowLength`.
+#[derive(FromPyObject)]
+struct PyLength {
+    size: Length,
+    offset: Length,
+}
+
+/// The window of a partitioner.
+#[pyclass(name = "PartitionWindow", module = "windowkit._native", frozen, get_all)]
+struct PyWindow {
+    size: i64,
+    offset: i64,
+    counts_rows: bool,
+    /// Of a duration, in nanoseconds, and not in units of an integer column.
+    is_duration: bool,
+}
+
+/// What a partitioner was made with.
+#[pyclass(name = "PartitionParameters", module = "windowkit._native", frozen, get_all)]
+struct PyParameters {
+    workers: u32,
+    method: &'static str,
+    candidates: u32,
+    cardinality: &'static str,
+    bias: f64,
+    window: Option<Py<PyWindow>>,
+    seed: u64,
+}
 
 /// Assigns rows to workers.
 #[pyclass(name = "Partitioner", module = "windowkit._native", frozen)]
@@ -63,7 +98,7 @@ impl PyPartitioner {
         candidates: u32,
         cardinality: String,
         bias: f64,
-        window: Option<WindowTuple>,
+        window: Option<PyLength>,
         seed: u64,
     ) -> PyResult<Self> {
         detached(py, move || {
@@ -73,33 +108,21 @@ impl PyPartitioner {
                 candidates,
                 cardinality: CardinalityKind::parse(&cardinality)?,
                 bias,
-                window: window.map(window_length).transpose()?,
+                window: window.map(PyLength::window).transpose()?,
                 seed,
             };
             Ok(Self(Called::new(Partitioner::new(parameters)?)))
         })
     }
 
-    /// Workers, method, candidates, cardinality, bias, window, seed.
+    /// What it was made with.
     #[getter]
-    #[allow(clippy::type_complexity)]
-    fn parameters(
-        &self,
-        py: Python<'_>,
-    ) -> PyOut<(u32, &'static str, u32, &'static str, f64, Option<WindowTuple>, u64)> {
-        self.read(py, |partitioner| {
-            let Parameters { workers, method, candidates, cardinality, bias, window, seed } =
-                partitioner.parameters().clone();
-            let window = window.map(|window| match window {
-                WindowLength::Rows(rows) => ("rows".into(), rows as i64, 0),
-                WindowLength::Time { size, offset, is_duration: true } => {
-                    ("nanoseconds".into(), size, offset)
-                }
-                WindowLength::Time { size, offset, is_duration: false } => ("units".into(), size, offset),
-            });
-            Ok((workers, method.name(), candidates, cardinality.name(), bias, window, seed))
-        })
-        .map(Out)
+    fn parameters(&self, py: Python<'_>) -> PyResult<PyParameters> {
+        let parameters = self.read(py, |partitioner| Ok(partitioner.parameters().clone()))?;
+        let Parameters { workers, method, candidates, cardinality, bias, window, seed } = parameters;
+        let window = window.map(|window| Py::new(py, PyWindow::of(window))).transpose()?;
+        let (method, cardinality) = (method.name(), cardinality.name());
+        Ok(PyParameters { workers, method, candidates, cardinality, bias, window, seed })
     }
 
     /// The worker of each row; if `timed`, the last column holds the rows' times.
@@ -200,19 +223,16 @@ fn hashes(reader: Box<dyn RecordBatchReader + Send>, seed: u64) -> Result<Vec<u6
     Ok(hashes)
 }
 
-/// Costs of each window: window, rows, groups, most rows, most groups, the imbalances of Eq. 1, 6 and 10, aggregation.
-type CostTuple = (i64, u64, u64, u64, u64, f64, f64, f64, u64);
-
 #[pyfunction]
 fn partition_cost(
     py: Python<'_>,
     keys: Given<AnyRecordBatch>,
     assignment: Given<PyArray>,
     times: Option<Given<PyArray>>,
-    window: Option<WindowTuple>,
+    window: Option<PyLength>,
     workers: Option<u32>,
     bias: f64,
-) -> PyOut<(u32, Option<PyArray>, Vec<CostTuple>)> {
+) -> PyOut<(u32, PyRecordBatch)> {
     let reader = keys.0.into_reader()?;
     detached(py, move || {
         let assignment = assignment.array("assignment")?;
@@ -223,7 +243,7 @@ fn partition_cost(
             Some(workers) => workers,
             None => workers_of.values().iter().max().map_or(1, |&most| most.max(0) as u32 + 1),
         };
-        let length = window.map(window_length).transpose()?;
+        let length = window.map(PyLength::window).transpose()?;
         let windows = match (length, &times) {
             (None, None) => None,
             (Some(WindowLength::Rows(size)), None) => {
@@ -243,54 +263,81 @@ fn partition_cost(
         let costs = cost(&ids, workers_of.values(), windows.as_deref(), workers, bias)?;
         let all: Vec<i64> = costs.iter().map(|cost| cost.window).collect();
         let starts = length.map(|length| length.starts(&all, times.as_deref())).transpose()?;
-        let tuple = |cost: crate::partition::Cost| {
-            (
-                cost.window,
-                cost.rows,
-                cost.groups,
-                cost.most_rows,
-                cost.most_groups,
-                cost.imbalance,
-                cost.cardinality_imbalance,
-                cost.hybrid_imbalance,
-                cost.aggregation,
-            )
-        };
-        Ok((workers, starts.map(PyArray::from_array_ref), costs.into_iter().map(tuple).collect()))
+        Ok((workers, PyRecordBatch::new(table_of(&costs, starts)?)))
     })
     .map(Out)
 }
 
-/// Rows, groups, rows of the heaviest key, sum of squares.
-type StatisticsTuple = (u64, u64, u64, f64);
+/// A row for each window: its start, if windows have one, and its costs.
+fn table_of(costs: &[Cost], starts: Option<ArrayRef>) -> Result<RecordBatch> {
+    let counts = |of: fn(&Cost) -> u64| -> ArrayRef {
+        Arc::new(costs.iter().map(|cost| of(cost) as i64).collect::<Int64Array>())
+    };
+    let numbers =
+        |of: fn(&Cost) -> f64| -> ArrayRef { Arc::new(costs.iter().map(of).collect::<Float64Array>()) };
+    let columns = [
+        ("rows", counts(|cost| cost.rows)),
+        ("groups", counts(|cost| cost.groups)),
+        ("most_rows", counts(|cost| cost.most_rows)),
+        ("most_groups", counts(|cost| cost.most_groups)),
+        ("imbalance", numbers(|cost| cost.imbalance)),
+        ("cardinality_imbalance", numbers(|cost| cost.cardinality_imbalance)),
+        ("hybrid_imbalance", numbers(|cost| cost.hybrid_imbalance)),
+        ("aggregation_cost", counts(|cost| cost.aggregation)),
+    ];
+    let starts = starts.map(|starts| ("window", starts));
+    Ok(RecordBatch::try_from_iter(starts.into_iter().chain(columns))?)
+}
+
+/// How rows are spread over keys; also a `windowkit.partition.Statistics`.
+#[pyclass(name = "PartitionStatistics", module = "windowkit._native", frozen, get_all)]
+#[derive(FromPyObject)]
+struct PyStatistics {
+    rows: u64,
+    groups: u64,
+    heaviest: u64,
+    squares: f64,
+}
 
 #[pyfunction]
-fn partition_statistics(py: Python<'_>, keys: Given<AnyRecordBatch>) -> PyOut<StatisticsTuple> {
+fn partition_statistics(py: Python<'_>, keys: Given<AnyRecordBatch>) -> PyResult<PyStatistics> {
     let reader = keys.0.into_reader()?;
     detached(py, || {
         let Statistics { rows, groups, heaviest, squares } = Statistics::of(&ids(reader)?);
-        Ok((rows, groups, heaviest, squares))
+        Ok(PyStatistics { rows, groups, heaviest, squares })
     })
-    .map(Out)
 }
 
-/// Method, the rule's method, reason.
+/// A method, that of the paper's rule, and why.
+#[pyclass(name = "PartitionChoice", module = "windowkit._native", frozen, get_all)]
+struct PyChoice {
+    method: &'static str,
+    rule: &'static str,
+    reason: String,
+}
+
 #[pyfunction]
-fn partition_choose(
-    py: Python<'_>,
-    statistics: StatisticsTuple,
-    workers: u32,
-) -> PyOut<(&'static str, &'static str, String)> {
+fn partition_choose(py: Python<'_>, statistics: PyStatistics, workers: u32) -> PyResult<PyChoice> {
     detached(py, || {
-        let (rows, groups, heaviest, squares) = statistics;
+        let PyStatistics { rows, groups, heaviest, squares } = statistics;
         let choice = choose(&Statistics { rows, groups, heaviest, squares }, workers)?;
-        Ok((choice.method.name(), choice.rule.name(), choice.reason))
+        Ok(PyChoice { method: choice.method.name(), rule: choice.rule.name(), reason: choice.reason })
     })
-    .map(Out)
 }
 
-/// Workers of buckets; worker and rows of each share of each heavy key; loads; imbalance; extra aggregation cost.
-type PlanTuple = (Vec<u32>, Vec<Vec<(u32, u64)>>, Vec<u64>, f64, u64);
+/// Where buckets and the shares of heavy keys go.
+#[pyclass(name = "PartitionPlan", module = "windowkit._native", frozen, get_all)]
+struct PyPartitionPlan {
+    /// The worker of each bucket.
+    buckets: Vec<u32>,
+    /// Worker and rows of each share of each heavy key.
+    heavy: Vec<Vec<(u32, u64)>>,
+    /// Rows of each worker.
+    loads: Vec<u64>,
+    imbalance: f64,
+    /// What it adds to the aggregation cost.
+    extra: u64,
+}
 
 #[pyfunction]
 fn partition_plan(
@@ -299,25 +346,50 @@ fn partition_plan(
     heavy: Vec<(u64, u32)>,
     workers: u32,
     slack: f64,
-) -> PyOut<PlanTuple> {
+) -> PyResult<PyPartitionPlan> {
     detached(py, || {
         let plan = plan(&bucket_loads, &heavy, workers, slack)?;
         let (imbalance, extra) = (plan.imbalance(), plan.extra());
-        let shares = |shares: Vec<crate::partition::Share>| {
-            shares.into_iter().map(|share| (share.worker, share.rows)).collect()
-        };
-        Ok((plan.buckets, plan.heavy.into_iter().map(shares).collect(), plan.loads, imbalance, extra))
+        let shares =
+            |shares: Vec<Share>| shares.into_iter().map(|share| (share.worker, share.rows)).collect();
+        let heavy = plan.heavy.into_iter().map(shares).collect();
+        Ok(PyPartitionPlan { buckets: plan.buckets, heavy, loads: plan.loads, imbalance, extra })
     })
-    .map(Out)
 }
 
-fn window_length((kind, size, offset): WindowTuple) -> Result<WindowLength> {
-    match kind.as_str() {
-        "rows" => Ok(WindowLength::Rows(size.max(0) as u64)),
-        "units" | "nanoseconds" => {
-            Ok(WindowLength::Time { size, offset, is_duration: kind == "nanoseconds" })
+impl PyLength {
+    fn window(self) -> Result<WindowLength> {
+        let short = |length: i128| {
+            i64::try_from(length)
+                .map_err(|_| Error::InvalidValue(format!("window: {length} is out of range")))
+        };
+        let offset = match self.offset {
+            Length::Nanoseconds(count)
+            | Length::Units(count)
+            | Length::Rows(count)
+            | Length::Months(count) => short(count)?,
+        };
+        match self.size {
+            Length::Rows(rows) => Ok(WindowLength::Rows(short(rows)?.max(0) as u64)),
+            Length::Units(size) => Ok(WindowLength::Time { size: short(size)?, offset, is_duration: false }),
+            Length::Nanoseconds(size) => {
+                Ok(WindowLength::Time { size: short(size)?, offset, is_duration: true })
+            }
+            Length::Months(_) => Err(Error::Internal("a window of months".into())),
         }
-        _ => Err(Error::Internal(format!("a window of kind '{kind}'"))),
+    }
+}
+
+impl PyWindow {
+    fn of(window: WindowLength) -> Self {
+        match window {
+            WindowLength::Rows(rows) => {
+                Self { size: rows as i64, offset: 0, counts_rows: true, is_duration: false }
+            }
+            WindowLength::Time { size, offset, is_duration } => {
+                Self { size, offset, counts_rows: false, is_duration }
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import integer, text
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.foreign import from_library, kind
+from windowkit.language.windows import units
 
 Partial: TypeAlias = Literal["none", "start", "end", "both"]
 """Which ends of the array, or of its group, windows may reach over."""
@@ -86,14 +88,41 @@ def groups_of(segments: Any, validate: bool) -> Any:
     return column_of("segments", segments, validate)
 
 
-def question_of(
-    agg: str, algorithm: str, min_periods: int | None, ddof: int | None
-) -> tuple[str, int, str, int | None]:
-    """Return what is requested: function, degrees of freedom, algorithm, least number of values."""
+@dataclass(frozen=True)
+class Question:
+    """What is requested: a function, degrees of freedom, an algorithm, the least number of values."""
+
+    function: str
+    ddof: int
+    algorithm: str
+    min_periods: int | None
+
+
+@dataclass(frozen=True)
+class ByRows:
+    """Windows of so many rows, each `slide` rows after the one before."""
+
+    size: int
+    slide: int
+    partial: str
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """Windows over times: one that ends with each row, or with a slide one at each multiple of it."""
+
+    size: Duration | int
+    slide: Duration | int | None
+    start_time: Duration | int
+    closed: str
+
+
+def question_of(agg: str, algorithm: str, min_periods: int | None, ddof: int | None) -> Question:
+    """Return what is requested."""
     least = None
     if min_periods is not None:
         least = integer("min_periods", min_periods, "it is an int of at least 0 and at most size", 0, LARGEST)
-    return (text("agg", agg), freedom_of(agg, ddof), text("algorithm", algorithm), least)
+    return Question(text("agg", agg), freedom_of(agg, ddof), text("algorithm", algorithm), least)
 
 
 def freedom_of(agg: str, ddof: int | None) -> int:
@@ -106,10 +135,8 @@ def freedom_of(agg: str, ddof: int | None) -> int:
     return freedom
 
 
-def timed_of(
-    size: Length, slide: Length | None, start_time: Length | None, closed: str | None
-) -> tuple[int, int | None, int, str, bool]:
-    """Return lengths in nanoseconds, or in units of integer times."""
+def timed_of(size: Length, slide: Length | None, start_time: Length | None, closed: str | None) -> ByTime:
+    """Return windows over times, whose lengths are all durations, or all in units of integer times."""
     if slide is None and start_time is not None:
         raise InvalidValue(
             f"start_time: {start_time!r} was given without a slide; windows that end with a row have no phase"
@@ -135,14 +162,11 @@ def timed_of(
             raise InvalidType(
                 f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
             )
-    units = {
-        name: value.nanoseconds if isinstance(value, Duration) else value for name, value in lengths.items()
-    }
     for name in ("size", "slide"):
-        if units.get(name, 1) <= 0:
+        if name in lengths and units(lengths[name]) <= 0:
             raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} must be greater than zero")
     ends = "both" if closed is None else text("closed", closed)
-    return (units["size"], units.get("slide"), units.get("start_time", 0), ends, is_time)
+    return ByTime(lengths["size"], lengths.get("slide"), lengths.get("start_time", 0), ends)
 
 
 def rows_of(argument: str, value: Any) -> int:

@@ -10,6 +10,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.kernels.arguments import (
     MOST_ROWS,
+    ByRows,
     Closed,
     Partial,
     column_of,
@@ -119,7 +120,7 @@ def sliding(
     >>> sliding(values, 2, agg="sum", segments=[0, 2, 5]).to_pylist()
     [4, 5, 9]
     """
-    windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
+    windows = ByRows(rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     question = question_of(agg, algorithm, min_periods, ddof)
     return pa.array(
         _native.sliding(values_of(array, validate), windows, question, groups_of(segments, validate))
@@ -286,7 +287,7 @@ def extents(
     >>> keys.take(windows["segment"]).to_pylist()
     ['a', 'b', 'b']
     """
-    windows = (rows_of("size", size), rows_of("slide", slide), text("partial", partial))
+    windows = ByRows(rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
         raise InvalidValue(f"rows: {count} is out of range; a call takes at least 0 and below 2**32 rows")
@@ -334,7 +335,7 @@ def explain(
         for argument, value in (("start_time", start_time), ("closed", closed)):
             if value is not None:
                 raise InvalidValue(f"{argument}: {value!r} was given without times; rows have no {argument}")
-        rolling = (
+        rolling = ByRows(
             rows_of("size", size),
             rows_of("slide", 1 if slide is None else slide),
             text("partial", "none" if partial is None else partial),

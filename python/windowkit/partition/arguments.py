@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from windowkit.arrow.validation import checked, foreign_column, imported, refusing
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, boolean, integer, number
-from windowkit.language.durations import Duration, Length
+from windowkit.language.durations import Duration, Length, Measure, Months
+from windowkit.language.durations import Rows as RowCount
+from windowkit.language.durations import rows as number_of_rows
 from windowkit.language.foreign import is_spark
-from windowkit.language.windows import Tumbling, Window, tumbling, units
+from windowkit.language.windows import Tumbling, Window, tumbling
 
-WindowTuple: TypeAlias = tuple[str, int, int]
+if TYPE_CHECKING:
+    from windowkit._native import PartitionWindow
 
 METHODS: Final = ("waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm")
 """The names that `Partitioner` understands, besides the paper's abbreviations."""
@@ -135,18 +138,24 @@ def checked_counts(argument: str, values: Any) -> list[int]:
     return [checked_integer(argument, count, 0, 2**62, "a count") for count in column.to_pylist()]
 
 
-def window_tuple(window: Tumbling | Length | Rows | None) -> WindowTuple | None:
-    """Return a window as the native core takes it: kind, size, offset."""
+@dataclass(frozen=True)
+class WindowLength:
+    """How long the windows of a partitioner are, and where they begin."""
+
+    size: Measure
+    offset: Duration | int = 0
+
+
+def window_length(window: Tumbling | Length | Rows | None) -> WindowLength | None:
+    """Return the length of a window as it is given."""
     if window is None:
         return None
     if isinstance(window, Rows):
-        return "rows", rows(window.size).size, 0
+        return WindowLength(number_of_rows(rows(window.size).size))
     window = tumbling_window(window)
-    size = units(window.size)
-    if window.counts_rows:
-        return "rows", rows(size).size, 0
-    kind = "nanoseconds" if isinstance(window.size, Duration) else "units"
-    return kind, size, units(window.start_time)
+    assert not isinstance(window.size, Months)
+    assert not isinstance(window.start_time, Months | RowCount)
+    return WindowLength(window.size, window.start_time or 0)
 
 
 def tumbling_window(window: Tumbling | Length) -> Tumbling:
@@ -164,14 +173,14 @@ def tumbling_window(window: Tumbling | Length) -> Tumbling:
     return window
 
 
-def shown_window(window: WindowTuple) -> Tumbling | Rows:
-    """Return the window of which `window_tuple` made this."""
-    kind, size, offset = window
-    if kind == "rows":
-        return Rows(size)
-    if kind == "units":
-        return tumbling(size, start_time=offset or None)
-    return tumbling(f"{size} nanoseconds", start_time=f"{offset} nanoseconds" if offset else None)
+def shown_window(window: PartitionWindow) -> Tumbling | Rows:
+    """Return the window that was given, of what the core says of it."""
+    if window.counts_rows:
+        return Rows(window.size)
+    if not window.is_duration:
+        return tumbling(window.size, start_time=window.offset or None)
+    start = f"{window.offset} nanoseconds" if window.offset else None
+    return tumbling(f"{window.size} nanoseconds", start_time=start)
 
 
 def checked_workers(workers: int) -> int:

@@ -41,7 +41,8 @@ class Statistics:
     @classmethod
     def of(cls, keys: Any, *, validate: bool = False) -> Statistics:
         """Return the statistics of rows with these keys; `validate` as in `Partitioner.assign`."""
-        return cls(*_native.partition_statistics(table_of(keys, validate=validate)))
+        found = _native.partition_statistics(table_of(keys, validate=validate))
+        return cls(found.rows, found.groups, found.heaviest, found.squares)
 
     @classmethod
     def of_counts(cls, counts: Sequence[int]) -> Statistics:
@@ -51,7 +52,8 @@ class Statistics:
         heaviest = max(present, default=0)
         return cls(sum(present), len(present), heaviest, float(sum(count * count for count in present)))
 
-    def _tuple(self) -> tuple[int, int, int, float]:
+    def _checked(self) -> Statistics:
+        """Return them as the core takes them, with a sum of squares."""
         total, groups, heaviest = (
             checked_integer(name, getattr(self, name), 0, 2**62, "a count")
             for name in ("rows", "groups", "heaviest")
@@ -59,7 +61,9 @@ class Statistics:
         squares = self.squares
         if squares is None:
             squares = float(heaviest**2 + max(total - heaviest, 0) ** 2 / max(groups - 1, 1))
-        return total, groups, heaviest, number("squares", squares, "it is a number of at least 0", 0, inf)
+        return Statistics(
+            total, groups, heaviest, number("squares", squares, "it is a number of at least 0", 0, inf)
+        )
 
 
 @dataclass(frozen=True)
@@ -119,5 +123,5 @@ def choose(keys: Any, workers: int, *, validate: bool = False) -> Choice:
     ('waterfill', 'cam')
     """
     statistics = keys if isinstance(keys, Statistics) else Statistics.of(keys, validate=validate)
-    method, rule, reason = _native.partition_choose(statistics._tuple(), checked_workers(workers))
-    return Choice(method, rule, reason, statistics)
+    found = _native.partition_choose(statistics._checked(), checked_workers(workers))
+    return Choice(found.method, found.rule, found.reason, statistics)

@@ -18,7 +18,7 @@ from windowkit.partition.arguments import (
     checked_workers,
     column_of,
     table_of,
-    window_tuple,
+    window_length,
 )
 
 
@@ -168,24 +168,17 @@ def cost(
         raise InvalidValue(
             f"assignment: {len(assigned)} workers for {reader.num_rows} keys; each row has one"
         )
-    count, starts, costs = _native.partition_cost(
+    count, costs = _native.partition_cost(
         reader,
         assigned,
         None if times is None else column_of("times", times, validate),
-        window_tuple(window),
+        window_length(window),
         None if workers is None else checked_workers(workers),
         checked_fraction("bias", bias),
     )
-    names = ["rows", "groups", "most_rows", "most_groups", "imbalance", "cardinality_imbalance"]
-    names += ["hybrid_imbalance", "aggregation_cost"]
-    kinds = [pa.int64()] * 4 + [pa.float64()] * 3 + [pa.int64()]
-    columns = {
-        name: pa.array([row[position] for row in costs], kind)
-        for position, (name, kind) in enumerate(zip(names, kinds, strict=True), start=1)
-    }
-    groups = columns["groups"].to_pylist()
-    columns["least_aggregation_cost"] = columns["groups"]
-    columns["most_aggregation_cost"] = pa.array([count * distinct for distinct in groups], pa.int64())
-    if starts is not None:
-        columns = {"window": pa.array(starts), **columns}
-    return Cost(count, float(bias), pa.table(columns))
+    table = pa.Table.from_batches([pa.record_batch(costs)])
+    groups = table["groups"].to_pylist()
+    table = table.append_column("least_aggregation_cost", table["groups"])
+    most = pa.array([count * distinct for distinct in groups], pa.int64())
+    table = table.append_column("most_aggregation_cost", most)
+    return Cost(count, float(bias), table)

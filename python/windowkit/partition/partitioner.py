@@ -19,7 +19,7 @@ from windowkit.partition.arguments import (
     checked_workers,
     shown_window,
     table_of,
-    window_tuple,
+    window_length,
 )
 
 
@@ -115,19 +115,19 @@ class Partitioner:
             checked_candidates(candidates, count),
             text("cardinality", cardinality, "it is a name, a str"),
             checked_fraction("bias", bias),
-            window_tuple(window),
+            window_length(window),
             checked_seed(seed),
         )
 
     @property
     def workers(self) -> int:
         """Number of workers."""
-        return self._native.parameters[0]
+        return self._native.parameters.workers
 
     @property
     def method(self) -> str:
         """The method, by its long name."""
-        return self._native.parameters[1]
+        return self._native.parameters.method
 
     def assign(self, keys: Any, times: Any = None, *, validate: bool = False) -> pa.Int32Array:
         """Return the worker of each row, 0 to ``workers - 1``.
@@ -307,8 +307,9 @@ class Partitioner:
 
     def _parameters(self) -> tuple[Any, ...]:
         """Return the parameters, with the window as it is given."""
-        *others, window, seed = self._native.parameters
-        return *others, None if window is None else shown_window(window), seed
+        own = self._native.parameters
+        window = None if own.window is None else shown_window(own.window)
+        return own.workers, own.method, own.candidates, own.cardinality, own.bias, window, own.seed
 
     def _check(self, expected: dict[str, Any]) -> None:
         own = dict(zip(PARAMETERS, self._parameters(), strict=True))

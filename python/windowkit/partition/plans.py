@@ -95,7 +95,7 @@ def plan(
             raise InvalidValue(
                 f"heavy_buckets: key {key} is in bucket {bucket}; allowed is 0 to {len(loads) - 1}"
             )
-    of_buckets, shares, of_workers, imbalance, extra = _native.partition_plan(
+    found = _native.partition_plan(
         loads,
         list(zip(counts, buckets, strict=True)),
         checked_workers(workers),
@@ -104,12 +104,12 @@ def plan(
     part = pa.struct([("worker", pa.int32()), ("rows", pa.int64()), ("share", pa.float64())])
     heavy = [
         [{"worker": worker, "rows": share, "share": share / count} for worker, share in parts]
-        for parts, count in zip(shares, counts, strict=True)
+        for parts, count in zip(found.heavy, counts, strict=True)
     ]
     return Plan(
-        pa.array(of_buckets, pa.int32()),
+        pa.array(found.buckets, pa.int32()),
         pa.array(heavy, pa.list_(part)),
-        pa.array(of_workers, pa.int64()),
-        imbalance,
-        extra,
+        pa.array(found.loads, pa.int64()),
+        found.imbalance,
+        found.extra,
     )
