@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.refusals import Fragile, unchanged
-from support.releases import FOLDER, STREAMS, Followed, schema_of
 from windowkit import _native
 from windowkit.local import query as local
 from windowkit.streams.operator import Entry
@@ -140,17 +139,3 @@ def test_late_rows_of_calls_that_fail_or_are_lost_are_neither_lost_nor_duplicate
         stats = core.stats()
         assert (stats.late, stats.late_dropped) == (count, dropped)
     assert values(pa.RecordBatchReader.from_stream(core.take_late()).read_all()) == held
-
-
-def test_snapshots_of_releases_without_a_limit_go_on_without_one() -> None:
-    stream = STREAMS["zoned-times"]
-    queries = dict(Followed(stream).op.queries)
-    old = (FOLDER / "0.1.0" / "zoned-times.operator").read_bytes()
-    op = wk.Operator.restore(old, queries)
-    late = op.stats().late
-    schema, count = schema_of(stream), 1_000_001
-    op.push(pa.table([pa.nulls(count, field.type) for field in schema], schema=schema))
-    assert (op.stats().late - late, op.stats().late_dropped) == (count, 0)
-    assert op.take_late().num_rows >= count
-    with pytest.raises(wk.InvalidValue, match="version 2; this windowkit reads version 7"):
-        wk.Operator.restore(old[:8] + b"\2" + old[9:], queries)

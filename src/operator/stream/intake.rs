@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 
-use super::keys::KeyNumbers;
+use super::key_numbers::KeyNumbers;
 use crate::kernels::simd;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
@@ -54,6 +54,22 @@ pub(super) enum InputKind {
 }
 
 impl Accepted {
+    /// The keys of the rows of all these batches, one after the other.
+    pub(super) fn joined_keys(batches: &[Self]) -> KeyNumbers {
+        let mut with_rows = batches.iter().filter(|batch| !batch.times.is_empty());
+        match (with_rows.next(), with_rows.next()) {
+            (None, _) => KeyNumbers::NONE,
+            (Some(only), None) => only.keys.clone(),
+            // Without key columns, all rows have the one key.
+            (Some(Self { keys: KeyNumbers::One(key), .. }), _) => KeyNumbers::One(*key),
+            _ => {
+                let each =
+                    batches.iter().flat_map(|batch| (0..batch.times.len()).map(|row| batch.keys.of(row)));
+                KeyNumbers::Each(each.collect())
+            }
+        }
+    }
+
     /// The rows that are not before `cutoff`.
     pub(super) fn since(&self, cutoff: i64) -> Result<Self> {
         if cutoff <= self.least {

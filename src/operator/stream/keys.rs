@@ -4,14 +4,14 @@
 //! A call that fails may leave numbers of keys that nothing is held of. They are forgotten as those whose state has expired
 //! are: together, for all holders of numbers, once they are many (`Operator::forget_keys`).
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*};
-use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+use arrow_buffer::BooleanBuffer;
 
 use super::ahead::{self, Ahead};
 use super::intake::Accepted;
+use super::key_numbers::{KeyNumbers, NO_KEY};
 use crate::Result;
 use crate::dictionary::plain;
 use crate::interrupt::check;
@@ -19,11 +19,7 @@ use crate::keys::KeyIndex;
 use crate::memory::attempted;
 use crate::operator::plan::Plan;
 use crate::select::{filter, take};
-use crate::slice::Keys;
 use crate::state::{Reader, Writer, broken};
-
-/// The number of no key.
-const NO_KEY: u32 = u32::MAX;
 
 /// The keys that a stream has seen, except those that were forgotten.
 pub(super) struct StreamKeys {
@@ -34,15 +30,6 @@ pub(super) struct StreamKeys {
     columns: OnceLock<Vec<ArrayRef>>,
     /// Which of them are complete further than the stream, and up to when.
     pub(super) ahead: Ahead,
-}
-
-/// The keys of rows, by number.
-#[derive(Debug, Clone)]
-pub(super) enum KeyNumbers {
-    /// All rows have this one.
-    One(u32),
-    /// One for each row.
-    Each(ScalarBuffer<u32>),
 }
 
 impl StreamKeys {
@@ -236,55 +223,5 @@ impl StreamKeys {
         }
         (0..count).for_each(|at| self.ahead.set(numbers.value(at), marks.value(at)));
         Ok(())
-    }
-}
-
-impl KeyNumbers {
-    /// Of rows whose keys have no number, or not yet.
-    pub(super) const NONE: Self = Self::One(NO_KEY);
-
-    /// The key of a row.
-    #[inline]
-    pub(super) fn of(&self, row: usize) -> u32 {
-        match self {
-            Self::One(key) => *key,
-            Self::Each(keys) => keys[row],
-        }
-    }
-
-    /// The keys of some rows, of which there is at least one.
-    pub(super) fn of_rows(&self, rows: Range<usize>) -> Keys<'_> {
-        let keys = match self {
-            Self::One(key) => return Keys::One(*key),
-            Self::Each(keys) => &keys[rows],
-        };
-        match keys.iter().all(|&key| key == keys[0]) {
-            true => Keys::One(keys[0]),
-            false => Keys::Each(keys),
-        }
-    }
-
-    /// The keys of these rows alone.
-    pub(super) fn only(&self, these: &BooleanBuffer) -> Self {
-        match self {
-            Self::One(key) => Self::One(*key),
-            Self::Each(keys) => Self::Each(these.set_indices().map(|row| keys[row]).collect()),
-        }
-    }
-
-    /// The keys of the rows of all these batches, one after the other.
-    pub(super) fn joined(batches: &[Accepted]) -> Self {
-        let mut with_rows = batches.iter().filter(|batch| !batch.times.is_empty());
-        match (with_rows.next(), with_rows.next()) {
-            (None, _) => Self::NONE,
-            (Some(only), None) => only.keys.clone(),
-            // Without key columns, all rows have the one key.
-            (Some(Accepted { keys: Self::One(key), .. }), _) => Self::One(*key),
-            _ => {
-                let each =
-                    batches.iter().flat_map(|batch| (0..batch.times.len()).map(|row| batch.keys.of(row)));
-                Self::Each(each.collect())
-            }
-        }
     }
 }

@@ -18,6 +18,7 @@ mod change;
 mod emission;
 mod engine;
 mod intake;
+mod key_numbers;
 mod keys;
 mod late;
 mod lateness;

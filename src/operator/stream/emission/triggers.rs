@@ -10,7 +10,7 @@ use crate::Result;
 use crate::operator::policy::{Moved, Policy};
 use crate::operator::stream::ahead::Reach;
 use crate::operator::stream::intake::Accepted;
-use crate::operator::stream::keys::KeyNumbers;
+use crate::operator::stream::key_numbers::KeyNumbers;
 use crate::state::{Reader, Writer, broken};
 
 /// What the triggers of a query's keys know.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::agenda::Agenda;
 use super::ahead::{Ahead, Calls};
 use super::intake::{Accepted, InputKind};
-use super::keys::{KeyNumbers, StreamKeys};
+use super::keys::StreamKeys;
 use super::options::{Options, Stats};
 use super::outgoing::{Answer, Outgoing};
 use super::queries::{Queries, Registered};
@@ -448,7 +448,7 @@ impl Engine {
             0 => tuples.nothing(),
             _ => {
                 let batches = accepted.iter().map(|batch| (batch.rows.clone(), batch.times.to_vec()));
-                tuples.put(batches.collect(), &KeyNumbers::joined(accepted), keys.len())?
+                tuples.put(batches.collect(), &Accepted::joined_keys(accepted), keys.len())?
             }
         };
         let late = tuples.late(&fresh, |key| keys.ahead.reached(self.watermark, key));

@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::ahead::Calls;
-use super::keys::KeyNumbers;
+use super::key_numbers::KeyNumbers;
 use super::outgoing::{OfRows, Outgoing};
 use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
