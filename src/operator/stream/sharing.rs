@@ -111,15 +111,20 @@ impl Shared {
     /// Engines for the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
     pub(super) fn at<'a>(all: impl Iterator<Item = &'a Class>, places: &[usize]) -> Option<Vec<Self>> {
         let classes = distinct(all);
-        let mut own = vec![Self(Vec::new()); places.iter().max()? + 1];
+        let engines = places.iter().max()?.checked_add(1)?;
+        // Places may be forged: there are no more engines than classes.
+        if places.len() != classes.len() || engines > classes.len() {
+            return None;
+        }
+        let mut own = vec![Self(Vec::new()); engines];
         for (class, &place) in classes.iter().zip(places) {
-            let shared = &mut own.get_mut(place)?.0;
+            let shared = &mut own[place].0;
             if !shared.iter().all(|other| other.may_share(class)) {
                 return None;
             }
             shared.push((*class).clone());
         }
-        let is_whole = classes.len() == places.len() && own.iter().all(|shared| !shared.0.is_empty());
+        let is_whole = own.iter().all(|shared| !shared.0.is_empty());
         (is_whole && own.is_sorted_by_key(Self::keeps_rows)).then_some(own)
     }
 

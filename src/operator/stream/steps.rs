@@ -138,9 +138,8 @@ impl Operator {
 
     fn try_take(&mut self, batches: &[RecordBatch], kind: InputKind) -> Result<Attempted> {
         let (mut gate, limits) = (self.gate(), self.limits());
-        let cutoffs: Vec<Option<i64>> = self.engines().map(Engine::cutoff).collect();
         // None is the least.
-        let cutoff = cutoffs.into_iter().min().flatten();
+        let cutoff = self.engines().map(Engine::cutoff).min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let mut drawn = Drawn::default();
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
