@@ -291,7 +291,7 @@ fn refused(name: &str, what: &str, why: &str, allowed: &str) -> Error {
 fn shared_states(name: &str, partials: &mut [Box<dyn Partials>]) -> Result<()> {
     let grows = |partials: &mut Box<dyn Partials>| {
         let properties = partials.properties();
-        partials.nodes().is_none() && (properties.kind == Kind::Holistic || !properties.commutative)
+        partials.states_mut().is_none() && (properties.kind == Kind::Holistic || !properties.commutative)
     };
     match partials.iter_mut().any(grows) {
         false => Ok(()),

@@ -44,7 +44,7 @@ const SLACK: usize = 64;
 impl Slots {
     /// Slots of these empty columns ([`super::shared_states`]).
     pub(crate) fn new(partials: Vec<Box<dyn Partials>>) -> Self {
-        let states = |mut partials: Box<dyn Partials>| match partials.nodes() {
+        let states = |mut partials: Box<dyn Partials>| match partials.states_mut() {
             Some(_) => States::InPlace(partials),
             None => States::Anew(Anew { partials, at: Vec::new(), places: 0, limit: SLACK }),
         };
@@ -65,7 +65,7 @@ impl Slots {
         for states in &mut self.columns {
             match states {
                 States::InPlace(partials) => {
-                    partials.nodes().into_iter().for_each(|nodes| nodes.reset(slots));
+                    partials.states_mut().into_iter().for_each(|nodes| nodes.reset(slots));
                 }
                 States::Anew(anew) => slots.iter().for_each(|&slot| anew.at[slot as usize] = NOWHERE),
             }
@@ -91,7 +91,7 @@ impl Slots {
         for states in &mut self.columns {
             match states {
                 States::InPlace(partials) => {
-                    partials.nodes().into_iter().for_each(|nodes| nodes.combine(program));
+                    partials.states_mut().into_iter().for_each(|nodes| nodes.combine(program));
                 }
                 States::Anew(anew) => anew.combine(program)?,
             }
@@ -132,7 +132,7 @@ impl Slots {
         for states in &mut self.columns {
             match states {
                 States::InPlace(partials) => {
-                    partials.nodes().into_iter().for_each(|nodes| nodes.grow(self.len));
+                    partials.states_mut().into_iter().for_each(|nodes| nodes.grow(self.len));
                 }
                 States::Anew(anew) => anew.at.resize(self.len, NOWHERE),
             }
