@@ -115,7 +115,7 @@ impl Tuples {
         let start = los.get(first).map_or(0, |&lo| lo as usize);
         let from = from.max(start);
         let cuts = self.cuts(queries, key, tuples, from, edges);
-        let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base));
+        let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base))?;
         fit.count(&mut work.moves);
         let mut refolded = None;
         let mut pace = Pace::new();
@@ -178,7 +178,7 @@ impl Fit {
         old: Vec<Slice>,
         cuts: &[(usize, u8)],
         (start, from, base): (usize, usize, u64),
-    ) -> Self {
+    ) -> Result<Self> {
         let cuts = cuts.iter().copied().filter(|&(place, _)| place > start);
         let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
         let mut fit = Self {
@@ -192,7 +192,7 @@ impl Fit {
             heirs: Vec::new(),
             bases: Vec::new(),
         };
-        fit.part(tuples, start);
+        fit.part(tuples, start)?;
         fit.bases = fit.starts.iter().map(|_| Vec::new()).collect();
         for (slice, pieces) in fit.pieces.iter().enumerate() {
             let all: usize = pieces.iter().map(|piece| piece.rows).sum();
@@ -202,13 +202,13 @@ impl Fit {
                 fit.bases[heir].push(slice);
             }
         }
-        fit
+        Ok(fit)
     }
 
     /// Finds the pieces of old slices.
-    fn part(&mut self, tuples: &KeyTuples, start: usize) {
+    fn part(&mut self, tuples: &KeyTuples, start: usize) -> Result<()> {
         if self.old.is_empty() {
-            return;
+            return Ok(());
         }
         let size = |slice: usize| {
             let next = self.old.get(slice + 1);
@@ -220,7 +220,9 @@ impl Fit {
             left -= before;
             self.pieces[0].push(Piece { new, lo: start, hi: self.from, rows: before });
         }
+        let mut pace = Pace::new();
         for place in self.from..self.end {
+            pace.check(1)?;
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }
@@ -237,6 +239,7 @@ impl Fit {
                 _ => self.pieces[slice].push(Piece { new, lo: place, hi: place + 1, rows: 1 }),
             }
         }
+        Ok(())
     }
 
     /// Counts what happened.

@@ -10,7 +10,7 @@ use super::store::TupleStore;
 use super::work::{Change, NONE, Work};
 use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
-use crate::interrupt::{STEPS, check};
+use crate::interrupt::{Pace, STEPS, check};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::ArrayRef;
@@ -56,11 +56,13 @@ impl Tuples {
     ) -> Result<(Delta, u64)> {
         let keys = &self.keys;
         let changes = &work.changes;
-        let added = |change: &Change| -> Vec<(u64, i64)> {
+        let mut pace = Pace::new();
+        let added = |change: &Change| -> Result<Vec<(u64, i64)>> {
+            pace.check(8 + change.added.len())?;
             let tuples = &keys[change.key as usize];
-            change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect()
+            Ok(change.added.iter().map(|&place| (tuples.ats[place], tuples.times[place])).collect())
         };
-        let added: Vec<Vec<(u64, i64)>> = changes.iter().map(added).collect();
+        let added = changes.iter().map(added).collect::<Result<Vec<Vec<(u64, i64)>>>>()?;
         // New slices with rows from other slices.
         let mut recomputed: Vec<bool> =
             changes.iter().map(|change| change.bases.is_empty() && !change.chained && change.known).collect();
@@ -115,6 +117,9 @@ impl Tuples {
         // The slices that keep their partials, less the rows they lost.
         let mended: Vec<usize> = (0..changes.len()).filter(|&at| mends(&changes[at])).collect();
         let mut kept = merged(column, mended.iter().map(|&at| &changes[at].bases[..]))?;
+        // A step a change, each of which is anywhere in memory.
+        let mut pace = Pace::new();
+        pace.check(changes.len())?;
         // The slot of each change among them, if it is in fact updated and not recomputed.
         let mut place: Vec<Option<u32>> = vec![None; changes.len()];
         mended.iter().zip(0..).for_each(|(&at, slot)| place[at] = Some(slot));
@@ -122,6 +127,7 @@ impl Tuples {
         if !losing.is_empty() {
             let lost: Vec<&[(u64, i64)]> = losing.iter().map(|&at| &changes[at].removed[..]).collect();
             let lost = fold(column, &lost)?;
+            pace.check(losing.len())?;
             let slots: Vec<u32> = losing.iter().filter_map(|&at| place[at]).collect();
             let left: Vec<bool> = losing
                 .iter()
@@ -136,6 +142,7 @@ impl Tuples {
         recomputed.iter_mut().enumerate().for_each(|(at, recomputed)| *recomputed |= is_anew(at));
         let whole: Vec<Vec<(u64, i64)>> =
             (0..changes.len()).map(|at| if is_anew(at) { whole(&changes[at]) } else { Vec::new() }).collect();
+        pace.check(changes.len())?;
         let rows: Vec<&[(u64, i64)]> =
             (0..changes.len()).map(|at| if is_anew(at) { &whole[at][..] } else { &added[at] }).collect();
         let filled: Vec<&[(u64, i64)]> = rows.iter().copied().filter(|rows| !rows.is_empty()).collect();
@@ -153,7 +160,9 @@ impl Tuples {
             slots.extend(place.and_then(|_| next_kept.next()));
             slots.extend((!rows.is_empty()).then(|| next_fresh.next()).flatten());
         }
+        pace.check(slots.len())?;
         let both = both.regroup(&slots, &groups)?;
+        pace.check(slots.len())?;
         let times: Vec<i64> =
             changes.iter().zip(added).map(|(change, added)| first_time(change, added, keys)).collect();
         reduced(both, kind, &times)

@@ -294,7 +294,7 @@ impl Tuples {
         match own {
             Some(own) if is_appended => tuples.append(fresh, own),
             Some(own) => {
-                tuples.insert(fresh.rows_of(own).map(|row| fresh.row(row)));
+                tuples.insert(fresh.rows_of(own).map(|row| fresh.row(row)))?;
                 places.extend((changed..tuples.len()).filter(|&place| tuples.ats[place] >= call.base));
             }
             None => {}
@@ -303,7 +303,10 @@ impl Tuples {
             changed = changed.min(tuples.place_from((cut.time, cut.at)));
         }
         let new = if is_appended { New::From(old) } else { New::At(&places) };
+        let mut pace = Pace::new();
+        pace.check(tuples.len() - changed)?;
         let listed = self.list(queries, key, tuples, new, is_appended, call)?;
+        pace.check(tuples.len() - changed + listed.windows.len())?;
         let mut edges = listed.ready.edges;
         if is_appended && !listed.ready.is_shrunk {
             self.extend((queries, slices), key, tuples, (old, fresh, own), &mut edges, work)?;

@@ -1,6 +1,8 @@
 //! A key's rows in the order of time, and of arrival where times are equal, and what is remembered of its windows.
 
 use super::fresh::{Fresh, Own, Row};
+use crate::Result;
+use crate::interrupt::Pace;
 use crate::window::{Kept, Memory, place_from};
 
 /// Identifies a window type of a query.
@@ -142,19 +144,25 @@ impl KeyTuples {
     }
 
     /// Inserts rows, which ascend and arrived after all existing ones, in order. O(rows from the first of them on).
-    pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) {
+    ///
+    /// # Errors
+    /// Those of an interrupt; what the undo log has is put back then.
+    pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) -> Result<()> {
         let mut rows = rows.peekable();
         let at = self.place_of(rows.peek().map(|row| row.time));
         let later: Vec<Row> = (at..self.len()).map(|place| self.row(place)).collect();
         self.truncate(at);
         let mut later = later.into_iter().peekable();
+        let mut pace = Pace::new();
         for row in rows {
+            pace.check(1)?;
             while let Some(other) = later.next_if(|other| other.time <= row.time) {
                 self.push(other);
             }
             self.push(row);
         }
         later.for_each(|row| self.push(row));
+        Ok(())
     }
 
     /// Adapts to `queries` queries: `places` has the new place of each former one, and `bits` that of each column of
@@ -241,7 +249,7 @@ mod tests {
                 next += rows.len() as u64;
                 rows.sort_unstable();
                 let before = tuples.before(0, tuples.place_of(rows.first().map(|row| row.time)));
-                tuples.insert(rows.iter().copied());
+                tuples.insert(rows.iter().copied()).unwrap();
                 if fails {
                     tuples.take_back(before);
                 } else {

@@ -32,6 +32,9 @@ fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
+/// How many simple steps it takes to find a row among millions.
+const SEARCHED: usize = 16;
+
 /// What is stored of a key besides its rows.
 #[derive(Serialize, Deserialize)]
 struct Remembered {
@@ -50,12 +53,18 @@ impl Tuples {
         let mut live: Vec<u64> = each().map(|(_, own, at)| own.ats[at]).collect();
         sort_unstable(&mut live, check)?;
         let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
+        let (mut ats, mut pace) = (Vec::with_capacity(live.len()), Pace::new());
+        for (_, own, at) in each() {
+            pace.check(SEARCHED)?;
+            ats.push(renumbered(own.ats[at]));
+        }
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key))),
             Arc::new(Int64Array::from_iter_values(each().map(|(_, own, at)| own.times[at]))),
-            numbers(each().map(|(_, own, at)| renumbered(own.ats[at]))),
+            numbers(ats.into_iter()),
             numbers(each().map(|(_, own, at)| own.marks_of(at))),
         ];
+        check()?;
         to.columns(columns, live.len())?;
         let values = self.store.read_columns().iter().map(|&position| {
             check()?;
