@@ -88,10 +88,11 @@ class Trouble:
         finally:
             signal.signal(signal.SIGALRM, before)
 
-    def surely(self, call: Callable[[], T]) -> T:
-        """Make a call until nothing goes wrong in it."""
+    def surely(self, call: Callable[[], T], op: Any = None) -> T:
+        """Make a call until it takes effect; what a signal took of a call of `op` is asked for again."""
         while True:
             chance = self.random.random()
+            made = 0 if op is None else op.calls
             try:
                 if chance < 0.1:
                     self.failing = self.random.randint(1, 30)
@@ -101,6 +102,8 @@ class Trouble:
                 return call()
             except Stop:
                 self.interrupted += 1
+                if op is not None and op.calls > made:
+                    return op.last()
             except wk.InvalidValue as error:
                 if not isinstance(error.__cause__, Injected):
                     raise
@@ -285,18 +288,18 @@ class Stream:
         """Give the operator rows, and do something else to it."""
         self.turn += 1
         op, surely, batch = self.op, self.trouble.surely, self.rows.table(self.turn, self.kind)
-        self.windows += surely(lambda: op.push(batch)).num_rows
+        self.windows += surely(lambda: op.push(batch), op).num_rows
         self.pushed += batch.num_rows
         choice = self.random.randrange(16)
         if choice < 2:
             self.change()
         elif choice == 2:
-            surely(op.take_late)
+            surely(op.take_late, op)
         elif choice == 3:
             self.restore()
         elif choice == 4 and not self.kind.processing:
             end = (self.turn + 1) * SPAN
-            self.windows += surely(lambda: op.advance(end)).num_rows
+            self.windows += surely(lambda: op.advance(end), op).num_rows
         elif choice == 5:
             self.refused()
         stats = self.op.stats()
@@ -311,7 +314,7 @@ class Stream:
         if present and (not absent or self.random.random() < 0.5):
             name = self.random.choice(present)
 
-            # A removal that is interrupted may have been made.
+            # A removal, or an addition, that is interrupted may have been made.
             def remove() -> None:
                 if name in op.queries:
                     op.remove(name)
@@ -319,7 +322,12 @@ class Stream:
             self.trouble.surely(remove)
         elif absent:
             name = self.random.choice(absent)
-            self.trouble.surely(lambda: op.add(others[name], name=name))
+
+            def add() -> None:
+                if name not in op.queries:
+                    op.add(others[name], name=name)
+
+            self.trouble.surely(add)
 
     def restore(self) -> None:
         """Replace the operator by one that is restored from its snapshot."""

@@ -31,15 +31,15 @@ class Sides:
             batch, end = self.table(self.turn), self.turn * self.span
             push, advance = getattr(self.op, f"push{name}"), getattr(self.op, f"advance{name}")
             # A reader is pushed as a whole, or not at all: each attempt has its own.
-            self.windows += surely(lambda: push(batch.to_reader(max_chunksize=1000))).num_rows  # noqa: B023
-            self.windows += surely(lambda: advance(end)).num_rows  # noqa: B023
+            self.windows += surely(lambda: push(batch.to_reader(max_chunksize=1000)), self.op).num_rows  # noqa: B023
+            self.windows += surely(lambda: advance(end), self.op).num_rows  # noqa: B023
             self.pushed += batch.num_rows
         choice = self.trouble.random.randrange(8)
         if choice == 0:
             self.restore()
         elif choice == 1:
             for name in self.names:
-                surely(getattr(self.op, f"take_late{name}"))
+                surely(getattr(self.op, f"take_late{name}"), self.op)
         elif choice == 2:
             self.refused()
         stats = self.op.stats()

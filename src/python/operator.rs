@@ -535,7 +535,7 @@ impl From<Stats> for PyStats {
             rows_shed: shed.rows,
             keys_shed: shed.keys,
             slices_shed: shed.slices,
-            shed_level: shed.level.into(),
+            shed_level: shed.level,
         }
     }
 }
