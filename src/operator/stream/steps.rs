@@ -185,11 +185,8 @@ impl Operator {
             if let Some(emission) = &mut self.emission {
                 emission.note(&timed, &late, self.keys.len());
             }
-            accepted.push(match kind {
-                InputKind::Rows => timed.since(cutoff.unwrap_or(i64::MIN))?,
-                // Late ones are looked at once more: whether all of their rows are late.
-                InputKind::Slices => timed,
-            });
+            // Engines leave out what is before their own cutoffs: all rows without a number.
+            accepted.push(timed);
         }
         let limit = if kind == InputKind::Slices { Some(0) } else { self.options.late_limit };
         let refused = self.late.limited(refused, limit)?;
