@@ -22,7 +22,7 @@ pub(super) fn all_or_nothing<T, Attempted, Rows>(
             Ok(rows)
         }
         Err(error) => {
-            roll_back(operator);
+            spared(|| roll_back(operator));
             Err(error)
         }
     })

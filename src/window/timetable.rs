@@ -41,10 +41,13 @@ impl Timetable {
             Timetable::Days { periods, every } => {
                 let ((from, to), days) = (periods.around(t), periods.days());
                 let first = days.index(from);
-                let begun = first + (days.index(t) - first) / every * every;
+                let begun = first.saturating_add(days.index(t).saturating_sub(first) / every * every);
                 let edge = |day: i64| days.edge(day).unwrap_or(i64::MAX);
                 // Days that a zone skipped have no length.
-                let later = (begun + every..).step_by(*every as usize).map(edge).find(|&edge| edge > t);
+                let later = (begun.saturating_add(*every)..)
+                    .step_by(*every as usize)
+                    .map(edge)
+                    .find(|&edge| edge > t);
                 (edge(begun).max(from), later.unwrap_or(i64::MAX).min(to))
             }
         }

@@ -352,7 +352,7 @@ impl Operator {
     pub fn peek(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
         self.relieve()?;
         let results = attempted(|| self.peeked(key));
-        undisturbed(|| self.roll_back());
+        undisturbed(|| spared(|| self.roll_back()));
         results
     }
 
