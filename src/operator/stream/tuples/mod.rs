@@ -36,7 +36,7 @@ use super::queries::{Queries, windows};
 use crate::aggregate::Partials;
 use crate::dictionary::widened;
 use crate::interrupt::Pace;
-use crate::memory::lent;
+use crate::memory::{attempted, lent};
 use crate::operator::plan::Stored;
 use crate::slice::{Delta, Store, Timelines};
 use crate::window::{Call, New, Point, Punctuation};
@@ -364,7 +364,7 @@ impl Tuples {
     pub(super) fn squeeze(&mut self) {
         let numbers = self.store.renumbered(self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied()));
         // If Arrow fails to do so, rows stay where they are.
-        let Ok(store) = self.store.squeezed(&numbers) else { return };
+        let Ok(store) = attempted(|| self.store.squeezed(&numbers)) else { return };
         self.store = store;
         let renumber = |at: &mut u64| *at = numbers.of(*at);
         for tuples in &mut self.keys {

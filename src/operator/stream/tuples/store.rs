@@ -8,6 +8,7 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 
 use crate::Result;
+use crate::memory::attempted;
 use crate::operator::plan::Stored;
 use crate::select::{concat, interleave, take};
 use crate::window::ReadRows;
@@ -186,7 +187,10 @@ impl TupleStore {
                 return;
             }
             let columns = a.columns.iter().zip(&b.columns).map(|(a, b)| concat(&[a.as_ref(), b.as_ref()]));
-            let Ok(columns) = columns.collect() else { return };
+            // Where memory runs out in a commit, the chunks stay apart.
+            let Ok(columns) = attempted(|| Ok(columns.collect::<std::result::Result<_, _>>()?)) else {
+                return;
+            };
             let joined = Chunk { first: a.first, rows: a.rows + b.rows, columns };
             self.chunks.truncate(self.chunks.len() - 2);
             self.chunks.push(joined);
