@@ -141,7 +141,7 @@ impl Pace {
     /// Counts these steps; looks by [`check`].
     ///
     /// # Errors
-    /// Those of [`check`].
+    /// Errors of [`check`].
     #[inline]
     pub fn check(&mut self, steps: usize) -> Result<()> {
         let is_due = self.0 <= steps;

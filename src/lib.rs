@@ -24,7 +24,7 @@
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
 //! Below all of them, [`select`] takes rows of arrays, [`interrupt`] lets long work end early, and
-//! [`poll`] is how the layers below the operator are told.
+//! [`poll`] hands requests to end on to the layers below the operator.
 
 #![feature(portable_simd)]
 #![feature(alloc_error_hook)]

@@ -8,7 +8,7 @@ use crate::memory::{attempted, spared};
 /// after a last look, and what is committed or rolled back is not interrupted, so that an error says which it was.
 ///
 /// # Errors
-/// Those of the attempt, of memory that runs out in it, and of interrupts.
+/// Errors of the attempt, memory that runs out in it, and interrupts.
 pub(super) fn all_or_nothing<T, Attempted, Rows>(
     operator: &mut T,
     attempt: impl FnOnce(&mut T) -> Result<(Attempted, Rows)>,

@@ -113,7 +113,7 @@ impl<T: Send> CalledOperator<T> {
     /// Does work that returns what the operator says of itself; Python's lock is not held.
     ///
     /// # Errors
-    /// Those of the work, and as [`Shared::lock`].
+    /// Errors of the work, and as [`Shared::lock`].
     pub(super) fn ask<A>(&self, work: impl FnOnce(&mut T) -> Result<A>) -> Result<A> {
         guarded(&mut *self.lock()?, work)
     }
@@ -132,7 +132,7 @@ impl<T: Send> CalledOperator<T> {
     /// Makes a call that returns rows; Python's lock is not held.
     ///
     /// # Errors
-    /// Those of the call, which has changed nothing then, and as [`Shared::lock`].
+    /// Errors of the call, which has changed nothing then, and as [`Shared::lock`].
     pub(super) fn call(&self, work: impl FnOnce(&mut T) -> Result<Rows>) -> Result<Arc<Rows>> {
         let mut used = self.lock()?;
         let rows = guarded(&mut *used, |operator| {

@@ -62,7 +62,7 @@ impl SliceTable {
     /// Sorting is skipped where a key's slots already ascend. O(n) then, else O(n log n).
     ///
     /// # Errors
-    /// Those of partials, and of `poll`, which is called once for many slots: one key may have any number of them.
+    /// Errors of partials, and of `poll`, which is called once for many slots: one key may have any number of them.
     pub fn regroup(
         &self,
         order: &KeyOrder,

@@ -166,7 +166,7 @@ impl StreamWindow {
     /// Makes a change as a whole or not at all. The answers are those of a slide.
     ///
     /// # Errors
-    /// Those of the change, of memory, and of `poll`, which is called once for some thousand rows; the window is as before
+    /// Errors of the change, of memory, and of `poll`, which is called once for some thousand rows; the window is as before
     /// then.
     pub fn change(&mut self, change: Change<'_>, poll: Poll) -> Result<Option<ArrayRef>> {
         self.rows.begin();

@@ -388,7 +388,7 @@ impl Operator {
     /// Makes a call, which takes effect as a whole or not at all.
     ///
     /// # Errors
-    /// Those of the step, and those of [`Operator::relieve`].
+    /// Errors of the step, and of [`Operator::relieve`].
     pub fn call(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.relieve()?;
         all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)

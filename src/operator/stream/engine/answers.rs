@@ -208,7 +208,7 @@ fn withdrawn(outgoing: &mut Outgoing) -> Vec<Outgoer> {
 }
 
 impl Outgoer {
-    /// What its query's emission policy is told of a window.
+    /// What an emission policy needs to know of a window.
     fn answered(&self, registered: &Registered, of_rows: &[Ranks]) -> Answered {
         let is_there = self.found.lo < self.found.hi;
         let extent = is_there.then_some((self.found.start, self.found.end));

@@ -146,7 +146,7 @@ impl KeyTuples {
     /// Inserts rows, which ascend and arrived after all existing ones, in order. O(rows from the first of them on).
     ///
     /// # Errors
-    /// Those of an interrupt; what the undo log has is put back then.
+    /// An interrupt; the undo log has what is put back then.
     pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) -> Result<()> {
         let mut rows = rows.peekable();
         let at = self.place_of(rows.peek().map(|row| row.time));
