@@ -164,7 +164,9 @@ def test_what_does_not_fit_is_refused_before_any_job(
         features.at(labels, pa.table({"user": [1]}), by="who", time="asked")
     with pytest.raises(wk.InvalidType, match="events: "):
         features.at(pa.table({"user": [1]}), events)
-    with pytest.raises(wk.InvalidValue, match="threads: 2 is given with labels in a Spark DataFrame"):
+    with pytest.raises(
+        wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame; allowed are metrics and split"
+    ):
         features.at(labels, events, by="who", time="asked", threads=2)
     with pytest.raises(wk.InvalidValue, match="reaches beyond its row"):
         wk.spark.as_of(labels, events, wk.rolling(by=[], time="ts", aggs=wk.count().over(after="1 hour")))

@@ -113,9 +113,8 @@ class Scan(Job):
         return ReadAndPack(pack, self.reader, self.tasks, self.names, keeps_all)
 
     def result(self, metrics: Metrics | None) -> DataFrame:
-        """Return the windows, or rows, lazily."""
-        found = replace(self, metrics=metrics).run()
-        return found if self.roll is not None else shaped(found, self.query)
+        """Return the windows, or rows, lazily; the job's own query has windows as structs."""
+        return replace(self, metrics=metrics).run()
 
     def run(self) -> DataFrame:
         """Return the windows, in the form in which they are computed, or rows."""
@@ -242,7 +241,9 @@ def scan(
     """
     check_metrics(metrics)
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
-    return made.result(metrics)
+    result = made.result(metrics)
+    # What is left to Spark's reader has the columns of the query already.
+    return shaped(result, query) if isinstance(made, Scan) and isinstance(query, Query) else result
 
 
 def explain_scan(
