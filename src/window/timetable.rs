@@ -42,13 +42,12 @@ impl Timetable {
                 let ((from, to), days) = (periods.around(t), periods.days());
                 let first = days.index(from);
                 let begun = first.saturating_add(days.index(t).saturating_sub(first) / every * every);
-                let edge = |day: i64| days.edge(day).unwrap_or(i64::MAX);
-                // Days that a zone skipped have no length.
-                let later = (begun.saturating_add(*every)..)
-                    .step_by(*every as usize)
-                    .map(edge)
+                // A day that the zone skipped has no length.
+                let later = (1..4)
+                    .map(|next| begun.saturating_add(every.saturating_mul(next)))
+                    .map(|day| days.edge(day).unwrap_or(i64::MAX))
                     .find(|&edge| edge > t);
-                (edge(begun).max(from), later.unwrap_or(i64::MAX).min(to))
+                (days.edge(begun).unwrap_or(i64::MIN).max(from), later.unwrap_or(i64::MAX).min(to))
             }
         }
     }
@@ -78,6 +77,40 @@ mod tests {
     use super::super::periods::Unit;
     use super::super::zone::Zone;
     use super::*;
+    use proptest::prelude::*;
+
+    fn tables() -> impl Strategy<Value = Timetable> {
+        let zone = prop_oneof![Just(None), Just(Zone::named("Pacific/Apia").ok()), Just(Zone::named("UTC").ok())];
+        let unit = prop_oneof![Just(Unit::Days), Just(Unit::Months)];
+        // A date has a day of 1, and no zone.
+        (zone, unit, 1..5i64, -5..5i64, 1..40i64, 0..3u8, any::<bool>()).prop_map(
+            |(zone, unit, count, phase, every, kind, dates)| {
+                let day = if dates && zone.is_none() { 1 } else { 86_400 };
+                let periods = Periods::new(zone, unit, count, phase, 0, day);
+                match kind {
+                    0 => Timetable::of(&periods),
+                    1 => Timetable::Within { periods, every: every * day.min(3_600) },
+                    _ => Timetable::Days { periods, every },
+                }
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever the time, also at both ends of int64, an edge is not after it, and the next one is.
+        #[test]
+        fn a_time_is_between_the_edges_around_it(
+            table in tables(),
+            t in prop_oneof![
+                any::<i64>(), -1_000_000_000..2_000_000_000i64,
+                i64::MIN..i64::MIN + 1_000_000, i64::MAX - 1_000_000..=i64::MAX,
+            ],
+        ) {
+            let (from, to) = table.around(t);
+            prop_assert!(from <= t, "{from} after {t}");
+            prop_assert!(t < to || to == i64::MAX, "{to} not after {t}");
+        }
+    }
 
     /// Hours of a day of 25 hours, by sixes: the last one is short.
     #[test]

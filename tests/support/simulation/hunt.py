@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 import traceback
 from collections.abc import Sequence
 
 from support.simulation.seeds import simulate
 from support.simulation.step import STEPS
+
+# Seconds that no seed needs: the extension is in a loop that does not end.
+LONGEST = 300
 
 
 def fails(seed: int, steps: int, without: Sequence[int] = ()) -> bool:
@@ -30,13 +34,16 @@ def shrunk(seed: int) -> str:
 
 
 def passes(seed: int) -> bool:
-    """Run a seed; if it fails, print why, and how to run it again."""
+    """Run a seed; if it fails, print why, and how to run it again; if it does not end, end the process."""
+    faulthandler.dump_traceback_later(LONGEST, exit=True)
     try:
         simulate(seed)
     except Exception:  # printed with its traceback; the hunt goes on with the next seed
         traceback.print_exc()
         print(f"seed {seed} fails; in tests: {shrunk(seed)}", flush=True)
         return False
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     return True
 
 
