@@ -73,7 +73,7 @@ def test_a_policy_is_a_value_that_reads_like_its_code(policy: wk.Emission) -> No
 
 def asked(policy: wk.Emission) -> wk.Query:
     """Return a query with windows that a policy allows, so long that each share of them is less than all."""
-    of_events = {type(each.length) for each in policy.terms if each.name == "event time"}
+    of_events = {type(each.length) for each in policy.terms if each.kind == "every"}
     assume(len(of_events) < 2)
     window = wk.tumbling(10**18 if of_events == {int} else "1000 days")
     return wk.query(by="k", time="t", windows=window, aggs=wk.count(), emit=policy)
@@ -101,9 +101,12 @@ def test_postfix_order_says_the_same(trigger: wk.Trigger) -> None:
             case "rows":
                 stack.append(wk.rows(number))
             case "on":
-                stack.append(wk.on(term.name))
+                (column,) = term.columns
+                stack.append(wk.on(column))
             case "every":
-                stack.append(wk.every(plain(term.length), term.name))
+                stack.append(wk.every(plain(term.length)))
+            case "ticks":
+                stack.append(wk.every(plain(term.length), of="processing time"))
             case "repeat":
                 assert number == 1
                 stack.append(stack.pop().repeat())
@@ -123,10 +126,10 @@ def test_what_the_core_is_given() -> None:
         [
             Term("at", share=0.5),
             Term("rows", 10),
-            Term("on", name="b"),
+            Term("on", columns=("b",)),
             Term("and", 2),
-            Term("every", name="event time", length=Duration(5 * 10**9)),
-            Term("every", name="event time", length=3),
+            Term("every", length=Duration(5 * 10**9)),
+            Term("every", length=3),
             Term("then", 2),
             Term("repeat", 1),
             Term("or", 3),
@@ -134,7 +137,7 @@ def test_what_the_core_is_given() -> None:
         "retracting",
     )
     assert wk.emit(wk.every("2 minutes", of="processing time")).terms == [
-        Term("every", name="processing time", length=Duration(120 * 10**9))
+        Term("ticks", length=Duration(120 * 10**9))
     ]
     assert (wk.emit().terms, wk.emit().refinement) == ([], "accumulating")
 

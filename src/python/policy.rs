@@ -20,7 +20,7 @@ struct PyTerm {
     kind: String,
     number: i128,
     share: f64,
-    name: String,
+    columns: Vec<String>,
     length: Option<Length>,
 }
 
@@ -29,7 +29,8 @@ impl PyPolicy {
     pub(super) fn bound(self, plan: &Plan) -> Result<Policy> {
         let Self { terms, refinement, at_most, later } = self;
         let later = later.map(|later| length(plan.measure(), "later", later)).transpose()?;
-        let term = |PyTerm { kind, number, share, name, length }| Term { kind, number, share, name, length };
+        let term =
+            |PyTerm { kind, number, share, columns, length }| Term { kind, number, share, columns, length };
         let terms: Vec<Term> = terms.into_iter().map(term).collect();
         Policy::new(&terms, &refinement, Flush { at_most, later }, plan.input(), plan.measure())
     }

@@ -80,7 +80,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn tables() -> impl Strategy<Value = Timetable> {
-        let zone = prop_oneof![Just(None), Just(Zone::named("Pacific/Apia").ok()), Just(Zone::named("UTC").ok())];
+        let zone =
+            prop_oneof![Just(None), Just(Zone::named("Pacific/Apia").ok()), Just(Zone::named("UTC").ok())];
         let unit = prop_oneof![Just(Unit::Days), Just(Unit::Months)];
         // A date has a day of 1, and no zone.
         (zone, unit, 1..5i64, -5..5i64, 1..40i64, 0..3u8, any::<bool>()).prop_map(

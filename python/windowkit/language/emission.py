@@ -43,7 +43,7 @@ class Every(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return [Term("every", name=self.of, length=self.length)]
+        return [Term("ticks" if self.has_clock else "every", length=self.length)]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
@@ -73,7 +73,7 @@ class On(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return [Term("on", name=self.column)]
+        return [Term("on", columns=self.columns)]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""

@@ -31,8 +31,8 @@ class Term:
         Of rows, or of parts.
     share : float
         Of a window.
-    name : str
-        Of a column, or of the time that `length` is of.
+    columns : tuple of str
+        Those that it reads.
     length : Duration or int, optional
         Of time.
     """
@@ -40,7 +40,7 @@ class Term:
     kind: str
     number: int = 0
     share: float = 0.0
-    name: str = ""
+    columns: tuple[str, ...] = ()
     length: Any = None
 
 

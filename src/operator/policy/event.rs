@@ -41,13 +41,13 @@ impl Event {
     /// # Errors
     /// As [`super::Policy::new`].
     pub(super) fn read(term: &Term, input: &Schema, measure: &Measure) -> Result<Option<Self>> {
-        let Term { kind, name, length: given, .. } = term;
-        Ok(Some(match (kind.as_str(), given) {
-            ("on", _) => Self::Marked(booleans(input, "on", name)?),
-            ("every", Some(Length::Nanoseconds(count))) if name == "processing time" => {
+        let Term { kind, columns, length: given, .. } = term;
+        Ok(Some(match (kind.as_str(), columns.as_slice(), given) {
+            ("on", [marks], _) => Self::Marked(booleans(input, "on", marks)?),
+            ("ticks", [], Some(Length::Nanoseconds(count))) => {
                 Self::Ticked(i64::try_from(count / 1_000).unwrap_or(i64::MAX).max(1))
             }
-            ("every", Some(given)) => Self::Passed(length(measure, "every", *given)?.max(1)),
+            ("every", [], Some(given)) => Self::Passed(length(measure, "every", *given)?.max(1)),
             _ => return Ok(None),
         }))
     }

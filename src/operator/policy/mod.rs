@@ -70,8 +70,8 @@ pub struct Term {
     pub number: i128,
     /// Of a window.
     pub share: f64,
-    /// Of a column, or of the time that an event is of.
-    pub name: String,
+    /// Those that it reads.
+    pub columns: Vec<String>,
     /// Of time.
     pub length: Option<Length>,
 }

@@ -4,16 +4,17 @@ use super::{Flush, Policy, Term};
 use crate::operator::Length;
 use crate::window::Measure;
 
-fn bound(terms: &[(&str, i128, f64, &str)], refinement: &str, flush: Flush) -> Policy {
+fn bound(terms: &[(&str, i128, f64, &[&str])], refinement: &str, flush: Flush) -> Policy {
     let input =
         Schema::new(vec![Field::new("t", DataType::Int64, true), Field::new("b", DataType::Boolean, true)]);
-    let term = |&(kind, number, share, name): &(&str, i128, f64, &str)| {
-        let length = match name {
-            "event time" => Some(Length::Units(number)),
-            "processing time" => Some(Length::Nanoseconds(number * 1_000)),
+    let term = |&(kind, number, share, columns): &(&str, i128, f64, &[&str])| {
+        let length = match kind {
+            "every" => Some(Length::Units(number)),
+            "ticks" => Some(Length::Nanoseconds(number * 1_000)),
             _ => None,
         };
-        Term { kind: kind.into(), number, share, name: name.into(), length }
+        let columns = columns.iter().map(|&name| name.into()).collect();
+        Term { kind: kind.into(), number, share, columns, length }
     };
     let terms: Vec<Term> = terms.iter().map(term).collect();
     Policy::new(&terms, refinement, flush, &input, &Measure::new("t", &DataType::Int64).unwrap()).unwrap()
@@ -24,18 +25,18 @@ fn bound(terms: &[(&str, i128, f64, &str)], refinement: &str, flush: Flush) -> P
 fn signatures_last() {
     let all = bound(
         &[
-            ("at", 0, 0.25, ""),
-            ("rows", 3, 0.0, ""),
-            ("every", 10, 0.0, "event time"),
-            ("and", 2, 0.0, ""),
-            ("on", 0, 0.0, "b"),
-            ("every", 9, 0.0, "processing time"),
-            ("then", 2, 0.0, ""),
-            ("repeat", 1, 0.0, ""),
-            ("rows", 1, 0.0, ""),
-            ("rows", 2, 0.0, ""),
-            ("then", 2, 0.0, ""),
-            ("or", 4, 0.0, ""),
+            ("at", 0, 0.25, &[]),
+            ("rows", 3, 0.0, &[]),
+            ("every", 10, 0.0, &[]),
+            ("and", 2, 0.0, &[]),
+            ("on", 0, 0.0, &["b"]),
+            ("ticks", 9, 0.0, &[]),
+            ("then", 2, 0.0, &[]),
+            ("repeat", 1, 0.0, &[]),
+            ("rows", 1, 0.0, &[]),
+            ("rows", 2, 0.0, &[]),
+            ("then", 2, 0.0, &[]),
+            ("or", 4, 0.0, &[]),
         ],
         "retracting",
         Flush { at_most: Some(5), later: Some(7) },
@@ -53,7 +54,7 @@ fn signatures_last() {
 #[test]
 fn words_are_latches_and_then_stages() {
     let policy = bound(
-        &[("on", 0, 0.0, "b"), ("every", 10, 0.0, "event time"), ("then", 2, 0.0, "")],
+        &[("on", 0, 0.0, &["b"]), ("every", 10, 0.0, &[]), ("then", 2, 0.0, &[])],
         "accumulating",
         Flush::default(),
     );
