@@ -1,8 +1,10 @@
 //! The properties of an aggregate function: the workload characteristics that determine strategies (Traub et al. 2019,
 //! §4.2).
 
+use serde::Serialize;
+
 /// Algebraic properties of a function's `combine`, up to the rounding of floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Properties {
     /// `combine(a, combine(b, c)) == combine(combine(a, b), c)`. True of every function of this crate.
     pub associative: bool,
@@ -15,7 +17,7 @@ pub struct Properties {
 }
 
 /// The classes of Gray et al., *Data Cube* (1997), in ascending order of the cost of partials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Kind {
     /// The partial is of constant size, and represents the result of its rows, perhaps with more precision.
     Distributive,

@@ -1,5 +1,7 @@
 //! A query bound to a schema: every check that needs no data, and what the query's slices store.
 
+mod identity;
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -446,25 +448,6 @@ impl Plan {
 
     fn types(&self, columns: &[usize]) -> Vec<DataType> {
         columns.iter().map(|&column| self.input.field(column).data_type().clone()).collect()
-    }
-
-    /// A fingerprint that distinguishes queries and stays the same across releases.
-    pub fn signature(&self) -> String {
-        let Spec { by, time, aggregates, weight, .. } = &self.spec;
-        let mut lines = vec![format!("by {by:?} time {time:?}")];
-        lines.extend(self.windows.iter().map(|(name, window)| format!("{name:?} {window:?}")));
-        lines.extend(aggregates.iter().map(
-            |AggregateSpec { function, columns, name, filter, parameters, user }| {
-                let fixed = format!("{function:?} {columns:?} {name:?} {filter:?} {parameters:?}");
-                match user {
-                    Some(user) => format!("{fixed} {:?} {:?}", Some(user.0.name()), user.0.properties()),
-                    None => format!("{fixed} None"),
-                }
-            },
-        ));
-        lines.extend(self.policy.as_ref().map(|policy| policy.signature()));
-        lines.extend(weight.as_ref().map(|weight| format!("weight {weight:?}")));
-        lines.join("\n")
     }
 
     /// The plan for slices that arrive as columns (keys, start, with sessions last, states): the same query, with the

@@ -25,8 +25,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 7,
-    since: 7,
+    version: 8,
+    since: 8,
     of: "an operator; it is what op.snapshot() returned",
 };
 

@@ -13,6 +13,8 @@
 //! ones with that very time (Li assumes unique times). So both types have the same windows where rows arrive in the order
 //! of time.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::last_time;
 use super::memory::Memory;
@@ -23,7 +25,7 @@ use super::view::{KeyRows, Ready, View, earlier};
 use crate::Result;
 
 /// After every n-th row of a key to arrive, the rows up to it in the order of time that are less than `size` older.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Arrivals {
     size: i64,
     rows: usize,

@@ -7,6 +7,8 @@
 //! | time | O(1) per row |
 //! | source | Li 2008, §5.1.1: windows() = {0}, extent(0) = {t: start <= t < end} |
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::ids::{Ids, Range};
@@ -14,7 +16,7 @@ use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// The window `[start, end)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Band {
     start: i64,
     end: i64,

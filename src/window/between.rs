@@ -8,6 +8,7 @@
 //! | source | Onyx, design notes on windowing: predicates for when a row enters a window, and when it leaves |
 
 use arrow_buffer::BooleanBuffer;
+use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
@@ -19,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
 /// From a row in which column `enter` is true, while no window is open, to the next in which column `leave` is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Between {
     enter: usize,
     leave: usize,

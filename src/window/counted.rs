@@ -10,6 +10,8 @@
 //! Li's windows end every `slide` rows, the first ones being incomplete; ours begin every `slide` rows, the last ones
 //! being incomplete, as windows over time do here. Both have the same complete windows if `slide` divides `size`.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
@@ -18,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
 /// Windows of ranks `[k·slide, k·slide + size)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counted {
     size: usize,
     slide: usize,

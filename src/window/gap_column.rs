@@ -4,11 +4,12 @@ use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
+use serde::Serialize;
 
 use crate::{Error, Result};
 
 /// A column of gaps, and how its values become lengths of the measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GapColumn {
     /// Its position.
     pub position: usize,

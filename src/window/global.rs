@@ -7,13 +7,15 @@
 //! | time | O(1) per row |
 //! | source | a session whose gap is never reached; named so in the Onyx notes and by Akidau et al., VLDB 2015, §2.2 |
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::rules::{Accepts, ByTime, Rules};
 use super::spans::{Cursor, Ending, Listed, Spans};
 
 /// All rows of a key; the extent is the times of the first and the last of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Global;
 
 impl Global {

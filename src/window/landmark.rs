@@ -10,6 +10,8 @@
 //! A window without new rows since the previous one is left out, as it would repeat that one's result: there are at
 //! most as many windows as slices.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::growing::{self, Growing, Stretch};
@@ -18,7 +20,7 @@ use super::rules::{ByTime, Rules, listed_by};
 use super::spans::Ending;
 
 /// Windows `[s, s + every)`, `[s, s + 2·every)`, ... for a landmark s, or for one each period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Landmark {
     every: i64,
     start: i64,

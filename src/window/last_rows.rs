@@ -9,6 +9,8 @@
 //!
 //! If no row came since the previous edge, the window would equal the previous one, so it does not exist.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
 use super::rules::{ByRows, Rules};
@@ -18,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
 
 /// At each edge `offset + k·every`, the last `rows` rows before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LastRows {
     rows: usize,
     /// Distance from one edge to the next.

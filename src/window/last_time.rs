@@ -10,6 +10,8 @@
 //! Li assumes unique times. Where rows tie, a window contains those up to the row that ends it, in the order of
 //! arrival.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
@@ -18,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
 
 /// After every n-th row of a key, the rows up to it that are less than `size` older.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LastTime {
     size: i64,
     rows: usize,

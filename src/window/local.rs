@@ -9,6 +9,8 @@
 //!
 //! Where a day has 23 or 25 hours, so has its window. Counted in periods they are sliding windows of one size.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::ids::{Beyond, Ids, Range};
@@ -19,7 +21,7 @@ use super::spans::{Ending, Spans};
 use super::timetable::Timetable;
 
 /// Windows of `size` units of a calendar, one starting every `slide` units. Window 0 begins with the unit `phase`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Local {
     units: Periods,
     size: i64,

@@ -10,6 +10,8 @@
 //! `every` is a number of units that divides those of a period, or a number of days of a period of months, or a length of
 //! time that has passed since the landmark, whatever the clock shows; the last window ends with its period.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::growing::{self, Growing, Stretch};
@@ -20,7 +22,7 @@ use super::spans::Ending;
 use super::timetable::Timetable;
 
 /// Windows that begin with a period and end at each edge up to the end of the period.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LocalLandmark {
     periods: Periods,
     ends: Timetable,

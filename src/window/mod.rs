@@ -90,10 +90,14 @@ pub use user_window::{Context, Edit, UserWindow};
 pub use view::{Call, Emission, KeyRows, New, Point, ReadRows, Ready, RowCuts, View, earlier, place_from};
 pub use zone::Zone;
 
+use serde::Serialize;
+
 use crate::Result;
 
 /// A window type over one advancing measure, in units of that measure. Its properties are in its [`Rules`].
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Its serialized form is part of what identifies a query in a snapshot, where a type is its number: new ones come last.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Window {
     /// Sliding windows; tumbling ones are those whose slide is their size.
     Sliding(Sliding),

@@ -14,6 +14,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 use super::zone::Zone;
 
 const DAY: i64 = 86_400;
@@ -21,7 +23,7 @@ const DAY: i64 = 86_400;
 const FARTHEST_MONTH: i64 = 1 << 52;
 
 /// What periods are counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Unit {
     /// Days since 1970-01-01.
     Days,
@@ -40,8 +42,9 @@ impl Unit {
 }
 
 /// Periods of a calendar: number k is the units from `phase + k·count` on.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct Periods {
+    #[serde(serialize_with = "by_name")]
     zone: Option<Arc<Zone>>,
     unit: Unit,
     count: i64,
@@ -180,7 +183,12 @@ impl PartialEq for Periods {
 
 impl Eq for Periods {}
 
-/// Part of the fingerprints of queries, and so the same in all releases.
+/// Writes a zone as its name: its rules are those of the time-zone database in use.
+fn by_name<S: Serializer>(zone: &Option<Arc<Zone>>, serializer: S) -> Result<S::Ok, S::Error> {
+    zone.as_deref().map(Zone::name).serialize(serializer)
+}
+
+/// The zone by its name, without its rules.
 impl fmt::Debug for Periods {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { unit, count, phase, shift, day, .. } = self;

@@ -9,6 +9,7 @@
 
 use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
+use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
 use super::memory::Memory;
@@ -19,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View, earlier};
 use crate::Result;
 
 /// Where in a window the marked row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Mark {
     /// It is the first row.
     Start,
@@ -30,7 +31,7 @@ pub enum Mark {
 /// Maximal runs of a key's rows that begin, or end, with a marked row.
 ///
 /// Rows before the first mark, or after the last, form a window too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Punctuation {
     column: usize,
     mark: Mark,

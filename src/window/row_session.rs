@@ -8,6 +8,7 @@
 //! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
 
 use arrow_array::ArrayRef;
+use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
 use super::gap_column::GapColumn;
@@ -19,7 +20,7 @@ use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::{Error, Result};
 
 /// How long after a row its session goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Gap {
     /// As long after every row.
     Fixed(i64),
@@ -32,7 +33,7 @@ pub enum Gap {
 /// A row keeps its session open from its time `t` to `t + gap`. The next row belongs to it if it is not after the latest
 /// of these ends, and is less than `at_most` after the session's first row: the session is the stretch from there to
 /// that end, cut off at `at_most`. Any other row begins a session. So sessions follow from a key's rows alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RowSession {
     gap: Gap,
     at_most: Option<i64>,

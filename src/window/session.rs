@@ -1,5 +1,7 @@
 //! Sessions: rows of a key that follow each other within a gap.
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::Cuts;
 use super::rules::{Accepts, ByTime, Rules};
@@ -8,7 +10,7 @@ use super::spans::{Cursor, Ending, Listed, Spans};
 /// A session contains rows no further than `gap` apart, and ends `gap` after the last of them.
 ///
 /// A row that falls exactly on the session's end still joins it, as in Spark's `session_window`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Session {
     gap: i64,
 }

@@ -1,5 +1,7 @@
 //! Sliding windows `[offset + k·slide, offset + k·slide + size)`: context free (Li 2008, 5.1–5.3).
 
+use serde::Serialize;
+
 use super::class::{Class, WindowTraits};
 use super::cuts::{Cuts, next};
 use super::ids::{Beyond, Ids, Range, stepped, steps};
@@ -8,7 +10,7 @@ use super::series::{self, Series};
 use super::spans::{Ending, Spans};
 
 /// Sliding windows of `size`, one starting every `slide`, aligned to `offset`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sliding {
     size: i64,
     slide: i64,

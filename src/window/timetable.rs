@@ -1,9 +1,11 @@
 //! Edges at places that a calendar determines: what cuts slices for windows in local time.
 
+use serde::Serialize;
+
 use super::periods::Periods;
 
 /// Edges without a fixed distance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Timetable {
     /// Where periods begin.
     Periods(Periods),

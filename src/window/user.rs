@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 use super::class::WindowTraits;
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
@@ -12,8 +14,9 @@ use super::view::{KeyRows, Ready, View, earlier};
 use crate::Result;
 
 /// A [`UserWindow`] and the columns it reads. Compared by identity.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct User {
+    #[serde(serialize_with = "by_name")]
     window: Arc<dyn UserWindow>,
     columns: Vec<usize>,
 }
@@ -195,6 +198,14 @@ impl PartialEq for User {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.window, &other.window) && self.columns == other.columns
     }
+}
+
+/// Writes a window as its name: what it does is its user's code.
+fn by_name<S: Serializer>(
+    window: &Arc<dyn UserWindow>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    window.name().serialize(serializer)
 }
 
 impl fmt::Debug for User {

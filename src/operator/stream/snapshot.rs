@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::Operator;
 use super::emission::Emission;
@@ -141,7 +140,7 @@ impl Operator {
 
 impl Known {
     fn of(Entry { name, plan, since, lateness, .. }: &Entry) -> Self {
-        Self { name: name.clone(), fingerprint: fingerprint(plan), since: *since, lateness: *lateness }
+        Self { name: name.clone(), fingerprint: plan.fingerprint(), since: *since, lateness: *lateness }
     }
 }
 
@@ -155,7 +154,7 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>, order: Order) -> 
         )));
     }
     let bound = queries.into_iter().zip(known).map(|((name, plan), known)| {
-        if name != known.name || fingerprint(&plan) != known.fingerprint {
+        if name != known.name || plan.fingerprint() != known.fingerprint {
             let other = if name == known.name { "the one".to_owned() } else { format!("'{}'", known.name) };
             return Err(Error::InvalidValue(format!(
                 "queries: query '{name}' differs from {other} in the snapshot; keys, time, windows and aggregates must be \
@@ -188,12 +187,4 @@ fn has_texts(schema: &Schema) -> bool {
         _ => "".into(),
     };
     schema.flattened_fields().iter().all(|field| !field.name().contains('\0') && !zone(field).contains('\0'))
-}
-
-/// A fingerprint that distinguishes queries and schemas and stays the same across releases.
-fn fingerprint(plan: &Plan) -> u64 {
-    let schema: &Schema = plan.input();
-    let fields = schema.fields().iter().map(|field| format!("{:?}: {}", field.name(), field.data_type()));
-    let fields: Vec<String> = fields.collect();
-    xxh3_64(format!("{}\n{}", fields.join("\n"), plan.signature()).as_bytes())
 }
