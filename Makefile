@@ -54,7 +54,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and quick t
 	$(BIN)/mypy
 	$(CLIPPY) --lib -- -D warnings
 	@# Without optimisations, tests of the SIMD kernels take as long as all others, and so do those of all techniques.
-	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip kernels::simd \
+	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip simd:: \
 		--skip all_are_the_definition
 	@$(MAKE) --no-print-directory $(ANY)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow and not hypothesis' --ignore tests/spark
@@ -67,7 +67,7 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the propert
 
 miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes
 	@# Interpreted, a case of a property test takes seconds.
-	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -- kernels:: memory::
+	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -- simd:: kernels:: memory::
 
 cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
 	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu

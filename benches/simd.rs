@@ -7,11 +7,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::hint::black_box;
 use std::time::Duration;
 use windowkit::algebra::{Extremum, FloatSum, Twofold};
-use windowkit::kernels::simd::{
+use windowkit::kernels::{Ranges, two_stacks};
+use windowkit::simd::{
     Column, Validity, reduce_min, reduce_sum, sliding_arg_min, sliding_mean, sliding_min, sliding_std,
     sliding_sum,
 };
-use windowkit::kernels::{Ranges, two_stacks};
 
 const LEN: usize = 1 << 23;
 const SIZES: [usize; 5] = [8, 64, 1024, 65_536, 1 << 21];

@@ -12,6 +12,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`simd`] | windows of rows by SIMD: one copy per instruction set, chosen at run time |
 //! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
 //! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream |
 //! | [`keys`] | key columns to dense ids |
@@ -43,6 +44,7 @@ pub mod operator;
 pub mod partition;
 pub mod poll;
 pub mod select;
+pub mod simd;
 pub mod sketch;
 pub mod slice;
 pub mod state;

@@ -1,9 +1,9 @@
-//! The kernels of `kernels::simd` by themselves, at the level of this machine, on whatever part of a buffer.
+//! The kernels of `simd` by themselves, at the level of this machine, on whatever part of a buffer.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use windowkit::kernels::simd::*;
+use windowkit::simd::*;
 use windowkit_fuzz::{exact_sum, is_sum};
 
 #[derive(Arbitrary, Debug)]

@@ -15,7 +15,7 @@ use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::rows::Rows;
 use crate::algebra::Variance;
-use crate::kernels::simd::Moments;
+use crate::simd::Moments;
 use crate::{Error, Result};
 
 impl Aggregate for Variance {

@@ -7,7 +7,7 @@
 //! back is subtracted, once for each result.
 
 use super::{BULK, Lift, Monoid};
-use crate::kernels::simd;
+use crate::simd;
 
 /// `high + low`, not yet added up.
 #[derive(Debug, Clone, Copy, PartialEq)]

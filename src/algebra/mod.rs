@@ -2,7 +2,8 @@
 //! combined, and what can be removed from one again (Traub et al. 2019, §4.2).
 //!
 //! Columns of slots (`aggregate`), kernels over arrays (`kernels`) and queues over streams (`kernels::streaming`) are
-//! three ways to evaluate the same functions, so that a sum is rounded alike in all of them.
+//! three ways to evaluate the same functions, so that a sum is rounded alike in all of them. Where many values are reduced
+//! at once, [`crate::simd`] does it.
 
 /// Delegates to the monoid in a field of a struct.
 macro_rules! monoid_of {

@@ -1,7 +1,7 @@
 //! Number, mean and squared deviations, which variances are lowered from.
 
 use super::{BULK, Lift, Monoid, one_by_one};
-use crate::kernels::simd::{Moments, reduce_moments};
+use crate::simd::{Moments, reduce_moments};
 
 /// The partial of variances: a join of [`Moments`].
 #[derive(Debug, Clone, Copy)]

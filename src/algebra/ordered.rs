@@ -1,6 +1,6 @@
 //! The order of values: NaN is greatest and equals NaN, -0.0 equals 0.0; as in Spark.
 
-use crate::kernels::simd::{self, Element};
+use crate::simd::{self, Element};
 
 /// A total order with least and greatest values.
 pub trait Ordered: Copy {

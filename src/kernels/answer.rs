@@ -16,7 +16,6 @@ use super::dense::{Dense, Widened, ranks};
 use super::exact::{self, Lowering};
 use super::frames::Pause;
 use super::job::{Job, Overflown};
-use super::simd::{self, Column, Degree, Element, Scaled};
 use super::validity::{counts, validity};
 use super::{Algorithm, Frames, Function};
 use crate::algebra::{
@@ -24,6 +23,7 @@ use crate::algebra::{
 };
 use crate::poll::Poll;
 use crate::select::take;
+use crate::simd::{self, Column, Degree, Element, Scaled};
 use crate::types::named;
 use crate::{Error, Result};
 

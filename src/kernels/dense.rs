@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use arrow_buffer::NullBuffer;
 
-use super::simd::Element;
 use crate::algebra::Ordered;
+use crate::simd::Element;
 
 /// The values of a column that are not null.
 pub(super) struct Dense<'a, T: Copy> {

@@ -12,8 +12,8 @@ use arrow_schema::DataType;
 use super::Function;
 use super::dense::Dense;
 use super::job::Job;
-use super::simd::Element;
 use crate::algebra::{ExactSum, Total, divided, mean_unit};
+use crate::simd::Element;
 use crate::{Error, Result};
 
 /// Sums of integers, lowered from their number of values and their true sum; the first window for which `lower` finds

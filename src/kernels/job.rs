@@ -11,11 +11,11 @@ use super::edge::Edge;
 use super::frames::Pause;
 use super::panes::by_panes;
 use super::recalculate::recalculate_each;
-use super::simd::{self, Column, Element, SumOverflow, Validity};
 use super::subtract_on_evict::subtract_on_evict_each;
 use super::two_stacks::two_stacks_each;
 use super::{Algorithm, Frames, Ranges, Rolling};
 use crate::algebra::{Lift, Place};
+use crate::simd::{self, Column, Element, SumOverflow, Validity};
 
 /// Windows over a column, and how they are answered.
 pub(super) struct Job<'a> {

@@ -20,7 +20,6 @@ mod panes;
 mod ranges;
 mod recalculate;
 mod segments;
-pub mod simd;
 pub mod streaming;
 mod subtract_on_evict;
 mod two_stacks;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 
 use super::dense::ranks;
-use super::simd::{self, Validity};
 use super::{Frames, Rolling, Segments};
+use crate::simd::{self, Validity};
 
 /// The number of values of each window.
 pub(super) fn counts(frames: &Frames, nulls: Option<&NullBuffer>) -> Vec<i64> {

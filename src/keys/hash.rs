@@ -18,9 +18,9 @@ use arrow_schema::{DataType, IntervalUnit};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::holds;
-use crate::kernels::simd::Word;
-use crate::kernels::simd::mix::{mix, mix_words};
 use crate::select::take;
+use crate::simd::Word;
+use crate::simd::mix::{mix, mix_words};
 use crate::types::named;
 use crate::{Error, Result};
 

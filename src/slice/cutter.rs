@@ -11,7 +11,7 @@ use super::calendar::Calendar;
 use super::cells::{Cell, Cut, Keys, Parted};
 use super::grid::{Grid, run_to};
 use crate::aggregate::Run;
-use crate::kernels::simd;
+use crate::simd;
 
 /// Entries of the cache (a power of two).
 const CACHE: usize = 1 << 12;

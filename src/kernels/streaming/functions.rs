@@ -20,7 +20,7 @@ use crate::algebra::{
     divided, integers, mean_unit, of_physical, ordinals, physical, physical_of,
 };
 use crate::kernels;
-use crate::kernels::simd::Moments;
+use crate::simd::Moments;
 use crate::types::named;
 use crate::{Error, Result};
 

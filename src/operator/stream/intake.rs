@@ -5,10 +5,10 @@ use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::Schema;
 
 use super::key_numbers::KeyNumbers;
-use crate::kernels::simd;
 use crate::operator::parts::out_of_bounds;
 use crate::operator::plan::Plan;
 use crate::select::filter_record_batch;
+use crate::simd;
 use crate::slice::strategy::Order;
 use crate::types::named;
 use crate::window::Measure;

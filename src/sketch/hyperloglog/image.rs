@@ -18,7 +18,7 @@ use datasketches::hll::{HllSketch, HllType, HllUnion};
 use super::dense::{Dense, Sums};
 use super::sparse::Sparse;
 use super::{PRECISIONS, State};
-use crate::kernels::simd::murmur::ADDRESS_BITS;
+use crate::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
 
 const EMPTY: u8 = 4;

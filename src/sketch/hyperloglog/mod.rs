@@ -8,7 +8,7 @@
 //! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for merged sketches |
 //! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
 //!
-//! Values become coupons ([`crate::kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as
+//! Values become coupons ([`crate::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as
 //! long as they are few, are kept ([`sparse`]). Where sketches of slices are merged, their order is forgotten
 //! ([`union`]), so that windows can slide over them ([`sliding`]). Estimates, error bounds, unions and the reading of
 //! other representations are left to Apache's own crate, which receives a sketch as its bytes ([`image`]).

@@ -9,7 +9,7 @@ use datasketches::hll::HllSketch;
 use super::dense::{Sums, place};
 use super::sparse::{self, Sparse};
 use super::{State, image};
-use crate::kernels::simd::murmur::ADDRESS_BITS;
+use crate::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
 
 /// Registers that are compared together: a block in which none is raised is skipped.

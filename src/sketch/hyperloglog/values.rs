@@ -5,9 +5,9 @@ use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use crate::kernels::simd::Word;
-use crate::kernels::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
 use crate::select::take;
+use crate::simd::Word;
+use crate::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
 use crate::types::named;
 use crate::{Error, Result};
 

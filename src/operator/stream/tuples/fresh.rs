@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::Result;
 use crate::interrupt::{Pace, check};
-use crate::kernels::simd;
 use crate::poll::sort_unstable;
+use crate::simd;
 use crate::slice::Keys;
 
 /// Rows whose times stay in the cache.
