@@ -1,13 +1,9 @@
-"""What the command ``windowkit`` reads and writes, whichever engine it has: formats, refusals, replacing."""
+"""What the command ``windowkit`` reads and writes, whichever engine it has: paths and their formats."""
 
 from __future__ import annotations
 
 import glob
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,8 +18,6 @@ __all__ = [
     "format_of",
     "format_of_inputs",
     "matched",
-    "refuse_output",
-    "replacing",
 ]
 
 ENDINGS: Final = {
@@ -96,22 +90,6 @@ def format_of(argument: str, path: Path, given: str | None) -> str:
     return found
 
 
-def refuse_output(output: Path, overwrite: bool, sources: Sequence[Path]) -> None:
-    """Refuse a path that cannot or may not be written."""
-    if output.exists() and not overwrite:
-        raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
-    there = output.resolve()
-    for source in sources:
-        if there in source.resolve().parents:
-            raise ArgumentsError(
-                f"--output: {str(output)!r} has the input {str(source)!r} in it, which would be replaced, too"
-            )
-    if not output.parent.is_dir():
-        raise ArgumentsError(
-            f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
-        )
-
-
 NESTED: Final = (
     *("m4", "m4_times", "collect_list", "collect_rows", "collect_set", "hll_sketch", "top_k", "frequent"),
 )
@@ -131,25 +109,3 @@ def for_csv(made: Query) -> Query:
         raise ArgumentsError(
             f"--format: csv has no structs, so that windows are two columns; {error}"
         ) from None
-
-
-@contextmanager
-def replacing(output: Path) -> Iterator[Path]:
-    """Give a name to write to, and move what is written there to `output` only once all of it is."""
-    temporary = output.with_name(f".{output.name}.{secrets.token_hex(6)}.part")
-    try:
-        yield temporary
-        if output.is_dir() or temporary.is_dir():
-            # Only a file takes the place of a file in one step.
-            remove(output)
-        os.replace(temporary, output)
-    finally:
-        remove(temporary)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or directory, if there is one."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 import windowkit
+from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
     JobError,
@@ -31,9 +32,8 @@ from windowkit.cli.paths import (
     format_of,
     format_of_inputs,
     matched,
-    refuse_output,
-    replacing,
 )
+from windowkit.cli.signals import cleaning_up
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
 from windowkit.files.comparisons import compared, parse
@@ -99,6 +99,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit: 0
     """
     arguments = parser().parse_args(argv)
+    with cleaning_up():
+        return status_of(arguments)
+
+
+def status_of(arguments: argparse.Namespace) -> int:
+    """Run the command with parsed arguments; return its exit status."""
     status = REFUSED
     try:
         run: Callable[[], None] = arguments.prepare(arguments)
@@ -378,9 +384,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         kind = arguments.format or "csv"
     else:
         kind = format_of("--output", output, arguments.format)
-        refuse_output(output, arguments.overwrite, sources)
-        if output.is_dir():
-            raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
+        refuse_output(output, arguments.overwrite, sources, directory=False)
     shaped = for_csv(made) if kind == "csv" else made
 
     def run() -> None:
@@ -392,7 +396,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
                 write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
                 sys.stdout.buffer.flush()
                 return
-            with replacing(output) as temporary:
+            with replacing(output, arguments.overwrite, directory=False) as temporary:
                 write(batches, temporary, kind)
 
     return run

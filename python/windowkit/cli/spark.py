@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import reduce
 from operator import and_
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
@@ -22,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
+from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
     JobError,
@@ -29,9 +31,8 @@ from windowkit.cli.paths import (
     format_of,
     format_of_inputs,
     matched,
-    refuse_output,
-    replacing,
 )
+from windowkit.cli.signals import Ended
 from windowkit.files.comparisons import NUMBER, parse
 from windowkit.language.checks import suggested
 from windowkit.language.query import Query
@@ -81,7 +82,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         if kind == "arrow":
             raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
         if here:
-            refuse_output(output, arguments.overwrite, sources)
+            refuse_output(output, arguments.overwrite, sources, directory=True)
         if kind == "csv":
             made = for_csv(made)
 
@@ -115,8 +116,16 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         writer = result.write.format(kind).option("header", True)
         with spark_errors(JobError):
             if here:
-                with replacing(output) as temporary:
-                    writer.save(f"file://{temporary}")
+                with replacing(output, arguments.overwrite, directory=True) as temporary:
+                    try:
+                        writer.save(f"file://{temporary}")
+                    except (Ended, KeyboardInterrupt):
+                        # Its tasks would go on writing what is removed now. A thread of its own, as this
+                        # one's connection to the JVM still waits for the job.
+                        stopping = Thread(target=session.interruptAll)
+                        stopping.start()
+                        stopping.join()
+                        raise
             else:
                 writer.mode("overwrite" if arguments.overwrite else "error").save(arguments.output)
         if metrics is not None:

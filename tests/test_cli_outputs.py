@@ -1,0 +1,282 @@
+"""What the command `windowkit` does to files that exist: which it replaces, and what an early end leaves."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from support.commands import ARGUMENTS, TABLE, refused, run
+from support.programs import ROOT
+from windowkit.cli import outputs
+from windowkit.cli.outputs import replacing
+from windowkit.cli.paths import JobError
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in" / "readings.parquet"
+    path.parent.mkdir()
+    pa.parquet.write_table(TABLE, path)
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]], ids=["new", "overwrite"])
+    @pytest.mark.parametrize("kind", ["FIFO", "socket", "device", "loop", "dangling"])
+    def test_what_is_no_file_stays(
+        self,
+        kind: str,
+        overwrite: list[str],
+        source: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        output = tmp_path / "out.csv"
+        link = {"device": os.devnull, "loop": "out.csv", "dangling": "nowhere"}
+        said = f"is a {kind}, and only files are replaced"
+        with socket.socket(socket.AF_UNIX) as bound:
+            if kind == "FIFO":
+                os.mkfifo(output)
+            elif kind == "socket":
+                bound.bind(str(output))
+            else:
+                output.symlink_to(link[kind])
+                said = said if kind == "device" else "is a link that leads to no file"
+            before = output.lstat()
+            assert said in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS, *overwrite])
+            assert output.lstat() == before
+            assert names(tmp_path) == ["in", "out.csv"]
+
+    def test_a_directory_that_loops_does_not_exist(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "loop").symlink_to("loop")
+        output = tmp_path / "loop" / "out.csv"
+        assert "is not a directory" in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS])
+
+
+class TestReplacing:
+    @pytest.mark.parametrize("permissions", [0o600, 0o640, 0o444, 0o755])
+    def test_the_file_that_a_link_leads_to_is_replaced_and_keeps_its_permissions(
+        self, permissions: int, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        target, link = tmp_path / "in" / "old.csv", tmp_path / "out.csv"
+        target.write_text("old")
+        target.chmod(permissions)
+        link.symlink_to("in/old.csv")
+        assert run(capsys, ["--input", source, "--output", link, "--overwrite", *ARGUMENTS]) == (0, "", "")
+        assert link.is_symlink()
+        assert target.read_text().startswith('"device","site"')
+        assert mode(target) == permissions
+        assert names(tmp_path / "in") == ["old.csv", "readings.parquet"]
+
+    def test_nobody_else_reads_a_private_result_while_it_is_written(self, tmp_path: Path) -> None:
+        output = tmp_path / "out"
+        output.touch(0o640)
+        with replacing(output, overwrite=True, directory=False) as result:
+            assert mode(result) == 0o600
+        output.unlink()
+        output.mkdir(0o750)
+        with replacing(output, overwrite=True, directory=True) as result:
+            assert mode(result.parent) == 0o700
+            result.mkdir()
+        assert mode(output) == 0o750
+
+    def test_a_new_file_has_the_permissions_that_the_umask_leaves(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / ("x" * 250 + ".csv")
+        before = os.umask(0o027)
+        try:
+            assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
+        finally:
+            os.umask(before)
+        assert mode(output) == 0o640
+        assert names(tmp_path) == ["in", output.name]
+
+    @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+    @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
+    @pytest.mark.parametrize("appears", ["file", "directory", "FIFO", "nothing"])
+    def test_what_appears_while_a_job_runs_is_kept(
+        self, appears: str, directory: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def link(*_: object) -> None:
+            raise OSError(errno.EPERM, "as FAT says")
+
+        if not links:
+            monkeypatch.setattr(os, "link", link)
+        output = tmp_path / "out"
+
+        def job() -> None:
+            with replacing(output, overwrite=False, directory=directory) as result:
+                make = {"file": Path.touch, "directory": Path.mkdir, "FIFO": os.mkfifo, "nothing": bool}
+                make[appears](output)
+                if directory:
+                    result.mkdir()
+                (result / "part" if directory else result).write_text("result")
+
+        if appears == "nothing":
+            job()
+            assert (output / "part" if directory else output).read_text() == "result"
+        else:
+            with pytest.raises(JobError, match=r"'.*out' has been created while the job ran; --overwrite"):
+                job()
+            assert not output.is_file() or output.read_text() == ""
+            assert not output.is_dir() or names(output) == []
+        assert names(tmp_path) == ["out"]
+
+    def test_what_may_not_be_replaced_any_more_is_kept(self, tmp_path: Path) -> None:
+        output, other = tmp_path / "out", tmp_path / "other"
+        changes = {
+            "is a directory": lambda: output.mkdir(),
+            "is a FIFO": lambda: os.mkfifo(output),
+            "led to '.*out' as the job began": lambda: output.symlink_to(other),
+        }
+        other.write_text("precious")
+
+        def job(change: Callable[[], None]) -> None:
+            with replacing(output, overwrite=True, directory=False) as result:
+                result.write_text("result")
+                change()
+
+        for message, change in changes.items():
+            with pytest.raises(JobError, match=message):
+                job(change)
+            assert names(tmp_path) == ["other", "out"]
+            assert other.read_text() == "precious"
+            if output.is_dir():
+                output.rmdir()
+            else:
+                output.unlink()
+
+    @pytest.mark.parametrize("old", ["directory", "file"])
+    def test_a_directory_takes_the_place_of_what_a_link_leads_to(self, old: str, tmp_path: Path) -> None:
+        real, link = tmp_path / "real", tmp_path / "link"
+        link.symlink_to("real")
+        if old == "directory":
+            real.mkdir()
+            (real / "old").touch()
+        else:
+            real.touch()
+        with replacing(link, overwrite=True, directory=True) as result:
+            result.mkdir()
+            (result / "new").touch()
+        assert link.is_symlink()
+        assert names(real) == ["new"]
+        assert names(tmp_path) == ["link", "real"]
+
+    def test_a_directory_that_cannot_be_replaced_is_put_back(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "out"
+        output.mkdir()
+        (output / "old").touch()
+        rename = Path.rename
+
+        def failing(path: Path, target: Path) -> Path:
+            if path.name == "result":
+                raise OSError(errno.EIO, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", failing)
+        with (
+            pytest.raises(OSError, match="Input/output error"),
+            replacing(output, overwrite=True, directory=True) as result,
+        ):
+            result.mkdir()
+        assert names(tmp_path) == ["out"]
+        assert names(output) == ["old"]
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
+    def test_a_result_is_on_disk_before_it_has_its_name(
+        self, directory: bool, overwrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced: list[tuple[int, bool]] = []
+        sync = os.fsync
+
+        def recorded(opened: int) -> None:
+            synced.append((os.fstat(opened).st_ino, output.exists()))
+            sync(opened)
+
+        output = tmp_path / "out"
+        monkeypatch.setattr(os, "fsync", recorded)
+        with replacing(output, overwrite=overwrite, directory=directory) as result:
+            written = [result]
+            if directory:
+                (result / "k=1").mkdir(parents=True)
+                written = [result / "k=1" / "part", result / "k=1", result]
+            written[0].write_text("result")
+            inodes = [path.stat().st_ino for path in written]
+        assert sorted(synced[:-1]) == sorted((each, False) for each in inodes)
+        assert synced[-1] == (tmp_path.stat().st_ino, True)
+
+    def test_a_file_system_that_syncs_no_directories_is_written_to(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refusing(opened: int) -> None:
+            raise OSError(errno.EINVAL if stat.S_ISDIR(os.fstat(opened).st_mode) else errno.EIO, "refused")
+
+        monkeypatch.setattr(os, "fsync", refusing)
+        outputs.sync(tmp_path)
+        with (
+            pytest.raises(OSError, match="refused"),
+            replacing(tmp_path / "out", overwrite=False, directory=False) as result,
+        ):
+            result.write_text("result")
+        assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda sent: sent.name)
+def test_a_signal_leaves_only_what_was_there(sent: signal.Signals, tmp_path: Path) -> None:
+    source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pa.parquet.write_table(pa.table({"t": range(300_000)}), source)
+    output.write_text("old")
+    command = [sys.executable, "-m", "windowkit", "aggregate", "--input", source, "--output", output]
+    command += ["--overwrite", "--time", "t", "--window", "sliding(1000, 1)", "--agg", "median(t)"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env={"PYTHONPATH": ROOT}) as process:
+        while not list(tmp_path.glob(".out.parquet.*.part")):
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(sent)
+        assert process.wait(60) == (130 if sent == signal.SIGINT else -sent)
+        assert process.stderr is not None
+        assert process.stderr.read() == (b"windowkit: error: interrupted\n" if sent == signal.SIGINT else b"")
+    assert names(tmp_path) == ["in.parquet", "out.parquet"]
+    assert output.read_text() == "old"
+
+
+def test_a_signal_that_is_ignored_ends_nothing(source: Path, tmp_path: Path) -> None:
+    """As nohup has it."""
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from windowkit.cli import main\n"
+        "from windowkit.cli import program\n"
+        "written = program.write\n"
+        "program.write = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), written(*given))\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "aggregate", "--input", source, *ARGUMENTS]
+    command += ["--output", tmp_path / "out.csv"]
+    assert subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False).returncode == 0
+    assert names(tmp_path) == ["in", "out.csv"]
