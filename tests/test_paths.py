@@ -6,6 +6,7 @@ What patterns and URIs mean to Spark is for Spark to say, and tested there; path
 from __future__ import annotations
 
 import datetime as dt
+import random
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 from pyarrow import fs
 
 import windowkit as wk
-from windowkit.files.listing import NULL, found, opened
+from windowkit.cli.paths import matched
+from windowkit.files.listing import NULL, found, opened, walked
 
 HERE = fs.LocalFileSystem()
 
@@ -104,3 +106,86 @@ def test_what_structured_streaming_wrote_is_refused(tmp_path: Path) -> None:
     with pytest.raises(wk.InvalidValue, match="has a _spark_metadata, in which Structured Streaming lists"):
         found(str(tmp_path))
     assert len(found(str(tmp_path / "part-0.parquet")).files) == 1
+
+
+@pytest.mark.parametrize("system", [None, "subtree"])
+def test_links_to_directories_above_are_ignored(tmp_path: Path, system: str | None) -> None:
+    """Two of them would double the paths with each level."""
+    write(tmp_path, "top/d/a", "top/d/e/b")
+    links = {"up": "..", "self": ".", "other": "../../top", "e/round": "../e", "e/loop": "loop"}
+    for link, target in links.items():
+        (tmp_path / "top" / "d" / link).symlink_to(target)
+    given = found("top", fs.SubTreeFileSystem(str(tmp_path), HERE), deep=True) if system else None
+    source = given or found(str(tmp_path / "top"), deep=True)
+    root = "" if given else f"{tmp_path}/"
+    assert [file.path for file in source.files] == [f"{root}top/d/a", f"{root}top/d/e/b"]
+    assert sum(map(len, (entries for _, entries in walked(str(tmp_path))))) == 2
+
+
+def test_a_file_of_several_names_is_found_once(tmp_path: Path) -> None:
+    write(tmp_path, "t/a", "t/.hidden/h", "elsewhere/c")
+    (tmp_path / "t/b").symlink_to("a")
+    (tmp_path / "t/hard").hardlink_to(tmp_path / "t/a")
+    (tmp_path / "t/.cache").symlink_to("../elsewhere")
+    (tmp_path / "t/far").symlink_to("../elsewhere")
+    (tmp_path / "t/further").symlink_to("far")
+    paths = [f"{tmp_path}/{name}" for name in ("t/b", "t", "elsewhere", "t/../t/hard")]
+    wanted = {(tmp_path / "t/a").stat().st_ino, (tmp_path / "elsewhere/c").stat().st_ino}
+    for given in (paths[:2], paths[1:], paths):
+        files = found(given, deep=True).files
+        assert len(files) == 2
+        assert {Path(file.path).stat().st_ino for file in files} == wanted
+
+
+def test_a_file_in_two_partitions_is_refused(tmp_path: Path) -> None:
+    """Which of both values its rows have cannot be known."""
+    write(tmp_path, "t/k=1/f", "t/k=1/j=2/f")
+    (tmp_path / "t/k=1/again").symlink_to("../k=1")
+    (tmp_path / "t/k=1/f").unlink()
+    assert len(found(str(tmp_path / "t"), deep=True).files) == 1
+    (tmp_path / "t/k=3").symlink_to("k=1")
+    with pytest.raises(
+        wk.InvalidValue, match=r"'.*k=3/j=2/f' is the same file as .* name {'k': '1', 'j': '2'}"
+    ):
+        found(str(tmp_path / "t"), deep=True)
+
+
+def files_below(top: Path) -> set[tuple[int, int]]:
+    """Return the identities of all files that one can get to, without paths: the definition."""
+    seen: dict[tuple[int, int], Path] = {}
+    ahead = [top]
+    while ahead:
+        path = ahead.pop()
+        if not path.exists():
+            continue
+        state = path.stat()
+        if seen.setdefault((state.st_dev, state.st_ino), path) is path and path.is_dir():
+            ahead += path.iterdir()
+    return {each for each, path in seen.items() if path.is_file()}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_directories_of_random_links(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    folders = [tmp_path / "t"]
+    for at in range(draw.randrange(1, 9)):
+        folders.append(draw.choice(folders) / f"d{at}")
+    for folder in folders:
+        folder.mkdir()
+    there = list(folders)
+    for at in range(draw.randrange(1, 25)):
+        new = draw.choice(folders) / f"n{at}"
+        if draw.random() < 0.4:
+            pq.write_table(pa.table({"n": [1]}), new)
+        else:
+            new.symlink_to(draw.choice([*there, tmp_path / "nowhere", new]))
+        there.append(new)
+    wanted = files_below(tmp_path / "t")
+    if not wanted:
+        with pytest.raises(wk.InvalidValue, match="there are no files with data"):
+            found(str(tmp_path / "t"), deep=True)
+        return
+    files = [Path(file.path).stat() for file in found(str(tmp_path / "t"), deep=True).files]
+    assert sorted((state.st_dev, state.st_ino) for state in files) == sorted(wanted)
+    alike = [path.stat() for path in matched([f"{tmp_path}/t/**/n*"]) if path.exists()]
+    assert wanted <= {(state.st_dev, state.st_ino) for state in alike}

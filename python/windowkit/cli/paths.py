@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from windowkit.errors import InvalidValue
+from windowkit.files.listing import walked
 from windowkit.language.query import Query
 
 __all__ = [
@@ -46,13 +48,31 @@ def matched(paths: Sequence[str]) -> list[Path]:
         if Path(given).exists() or not glob.has_magic(given):
             found.append(Path(given))
             continue
-        alike = sorted(glob.glob(given, recursive=True))
+        alike = sorted(matching(given))
         if not alike:
             raise ArgumentsError(
                 f"--input: {given!r} matches no file; it is a file, a directory or a pattern"
             )
         found += map(Path, alike)
     return found
+
+
+def matching(pattern: str) -> Iterator[str]:
+    """Yield the paths that match a pattern, of which ``**`` is any directories, each of them once."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        yield from glob.iglob(pattern)
+        return
+    at = parts.index("**")
+
+    def is_hidden(path: str) -> bool:
+        # As elsewhere in patterns, what begins with a period is not meant.
+        return any(name.startswith(".") for name in Path(path).parts[at:])
+
+    for top in glob.iglob(os.path.join(*parts[:at]) if at else os.curdir):
+        for path, _ in walked(top, is_hidden) if os.path.isdir(top) else ():
+            if not is_hidden(path):
+                yield from matching(os.path.join(glob.escape(path), *(parts[at + 1 :] or "*")))
 
 
 def format_of_inputs(paths: Sequence[Path], given: str | None) -> str:

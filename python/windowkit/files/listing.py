@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -23,7 +23,7 @@ from windowkit.language.checks import a_type
 
 __all__ = [
     *("NULL", "File", "Part", "Source", "check_unchanged", "constants"),
-    *("found", "is_hidden", "listed", "opened", "partition_expression", "parts", "plain"),
+    *("found", "is_hidden", "listed", "opened", "partition_expression", "parts", "plain", "walked"),
 ]
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -135,6 +135,9 @@ def found(
 ) -> Source:
     """Find files, and those in directories at any depth, but for hidden ones.
 
+    Links are followed. A file with several names, such as a link to it, is found once, and a link to a
+    directory that it is in is ignored.
+
     Directories named ``name=value`` add columns: of integers, decimals, floats, dates, times, or strings.
     Only with `deep` there may be others.
 
@@ -163,10 +166,10 @@ def found(
     if any(not other.equals(system) for other, _ in located):
         raise InvalidValue(f"paths: {given} are on several file systems; one call reads from one")
     at = time.time_ns()
-    infos: dict[str, tuple[fs.FileInfo, dict[str, str]]] = {}
+    infos: dict[Hashable, tuple[fs.FileInfo, dict[str, str]]] = {}
     for _, path in located:
         for info in below(system, path):
-            inner = info.path[len(path.rstrip("/")) :].strip("/").split("/")
+            inner = names_in(path, info.path)
             if inner[0] == SINK_LOG:
                 raise InvalidValue(
                     f"paths: {path!r} has a {SINK_LOG}, in which Structured Streaming lists the valid "
@@ -178,11 +181,16 @@ def found(
                         f"paths: {info.path!r} is in a directory that is not named name=value, so it "
                         "is not part of the table; give its path"
                     )
-                pairs = (part.partition("=") for part in inner[:-1] if "=" in part)
-                infos[info.path] = info, {unquote(name): unquote(value) for name, _, value in pairs}
+                pairs = pairs_of(inner[:-1])
+                other, values = infos.setdefault(identity(system, info.path), (info, pairs))
+                if values != pairs:
+                    raise InvalidValue(
+                        f"paths: {info.path!r} is the same file as {other.path!r}, whose directories name "
+                        f"{values or 'no columns'}, not {pairs or 'none'}; a file is part of a table once"
+                    )
     if not infos:
         raise no_files(given)
-    rows = [infos[path] for path in sorted(infos)]
+    rows = sorted(infos.values(), key=lambda row: row[0].path)
     first, names = rows[0][0], list(rows[0][1])
     for info, others in rows:
         if list(others) != names:
@@ -222,13 +230,78 @@ def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
         return [info]
+    here = local(system, path)
     try:
-        every = system.get_file_info(fs.FileSelector(path, recursive=True))
+        if here is None:
+            every = system.get_file_info(fs.FileSelector(path, recursive=True))
+        else:
+            inner = (
+                os.path.relpath(entry.path, here).replace(os.sep, "/")
+                for directory, entries in walked(here, lambda each: key_of(names_in(here, each)))
+                for entry in entries
+            )
+            every = system.get_file_info([f"{path.rstrip('/')}/{name}" for name in inner])
     except (pa.ArrowException, OSError) as error:
         raise InvalidValue(
             f"paths: {path!r} cannot be listed ({error}); directories must be readable"
         ) from error
     return [each for each in every if each.type == fs.FileType.File]
+
+
+def walked(
+    top: str, key: Callable[[str], Hashable] = lambda _: None
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """Yield the directories below one, links to others included, and the files in each.
+
+    A link to a directory that it is in is ignored; other directories are visited once for each `key` of
+    their paths.
+    """
+    visited = set()
+    ahead: list[tuple[str, tuple[Hashable, ...]]] = [(top, ())]
+    while ahead:
+        path, above = ahead.pop()
+        this = identity(fs.LocalFileSystem(), path)
+        if this in above or (this, key(path)) in visited:
+            continue
+        visited.add((this, key(path)))
+        with os.scandir(path) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+        # A link that leads nowhere is neither.
+        inner = [entry for entry in entries if os.path.isdir(entry.path)]
+        yield path, [entry for entry in entries if os.path.isfile(entry.path)]
+        ahead += [(entry.path, (*above, this)) for entry in reversed(inner)]
+
+
+def local(system: fs.FileSystem, path: str) -> str | None:
+    """Return the path on this machine, or None if the file system is elsewhere."""
+    if isinstance(system, fs.SubTreeFileSystem):
+        return local(system.base_fs, f"{system.base_path.rstrip('/')}/{path.lstrip('/')}")
+    return path if isinstance(system, fs.LocalFileSystem) else None
+
+
+def identity(system: fs.FileSystem, path: str) -> Hashable:
+    """Return what is equal for two paths of one file or directory."""
+    here = local(system, path)
+    if here is None or not os.path.exists(here):
+        return path
+    state = os.stat(here)
+    return state.st_dev, state.st_ino
+
+
+def names_in(path: str, inner: str) -> list[str]:
+    """Return the names of a path below another."""
+    return inner[len(path.rstrip("/")) :].replace(os.sep, "/").strip("/").split("/")
+
+
+def pairs_of(directories: Iterable[str]) -> dict[str, str]:
+    """Return what the names of directories say of columns."""
+    pairs = (name.partition("=") for name in directories if "=" in name)
+    return {unquote(name): unquote(value) for name, _, value in pairs}
+
+
+def key_of(directories: list[str]) -> Hashable:
+    """Return what a directory of these names adds to a table: values of columns, or, if hidden, nothing."""
+    return any(map(is_hidden, directories)), tuple(pairs_of(directories).items())
 
 
 def typed(texts: list[str]) -> pa.Array:
