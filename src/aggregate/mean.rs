@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array};
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 
 use super::column::Column;
 use super::partials::Partials;
-use super::sum::{Floats, Integers, OVERFLOWN};
-use crate::algebra::{Count, divided, integers, mean_type, mean_unit};
+use super::sum::{Floats, Integers};
+use crate::algebra::{Count, Total, divided, integers, mean_type, mean_unit};
 use crate::types::named;
 use crate::{Error, Result};
 
@@ -21,19 +21,27 @@ pub(super) fn mean(sums: &dyn Partials, counts: &dyn Partials, input: &DataType)
     if sums.downcast_ref::<Column<Floats>>().is_some() {
         return float_means(sums, counts, |mean| mean);
     }
-    let sums = sums.downcast_ref::<Column<Integers>>().ok_or_else(mismatch)?.states();
+    match sums.downcast_ref::<Column<Integers<i256>>>() {
+        Some(sums) => integer_means(sums.states(), counts, input),
+        None => {
+            let sums = sums.downcast_ref::<Column<Integers<i128>>>().ok_or_else(mismatch)?;
+            integer_means(sums.states(), counts, input)
+        }
+    }
+}
+
+fn integer_means<T: Total>(sums: &[T], counts: &dyn Partials, input: &DataType) -> Result<ArrayRef> {
     let (counts, nulls) = counted(counts)?;
     let output = mean_type(input).ok_or_else(mismatch)?;
+    // No mean can be this large.
+    const NONE: i128 = i128::MAX;
     if output == DataType::Float64 {
-        let means: Vec<f64> =
-            sums.iter().zip(counts).map(|(&sum, &count)| sum as f64 / count as f64).collect();
+        let sums = sums.iter().map(|sum| sum.narrow().unwrap_or(NONE));
+        let means: Vec<f64> = sums.zip(counts).map(|(sum, &count)| sum as f64 / count as f64).collect();
         return Ok(Arc::new(Float64Array::new(means.into(), nulls)));
     }
     let unit = mean_unit(input, &output);
-    let means = sums.iter().zip(counts).map(|(&sum, &count)| {
-        // No mean can be this large.
-        divided(sum, unit, count).filter(|_| sum != OVERFLOWN).unwrap_or(i128::MAX)
-    });
+    let means = sums.iter().zip(counts).map(|(&sum, &count)| divided(sum, unit, count).unwrap_or(NONE));
     integers(means, nulls, &output, |_| {
         Error::Overflow(format!(
             "the mean of a window of {input} does not fit {output}",

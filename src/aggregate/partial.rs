@@ -11,7 +11,7 @@ use super::multiset::multisets;
 use super::partials::Partials;
 use super::picked::{arg_extrema, ends};
 use super::sketch::Sketches;
-use super::sum::{Floats, sums};
+use super::sum::{Floats, is_halved, sums};
 use super::ties::{bytes_extrema, ties};
 use super::user::User;
 use crate::algebra::{Count, Variance, is_number};
@@ -172,12 +172,10 @@ impl Partial {
     /// Number of columns that hold this partial when it arrives from elsewhere, given the type of the values.
     pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
-            // Two halves, so that an engine without 128-bit integers can sum them without overflow; or a sum of floats
-            // and the rounding errors of its additions.
+            // Two halves, or a sum of floats and the rounding errors of its additions.
             Partial::Sum | Partial::SumWithoutInvert => {
                 let number = plain(input);
-                let halved = number.is_floating() || matches!(number, DataType::Int64 | DataType::UInt64);
-                if halved { 2 } else { 1 }
+                if number.is_floating() || is_halved(number) { 2 } else { 1 }
             }
             Partial::LogSum | Partial::Term(_) => 2,
             Partial::Moments => 4,

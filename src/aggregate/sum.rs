@@ -1,21 +1,21 @@
 //! Sums: exact for integers, decimals and durations, and an error, never a wrap, where a result does not fit.
 //!
-//! Integers are summed in 128 bits, so that only a window's true sum decides about overflow, in whatever order rows
-//! arrive. Floats are summed together with their rounding errors ([`FloatSum`]). Distributive and commutative; integers
-//! are invertible, floats are not (their error would drift).
+//! Integers are summed in 128 bits and decimals in 256, so that only a window's true sum decides about overflow, in
+//! whatever order rows arrive. Floats are summed together with their rounding errors ([`FloatSum`]). Distributive and
+//! commutative; integers and decimals are invertible, floats are not (their error would drift).
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, cast::AsArray, types::*};
-use arrow_buffer::NullBuffer;
-use arrow_schema::DataType;
+use arrow_array::{Array, ArrayRef, Decimal256Array, Float64Array, Int64Array, cast::AsArray, types::*};
+use arrow_buffer::{NullBuffer, i256};
+use arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 
 use super::column::Column;
 use super::lift::{Aggregate, cast_to, columns, fold_primitive, fold_runs};
 use super::partials::Partials;
 use super::properties::{Kind, Properties};
 use super::rows::{Rows, Run};
-use crate::algebra::{ExactSum, FloatSum, Monoid, Twofold, integers, monoid_of, sum_type};
+use crate::algebra::{ExactSum, FloatSum, Monoid, Total, Twofold, integers, monoid_of, sum_type};
 use crate::dictionary::plain;
 use crate::types::named;
 use crate::{Error, Result};
@@ -27,7 +27,8 @@ pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>>
     let output = sum_type(input)?;
     Some(match output {
         DataType::Float64 => Box::new(Column::new(Floats::new(false))),
-        _ => Box::new(Column::new(Integers::new(input, output, inverts))),
+        DataType::Decimal128(..) => Box::new(Column::new(Integers::<i256>::new(input, output, inverts))),
+        _ => Box::new(Column::new(Integers::<i128>::new(input, output, inverts))),
     })
 }
 
@@ -98,66 +99,49 @@ impl Aggregate for Floats {
     }
 }
 
-/// Sums of integers, unscaled decimals or durations, in 128 bits.
+/// Sums of integers or durations, in 128 bits, or of unscaled decimals, in 256.
 #[derive(Clone)]
-pub(super) struct Integers {
-    sum: ExactSum<i128>,
+pub(super) struct Integers<T> {
+    sum: ExactSum<T>,
+    input: DataType,
     output: DataType,
-    /// Whether a sum travels as two halves, as that of 64-bit integers does.
-    halves: bool,
 }
 
-/// A decimal sum that exceeded even 128 bits.
-pub(super) const OVERFLOWN: i128 = i128::MIN;
-
-impl Integers {
+impl<T: Total> Integers<T> {
     pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
-        // Sums of 64-bit values never exceed 128 bits.
         let mut sum = ExactSum::new();
-        (sum.fits, sum.inverts) = (!matches!(output, DataType::Decimal128(..)), inverts);
-        Self { halves: matches!(input, DataType::Int64 | DataType::UInt64), output, sum }
-    }
-
-    /// The type as which values of a column are read.
-    fn physical(&self, input: &DataType) -> DataType {
-        match &self.output {
-            // The unscaled values of any precision are summed as they stand.
-            DataType::Decimal128(..) => plain(input).clone(),
-            DataType::UInt64 => DataType::UInt64,
-            _ => DataType::Int64,
-        }
+        sum.inverts = inverts;
+        Self { input: input.clone(), output, sum }
     }
 }
 
-impl Monoid for Integers {
-    type State = i128;
+impl<T: Total> Monoid for Integers<T> {
+    type State = T;
     monoid_of!(sum);
 }
 
-impl Aggregate for Integers {
+impl Aggregate for Integers<i128> {
     fn properties(&self) -> Properties {
         Properties::commutative(Kind::Distributive).inverted(self.inverts())
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
         let [input] = columns(inputs)?;
-        let as_type = column.monoid().physical(input.data_type());
+        let as_type = physical(&column.monoid().output);
         match as_type {
             DataType::UInt64 => {
                 fold_primitive::<UInt64Type, _>(column, input, &as_type, rows, len, i128::from)
             }
-            DataType::Int64 => fold_primitive::<Int64Type, _>(column, input, &as_type, rows, len, i128::from),
-            _ => fold_primitive::<Decimal128Type, _>(column, input, &as_type, rows, len, |value| value),
+            _ => fold_primitive::<Int64Type, _>(column, input, &as_type, rows, len, i128::from),
         }
     }
 
     fn update_runs(column: &mut Column<Self>, inputs: &[ArrayRef], runs: &[Run], len: usize) -> Result<bool> {
         let ([input], sum) = (columns(inputs)?, column.monoid().sum);
-        let as_type = column.monoid().physical(input.data_type());
+        let as_type = physical(&column.monoid().output);
         match as_type {
             DataType::UInt64 => fold_runs::<UInt64Type, _>(column, input, &as_type, runs, len, &sum),
-            DataType::Int64 => fold_runs::<Int64Type, _>(column, input, &as_type, runs, len, &sum),
-            _ => Ok(false),
+            _ => fold_runs::<Int64Type, _>(column, input, &as_type, runs, len, &sum),
         }
     }
 
@@ -178,8 +162,8 @@ impl Aggregate for Integers {
     }
 
     fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
-        let output = &column.monoid().output;
-        if !column.monoid().halves {
+        let Self { input, output, .. } = column.monoid();
+        if !is_halved(input) {
             return Ok(vec![Self::lower(column)?]);
         }
         // A sum too large for any window can still be part of one.
@@ -193,13 +177,67 @@ impl Aggregate for Integers {
 
     fn lower(column: &Column<Self>) -> Result<ArrayRef> {
         let (sums, output) = (column.states().iter().copied(), &column.monoid().output);
-        integers(sums, column.nulls(), output, |sum| match sum {
-            OVERFLOWN => {
-                Error::Overflow(format!("the sum of a window does not fit {output}", output = named(output)))
+        integers(sums, column.nulls(), output, |sum| overflow(sum, output))
+    }
+}
+
+impl Aggregate for Integers<i256> {
+    fn properties(&self) -> Properties {
+        Properties::commutative(Kind::Distributive).inverted(self.inverts())
+    }
+
+    fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [input] = columns(inputs)?;
+        // The unscaled values of any precision are summed as they stand.
+        let as_type = plain(input.data_type()).clone();
+        fold_primitive::<Decimal128Type, _>(column, input, &as_type, rows, len, i256::from_i128)
+    }
+
+    fn merge(column: &mut Column<Self>, state: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
+        let [sum] = columns(state)?;
+        match plain(sum.data_type()) {
+            wide @ DataType::Decimal256(..) => {
+                let wide = wide.clone();
+                fold_primitive::<Decimal256Type, _>(column, sum, &wide, rows, len, |sum| sum)
             }
-            _ => overflow(sum, output),
+            _ => Self::update(column, state, rows, len),
+        }
+    }
+
+    fn state(column: &Column<Self>) -> Result<Vec<ArrayRef>> {
+        let DataType::Decimal128(precision, scale) = column.monoid().input else {
+            return Err(Error::Internal(format!("{} is not decimal128", column.monoid().input)));
+        };
+        if precision <= HELD_DIGITS {
+            return Ok(vec![Self::lower(column)?]);
+        }
+        // A sum too large for any window can still be part of one.
+        let sums = Decimal256Array::new(column.states().to_vec().into(), column.nulls());
+        Ok(vec![Arc::new(sums.with_precision_and_scale(DECIMAL256_MAX_PRECISION, scale)?)])
+    }
+
+    fn lower(column: &Column<Self>) -> Result<ArrayRef> {
+        let output = &column.monoid().output;
+        // No sum can be this large.
+        let sums = column.states().iter().map(|sum| sum.to_i128().unwrap_or(i128::MAX));
+        integers(sums, column.nulls(), output, |_| {
+            Error::Overflow(format!("the sum of a window does not fit {}", named(output)))
         })
     }
+}
+
+/// Most digits of decimals whose sums a decimal128 holds, for up to 10^10 rows.
+const HELD_DIGITS: u8 = 28;
+
+/// Whether sums of a type travel as two halves, so that an engine without 128-bit integers can sum them without
+/// overflow.
+pub(super) fn is_halved(input: &DataType) -> bool {
+    matches!(input, DataType::Int64 | DataType::UInt64 | DataType::Duration(_))
+}
+
+/// The type as which integers and durations are read, for sums of a type.
+fn physical(output: &DataType) -> DataType {
+    if *output == DataType::UInt64 { DataType::UInt64 } else { DataType::Int64 }
 }
 
 fn overflow(sum: i128, output: &DataType) -> Error {
@@ -216,12 +254,15 @@ mod tests {
     #[test]
     fn only_the_true_sum_of_a_window_overflows() {
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
-        let mut column = Column::new(Integers::new(&DataType::Int64, DataType::Int64, true));
+        let mut column = Column::new(Integers::<i128>::new(&DataType::Int64, DataType::Int64, true));
         let rows = Rows::all(&[0, 0, 0], &[0, 0, 0]);
-        Integers::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
-        assert_eq!(Integers::lower(&column).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX - 1);
+        Integers::<i128>::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
+        assert_eq!(
+            Integers::<i128>::lower(&column).unwrap().as_primitive::<Int64Type>().value(0),
+            i64::MAX - 1
+        );
         let rows = Rows::all(&[0], &[0]);
-        Integers::update(&mut column, &[values.slice(1, 1)], rows, 1).unwrap();
-        assert!(matches!(Integers::lower(&column), Err(Error::Overflow(_))));
+        Integers::<i128>::update(&mut column, &[values.slice(1, 1)], rows, 1).unwrap();
+        assert!(matches!(Integers::<i128>::lower(&column), Err(Error::Overflow(_))));
     }
 }

@@ -110,7 +110,7 @@ fn emitting(windows: Vec<WindowSpec>, refinement: &str, flush: Flush) -> Arc<Pla
         kind: kind.to_owned(),
         number,
         share: 0.0,
-        name: name.to_owned(),
+        columns: if name.is_empty() { vec![] } else { vec![name.to_owned()] },
         length: None,
     };
     let trigger = [term("rows", 2, ""), term("on", 0, "m"), term("or", 2, "")];

@@ -24,10 +24,10 @@ from windowkit.spark.shipping import in_one_line, observed_count
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["HELD_DIGITS", "ROUTE", "stream_refusal"]
+__all__ = ["ROUTE", "stream_refusal"]
 
 HELD_DIGITS: Final = 28
-"""Most digits of a decimal whose sum Spark holds for any number of rows: it adds 10 of the 38 there are."""
+"""Most digits of a decimal of which Spark holds sums of 10 billion rows: it adds 10 of the 38 there are."""
 
 
 def refusal(job: Job) -> str | None:
@@ -103,10 +103,15 @@ def unlike(job: Job, aggregate: Aggregate) -> str | None:
 
 
 def overflowing(job: Job, column: str) -> str | None:
-    """Return why Spark may overflow where a sum fits, or None; see `stages.rows_instead`."""
-    if isinstance(job.type_of(column), spark.DayTimeIntervalType):
-        return f"a part of a sum of {identifier(column)}, of intervals, may not fit where the sum does"
-    return None
+    """Return why Spark may overflow where a sum fits, or None."""
+    kind = job.type_of(column)
+    if isinstance(kind, spark.DayTimeIntervalType):
+        what = "of intervals"
+    elif isinstance(kind, spark.DecimalType) and kind.precision > HELD_DIGITS:
+        what = f"a {kind.simpleString()}"
+    else:
+        return None
+    return f"a part of a sum of {identifier(column)}, {what}, may not fit where the sum does"
 
 
 def only_window(job: Job) -> Tumbling | Sliding | Session:
@@ -169,36 +174,24 @@ def quoted(name: str) -> str:
 
 
 def checked(job: Job, aggregate: Aggregate) -> str:
-    """Return Spark's aggregate, except that a sum or mean that overflows is an error in every mode.
+    """Return Spark's aggregate, except that a sum that overflows is an error in every mode.
 
-    Without ANSI mode Spark wraps a bigint sum that overflows, and makes a decimal one null. The expression
-    does not look at the mode: that may change until an action runs the query.
+    Without ANSI mode Spark wraps a bigint sum that overflows. The expression does not look at the mode:
+    that may change until an action runs the query.
     """
-    text = own(job, aggregate)
-    if aggregate.column is None:
-        return text
-    column, kind = job.internal(aggregate.column), job.type_of(aggregate.column)
+    is_sum = aggregate.function in sql.SUMS
+    if not is_sum or not isinstance(job.type_of(aggregate.columns[0]), spark.LongType):
+        return own(job, aggregate)
+    column = job.internal(aggregate.columns[0])
     where = None if aggregate.condition is None else job.internal(aggregate.condition)
     message = (
-        f"windowkit.errors.Overflow: {aggregate.name}: the {aggregate.function} of a window does not fit "
-        f"its type; in the {in_one_line(job.query)}"
+        f"windowkit.errors.Overflow: {aggregate.name}: the sum of a window does not fit its type; in the "
+        f"{in_one_line(job.query)}"
     )
-    overflow = f"raise_error({literal(message)})"
-    if aggregate.function in sql.SUMS and isinstance(kind, spark.LongType):
-        high, low = sql.partial("sum", [kind], [column], job.time, where)
-        high = f"({high} + shiftright({low}, 32))"
-        fits = f"{high} is null or {high} between {-(2**31)} and {2**31 - 1}"
-        return f"if({fits}, shiftleft({high}, 32) | ({low} & {sql.LOW}), {overflow})"
-    if aggregate.function in (*sql.SUMS, "mean") and is_wide(kind):
-        counted = sql.aggregate("count", [column], job.time, where)
-        # In ANSI mode Spark's own would fail first, and name a column of ours.
-        tried = f"try_{text}"
-        return f"if({tried} is null and ({counted}) > 0, {overflow}, {tried})"
-    return text
-
-
-def is_wide(kind: spark.DataType) -> bool:
-    return isinstance(kind, spark.DecimalType) and kind.precision > HELD_DIGITS
+    high, low = sql.partial("sum", [spark.LongType()], [column], job.time, where)
+    high = f"({high} + shiftright({low}, 32))"
+    fits = f"{high} is null or {high} between {-(2**31)} and {2**31 - 1}"
+    return f"if({fits}, shiftleft({high}, 32) | ({low} & {sql.LOW}), raise_error({literal(message)}))"
 
 
 def explain(job: Job) -> list[str]:

@@ -44,7 +44,7 @@ def refusal(_: Job) -> str | None:
 
 def rows_instead(job: Job) -> str | None:
     """Return why rows are packed rather than slices, whatever slices would save; None if they are not."""
-    return stages.rows_instead(job.query, job.schema, job.plan)
+    return stages.rows_instead(job.query, job.plan)
 
 
 def buckets(job: Job) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pyspark.sql.functions import expr
 
 from windowkit.spark.jobs import Job, identifier, output_schema, sql
 from windowkit.spark.routes import shuffles, worker
-from windowkit.spark.routes.catalyst import is_wide, overflowing
+from windowkit.spark.routes.catalyst import overflowing
 from windowkit.spark.routes.route import Route
 from windowkit.spark.routes.rows import by_key
 from windowkit.spark.shipping import observed_count, shipped
@@ -50,11 +50,6 @@ def refusal(job: Job) -> str | None:
             return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
         if kind in sql.SUMS and (reason := overflowing(job, columns[0])) is not None:
             return reason
-        if kind in sql.SUMS and is_wide(job.type_of(columns[0])):
-            return (
-                f"Catalyst cannot hold sums of {identifier(columns[0])}, a "
-                f"{job.type_of(columns[0]).simpleString()}, beyond 38 digits"
-            )
     return None
 
 

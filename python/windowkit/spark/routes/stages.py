@@ -13,9 +13,7 @@ from windowkit._native import Engine, Plan
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.query import Query
 from windowkit.local.query import plan
-from windowkit.spark.jobs import sql
 from windowkit.spark.partition import several_preimages
-from windowkit.spark.routes.catalyst import HELD_DIGITS
 from windowkit.spark.routes.worker import finished
 from windowkit.spark.shipping import packing
 
@@ -74,7 +72,7 @@ class Limits:
 LIMITS: Final = Limits()
 
 
-def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
+def rows_instead(query: Query, planned: Plan) -> str | None:
     """Return why rows are packed rather than slices, whatever slices would save; None if they are not."""
     for window, traits in zip(query.windows, planned.windows, strict=True):
         if traits.needs_rows:
@@ -84,15 +82,6 @@ def rows_instead(query: Query, schema: pa.Schema, planned: Plan) -> str | None:
     for aggregate in query.aggs:
         if aggregate.user is not None and not aggregate.user.commutative:
             return f"{aggregate} does not commute, and tasks share the rows of a slice in any order"
-    for partial in planned.partials:
-        columns = partial.columns
-        summed = schema.field(columns[0]).type if partial.kind in sql.SUMS else None
-        if summed is not None and pa.types.is_dictionary(summed):
-            summed = summed.value_type
-        if summed is not None and (
-            pa.types.is_duration(summed) or (pa.types.is_decimal(summed) and summed.precision > HELD_DIGITS)
-        ):
-            return f"a part of a sum of {columns[0]}, a {summed}, may not fit where the sum does"
     return None
 
 
@@ -128,7 +117,7 @@ class Pack:
         planned = plan(self.query, self.schema)
         grows = any(each.kind in HOLDING or each.kind.startswith("user:") for each in planned.partials)
         out = Packed(self, planned)
-        may = not self.never and rows_instead(self.query, self.schema, planned) is None
+        may = not self.never and rows_instead(self.query, planned) is None
         slicing = may
         engine = planned.engine()
         limits = self.limits

@@ -228,7 +228,7 @@ def own_work(
     effective = replace(query, emit=emit(rows(1))) if as_spark else query
     operator = operator_of(effective, schema, lateness)
     names, planned = operator.schema.names, plan(effective, schema, of_stream=True)
-    instead = rows_instead(effective, schema, planned, operator, returns_late=bool(late))
+    instead = rows_instead(effective, planned, operator, returns_late=bool(late))
     if query.emit is not None:
         columns = names
     elif units(of_measure("allowed_lateness", lateness)):

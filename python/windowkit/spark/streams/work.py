@@ -212,15 +212,13 @@ def operator_of(
     )
 
 
-def rows_instead(
-    query: Query, schema: pa.Schema, planned: Plan, operator: Operator, *, returns_late: bool
-) -> str | None:
+def rows_instead(query: Query, planned: Plan, operator: Operator, *, returns_late: bool) -> str | None:
     """Return why rows cross the shuffle, and not slices; None if slices do."""
     if returns_late:
         return "late rows are returned"
     if planned.has_session:
         return "some rows of a slice of a session may be late, and others not"
-    why = stages.rows_instead(query, schema, planned)
+    why = stages.rows_instead(query, planned)
     if why is not None or operator.takes_slices:
         return why
     if query.emit is None:
