@@ -1,4 +1,4 @@
-//! Exact sums of integers: their type either holds every possible sum, or records that it was exceeded.
+//! Exact sums of integers, in a type that holds every possible sum.
 
 use std::marker::PhantomData;
 
@@ -10,12 +10,10 @@ use super::{BULK, Lift, Monoid};
 pub trait Total: Copy {
     /// The sum of no values.
     const ZERO: Self;
-    /// The sum, where it is known to fit.
+    /// The sum, which fits.
     fn plus(self, other: Self) -> Self;
-    /// The difference, where it is known to fit.
+    /// The difference, which fits.
     fn minus(self, other: Self) -> Self;
-    /// The sum; the least integer if it does not fit, or if either operand is that marker already.
-    fn plus_or_overflown(self, other: Self) -> Self;
     /// As 128 bits, if it fits.
     fn narrow(self) -> Option<i128>;
     /// As 256 bits.
@@ -30,13 +28,6 @@ macro_rules! total {
             fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline]
             fn minus(self, other: Self) -> Self { self.wrapping_sub(other) }
-            #[inline]
-            fn plus_or_overflown(self, other: Self) -> Self {
-                if self == <$t>::MIN || other == <$t>::MIN {
-                    return <$t>::MIN;
-                }
-                self.checked_add(other).unwrap_or(<$t>::MIN)
-            }
             #[inline]
             fn narrow(self) -> Option<i128> { Some(self.into()) }
             fn wide(self) -> i256 { i256::from_i128(self.into()) }
@@ -56,10 +47,6 @@ impl Total for i256 {
     fn minus(self, other: Self) -> Self {
         self.wrapping_sub(other)
     }
-    #[inline]
-    fn plus_or_overflown(self, other: Self) -> Self {
-        self.plus(other)
-    }
     fn narrow(self) -> Option<i128> {
         self.to_i128()
     }
@@ -71,18 +58,15 @@ impl Total for i256 {
 /// The sum of integers.
 #[derive(Debug, Clone, Copy)]
 pub struct ExactSum<T> {
-    /// Whether every sum fits, so that there is an inverse; otherwise a sum that does not is the least integer of the
-    /// type.
-    pub fits: bool,
-    /// Whether the inverse, if there is one, is used.
+    /// Whether the inverse is used.
     pub inverts: bool,
     total: PhantomData<fn() -> T>,
 }
 
 impl<T> ExactSum<T> {
-    /// For integers whose sums all fit.
+    /// A sum with its inverse.
     pub fn new() -> Self {
-        Self { fits: true, inverts: true, total: PhantomData }
+        Self { inverts: true, total: PhantomData }
     }
 }
 
@@ -102,28 +86,16 @@ impl<T: Total> Monoid for ExactSum<T> {
 
     #[inline]
     fn combine(&self, earlier: T, later: T) -> T {
-        if self.fits { earlier.plus(later) } else { earlier.plus_or_overflown(later) }
+        earlier.plus(later)
     }
 
     fn inverts(&self) -> bool {
-        self.fits && self.inverts
+        self.inverts
     }
 
     #[inline]
     fn evict(&self, whole: T, part: T) -> Option<T> {
-        (self.fits && self.inverts).then(|| whole.minus(part))
-    }
-
-    fn subtracts(&self) -> bool {
-        self.inverts
-    }
-
-    fn subtract(&self, whole: T, part: T) -> Option<T> {
-        // The least integer, which marks sums that do not fit, is its own negative.
-        self.inverts.then(|| match self.fits {
-            true => whole.minus(part),
-            false => whole.plus_or_overflown(T::ZERO.minus(part)),
-        })
+        self.inverts.then(|| whole.minus(part))
     }
 }
 
@@ -203,12 +175,5 @@ mod tests {
             let narrow = divided(i128::from(sum), unit, count);
             assert_eq!(wide, narrow, "{sum} / {count}");
         }
-    }
-
-    #[test]
-    fn an_overflow_stays_one() {
-        let sum = ExactSum::<i128> { fits: false, ..ExactSum::new() };
-        let over = sum.combine(i128::MAX, 1);
-        assert_eq!((over, sum.combine(over, -1), sum.evict(over, 1)), (i128::MIN, i128::MIN, None));
     }
 }
