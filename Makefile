@@ -12,7 +12,7 @@ STAMPS := $(VENV)/.stamps
 RELEASE := $(STAMPS)/release
 QUICK := $(STAMPS)/quick
 ANY := $(STAMPS)/any
-RUST := $(shell find src -name '*.rs') Cargo.toml Cargo.lock rust-toolchain.toml
+RUST := $(shell find src crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use is written to a file, since it is unknown until its recipe has run.
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*)))
@@ -54,8 +54,7 @@ check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and quick t
 	$(BIN)/mypy
 	$(CLIPPY) --lib -- -D warnings
 	@# Without optimisations, tests of the SIMD kernels take as long as all others, and so do those of all techniques.
-	$(WITH_RUST) cargo test --locked --quiet --lib -p windowkit -p windowkit-baselines -- --skip simd:: \
-		--skip all_are_the_definition
+	$(WITH_RUST) cargo test --locked --quiet --lib --workspace -- --skip simd:: --skip all_are_the_definition
 	@$(MAKE) --no-print-directory $(ANY)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not slow and not hypothesis' --ignore tests/spark
 
@@ -67,7 +66,8 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the propert
 
 miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes
 	@# Interpreted, a case of a property test takes seconds.
-	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -- simd:: kernels:: memory::
+	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -p windowkit-kernels -- \
+		simd:: kernels:: memory::
 
 cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
 	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu

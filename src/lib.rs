@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`simd`] | windows of rows by SIMD: one copy per instruction set, chosen at run time |
 //! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
-//! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream |
+//! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream. A crate of its own, with all above |
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
 //! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
@@ -24,34 +24,23 @@
 //! | [`partition`] | which worker gets which row, and what that costs |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
-//! Below all of them, [`select`] takes rows of arrays, [`interrupt`] lets long work end early, and
-//! [`poll`] hands requests to end on to the layers below the operator.
-
-#![feature(portable_simd)]
-#![feature(alloc_error_hook)]
-#![feature(allocator_api)]
+//! Below all of them, in the crate of the kernels, [`select`] takes rows of arrays, and [`poll`] hands requests to end on
+//! to the layers below the operator; [`interrupt`] lets long work end early.
 
 pub mod aggregate;
-pub mod algebra;
 pub mod bounds;
 mod dictionary;
-pub mod error;
 pub mod interrupt;
-pub mod kernels;
 pub mod keys;
-pub mod memory;
 pub mod operator;
 pub mod partition;
-pub mod poll;
-pub mod select;
-pub mod simd;
 pub mod sketch;
 pub mod slice;
 pub mod state;
-pub mod types;
 pub mod window;
 
 #[cfg(feature = "python")]
 mod python;
 
-pub use error::{Error, Result};
+pub use windowkit_kernels as kernels;
+pub use windowkit_kernels::{Error, Result, algebra, error, memory, poll, select, simd, types};

@@ -80,16 +80,19 @@ impl Ranges {
     }
 
     /// Number of ranges.
+    #[inline]
     pub fn len(&self) -> usize {
         self.lo.len()
     }
 
     /// Whether there are no ranges.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.lo.is_empty()
     }
 
     /// Whether two neighbouring ranges share an index.
+    #[inline]
     pub fn overlap(&self) -> bool {
         self.overlap
     }

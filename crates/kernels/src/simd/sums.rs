@@ -138,7 +138,7 @@ pub(super) fn mend<T: Element>(
 /// of every single value leaves. The lost part of a sum that is not finite is NaN.
 ///
 /// ```
-/// use windowkit::simd::reduce_compensated;
+/// use windowkit_kernels::simd::reduce_compensated;
 ///
 /// assert_eq!(reduce_compensated(&[9007199254740992.0, 1.0, -9007199254740992.0]), (0.0, 1.0));
 /// ```

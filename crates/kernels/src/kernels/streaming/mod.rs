@@ -23,8 +23,8 @@ use crate::algebra::Monoid;
 /// The aggregate of a first-in, first-out queue of partial aggregates.
 ///
 /// ```
-/// use windowkit::algebra::Extremum;
-/// use windowkit::kernels::streaming::{Daba, Fifo};
+/// use windowkit_kernels::algebra::Extremum;
+/// use windowkit_kernels::streaming::{Daba, Fifo};
 ///
 /// let mut window = Daba::new(Extremum::<i32, true>::new(false));
 /// [3, 1, 2].into_iter().for_each(|value| window.insert(value));

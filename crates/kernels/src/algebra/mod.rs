@@ -5,7 +5,8 @@
 //! three ways to evaluate the same functions, so that a sum is rounded alike in all of them. Where many values are reduced
 //! at once, [`crate::simd`] does it.
 
-/// Delegates to the monoid in a field of a struct.
+/// Makes a struct the [`Monoid`] that it has in a field: the methods of its `impl`.
+#[macro_export]
 macro_rules! monoid_of {
     ($field:tt) => {
         #[inline]
@@ -41,7 +42,7 @@ macro_rules! monoid_of {
         }
     };
 }
-pub(crate) use monoid_of;
+pub use crate::monoid_of;
 
 mod arg;
 mod count;

@@ -8,7 +8,7 @@ const BLOCK: usize = 1024;
 /// Whether no value is less than the one before it.
 ///
 /// ```
-/// use windowkit::simd::is_ascending;
+/// use windowkit_kernels::simd::is_ascending;
 ///
 /// assert!(is_ascending(&[-1, 3, 3, 4]) && is_ascending(&[]));
 /// assert!(!is_ascending(&[3, 2]));
@@ -20,7 +20,7 @@ pub fn is_ascending(values: &[i64]) -> bool {
 /// The least and the greatest value.
 ///
 /// ```
-/// use windowkit::simd::span;
+/// use windowkit_kernels::simd::span;
 ///
 /// assert_eq!(span(&[3, -2, 5]), Some((-2, 5)));
 /// assert_eq!(span(&[]), None);

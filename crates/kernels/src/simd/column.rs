@@ -54,7 +54,7 @@ impl<'a> Validity<'a> {
 /// Values and optionally their validity. Kernels skip nulls; the value stored under a null does not matter.
 ///
 /// ```
-/// use windowkit::simd::{Column, Validity, sliding_min};
+/// use windowkit_kernels::simd::{Column, Validity, sliding_min};
 ///
 /// let mut out = Vec::new();
 /// sliding_min(Column::from(&[3, 1, 2, 5][..]), 2, 1, &mut out);
@@ -113,9 +113,9 @@ impl<'a, T> From<&'a [T]> for Column<'a, T> {
 /// Number of windows `values[k * slide..k * slide + size]` of a column of `len` values. Panics if `size` or `slide` is 0.
 ///
 /// ```
-/// assert_eq!(windowkit::simd::window_count(10, 3, 1), 8);
-/// assert_eq!(windowkit::simd::window_count(10, 3, 5), 2);
-/// assert_eq!(windowkit::simd::window_count(2, 3, 1), 0);
+/// assert_eq!(windowkit_kernels::simd::window_count(10, 3, 1), 8);
+/// assert_eq!(windowkit_kernels::simd::window_count(10, 3, 5), 2);
+/// assert_eq!(windowkit_kernels::simd::window_count(2, 3, 1), 0);
 /// ```
 pub fn window_count(len: usize, size: usize, slide: usize) -> usize {
     assert!(size > 0 && slide > 0, "size {size} and slide {slide} must be at least 1");

@@ -49,19 +49,19 @@ pub fn unwind_without() {
 const PER_THREAD: usize = 64 << 20;
 
 /// Whether a thread may be started: the C library ends the process if it lacks the memory for what is local to one.
-pub(crate) fn has_room_for_thread() -> bool {
+pub fn has_room_for_thread() -> bool {
     // In a black box, as the compiler would leave out what nobody uses.
     black_box(Vec::<u8, System>::try_with_capacity_in(PER_THREAD, System)).is_ok()
 }
 
 /// Unwinds on, or from here, whatever memory there is.
-pub(crate) fn unwind(panic: Box<dyn Any + Send>) -> ! {
+pub fn unwind(panic: Box<dyn Any + Send>) -> ! {
     IS_CAUGHT.set(false);
     resume_unwind(panic)
 }
 
 /// Does work that cannot be rolled back: its small allocations come from the reserve if there is no other memory.
-pub(crate) fn spared<T>(work: impl FnOnce() -> T) -> T {
+pub fn spared<T>(work: impl FnOnce() -> T) -> T {
     let around = IS_CAUGHT.replace(false);
     let done = work();
     IS_CAUGHT.set(around);
@@ -84,7 +84,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// As `work`; `Memory` where an allocation failed.
-pub(crate) fn attempted<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn attempted<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         if !panic.is::<OutOfMemory>() {
             unwind(panic);
@@ -107,7 +107,7 @@ pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// Takes a value out of its owner while `work` uses both, and puts it back, also if that panics.
-pub(crate) fn lent<O, T: Default, R>(
+pub fn lent<O, T: Default, R>(
     owner: &mut O,
     place: impl Fn(&mut O) -> &mut T,
     work: impl FnOnce(&mut O, &mut T) -> R,

@@ -45,12 +45,14 @@ impl Closed {
     }
 
     /// Whether the start is included.
-    pub(crate) fn start(self) -> bool {
+    #[inline]
+    pub fn start(self) -> bool {
         matches!(self, Closed::Both | Closed::Left)
     }
 
     /// Whether the end is included.
-    pub(crate) fn end(self) -> bool {
+    #[inline]
+    pub fn end(self) -> bool {
         matches!(self, Closed::Both | Closed::Right)
     }
 

@@ -35,7 +35,7 @@ pub struct Named<'a>(Names, &'a DataType);
 ///
 /// ```
 /// # use arrow_schema::DataType;
-/// # use windowkit::types::{Names, named};
+/// # use windowkit_kernels::types::{Names, named};
 /// assert_eq!(named(&DataType::Utf8).to_string(), "string");
 /// Names::Spark.replaced();
 /// assert_eq!(named(&DataType::Int64).to_string(), "bigint");

@@ -17,7 +17,7 @@ fn one<T: Element, R>(
 /// The least valid value.
 ///
 /// ```
-/// use windowkit::simd::{Column, reduce_min};
+/// use windowkit_kernels::simd::{Column, reduce_min};
 ///
 /// assert_eq!(reduce_min(Column::from(&[2.5, f64::NAN, -1.0][..])), Some(-1.0));
 /// assert_eq!(reduce_min(Column::<i8>::from(&[][..])), None);

@@ -38,8 +38,8 @@ pub enum Number {
 /// use std::sync::Arc;
 /// use arrow_array::{ArrayRef, Int32Array, cast::AsArray, types::Int64Type};
 /// use arrow_schema::DataType;
-/// use windowkit::kernels::Function;
-/// use windowkit::kernels::streaming::{Algorithm, StreamWindow};
+/// use windowkit_kernels::Function;
+/// use windowkit_kernels::streaming::{Algorithm, StreamWindow};
 ///
 /// let sum = Function::parse("sum", 1)?;
 /// let mut window = StreamWindow::new(sum, &DataType::Int32, Algorithm::Daba)?;
@@ -47,7 +47,7 @@ pub enum Number {
 /// window.insert(&rows)?;
 /// window.evict(1)?;
 /// assert_eq!(window.query()?.as_primitive::<Int64Type>().value(0), 3);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_kernels::Error>(())
 /// ```
 pub struct StreamWindow {
     input: DataType,
