@@ -13,7 +13,7 @@ import windowkit as wk
 from support.refusals import Fragile, unchanged
 from windowkit import _native
 from windowkit.local import query as local
-from windowkit.streams.operator import Entry
+from windowkit.streams.known import Entry
 
 QUERY = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 SCHEMA = pa.schema({"t": pa.int64(), "v": pa.int64()})

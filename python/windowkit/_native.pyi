@@ -1,7 +1,7 @@
 """The native core: what `windowkit.local` and `windowkit.spark` call. Not part of the public interface."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from windowkit.kernels.arguments import ByRows, ByTime, Question
 from windowkit.language.aggregation import Aggregate
@@ -15,7 +15,7 @@ from windowkit.local.join import Band, Side
 from windowkit.local.rolling import Labels
 from windowkit.partition.arguments import WindowLength
 from windowkit.partition.choice import Statistics
-from windowkit.streams.operator import Entry
+from windowkit.streams.known import Entry
 
 __version__: str
 
@@ -376,7 +376,7 @@ class Contents:
     @property
     def names(self) -> list[str]: ...
     @property
-    def order(self) -> str: ...
+    def order(self) -> Literal["in-order", "out-of-order"]: ...
 
 class Decision:
     """A decision of an operator."""

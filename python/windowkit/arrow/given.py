@@ -13,7 +13,8 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
 from windowkit.language.foreign import class_name, is_a, is_spark, kind
 
-__all__ = ["TABLE", "accepted", "is_relation", "legible", "reader_of", "refuse_twice", "schema_of"]
+__all__ = ["TABLE", "accepted", "is_relation", "legible", "reader_of"]
+__all__ += ["refuse_spark", "refuse_twice", "schema_of"]
 
 TABLE: Final = (
     "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
@@ -129,6 +130,12 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
             f"{argument}: {a_type(data)} is a column, not a table ({error.__cause__}); {accepted(argument)}"
         ) from None
     raise InvalidType(f"{argument}: {kind(data)} has no Arrow interface; {accepted(argument)}")
+
+
+def refuse_spark(argument: str, data: Any, instead: str) -> None:
+    """Refuse a DataFrame of Spark, which this process does not hold; `instead` follows that it is given."""
+    if is_spark(data):
+        raise InvalidType(f"{argument}: a Spark DataFrame is given{instead}")
 
 
 def refuse_twice(given: Mapping[str, Any]) -> None:

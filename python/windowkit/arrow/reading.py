@@ -7,10 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowkit.arrow.validation import TABLES, checked, refusing
+from windowkit.arrow.validation import checked, refusing
 from windowkit.errors import InvalidType
 
-__all__ = ["Expected", "as_read", "column_as_read", "has_deep_structs", "read_types", "unsliced"]
+__all__ = ["as_read", "column_as_read", "has_deep_structs", "read_types", "unsliced"]
 
 DIGITS: Final = 38
 """The digits that a decimal128 has at most."""
@@ -75,37 +75,6 @@ def column_as_read(name: str, column: Any) -> Any:
         return column_as_read(name, column)
     with refusing(f"data: column {name!r}"):
         return column.cast(read_type(column.type))
-
-
-class Expected:
-    """What is expected of the batches of a stream, nearly all of which are small tables with its schema.
-
-    Of these only the lengths of buffers are looked at: offsets of arrays, as `checked` has it, would take as
-    long as all else that a push of few rows does in Python.
-    """
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._may_be_slices = not has_deep_structs(schema)
-
-    def rows(self, data: Any, validate: bool | None) -> pa.Table | pa.RecordBatch | None:
-        """Return a table or a batch of this schema as the core reads it; None if it takes more to read."""
-        if validate is not None and validate is not False:
-            return None
-        if not isinstance(data, TABLES) or not data.schema.equals(self._schema, check_metadata=True):
-            return None
-        if not self._may_be_slices:
-            return None
-        try:
-            data.validate()
-        except pa.ArrowException:
-            # A reader says what is wrong.
-            return None
-        if isinstance(data, pa.RecordBatch):
-            return data
-        batches = data.to_batches()
-        # The core imports a batch in less time than a stream of one.
-        return batches[0] if len(batches) == 1 else data
 
 
 def has_deep_structs(schema: pa.Schema) -> bool:

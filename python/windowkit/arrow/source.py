@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +22,8 @@ from windowkit.language.rolling import Rolling
 __all__ = ["Source", "opened"]
 
 Asked = TypeVar("Asked", Query, Rolling)
+Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+T = TypeVar("T")
 
 
 def narrowed(data: Any, columns: Sequence[str]) -> Any:
@@ -35,6 +38,49 @@ def narrowed(data: Any, columns: Sequence[str]) -> Any:
     if is_relation(data) and set(columns) <= set(data.columns):
         return data.select(*('"' + name.replace('"', '""') + '"' for name in columns))
     return data
+
+
+def received(argument: str, data: Any, columns: Sequence[str] | None, full: bool) -> Data:
+    """Return data as pyarrow has it, of which nothing is read yet; checked if it is there as a whole."""
+    if isinstance(data, TABLES):
+        known: Data = checked(argument, data, full)
+    else:
+        known = reader_of(data if columns is None else narrowed(data, columns), argument)
+    schema = known.schema
+    read = legible(argument, schema)
+    return known if read is schema else known.cast(read)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What is done to each batch, in order, and the schema that it has then."""
+
+    schema: pa.Schema
+    each: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], ...] = ()
+    trust: bool = False
+    """Whether they trust the values of batches."""
+
+    @classmethod
+    def between(cls, argument: str, given: pa.Schema, own: pa.Schema | None, *, aggregated: bool) -> Steps:
+        """Return the steps from one schema to that of a stream, if it is of one; see `Source`."""
+        steps = cls(given, (unsliced,)) if has_deep_structs(given) else cls(given)
+        if own is not None and given.equals(own, check_metadata=True):
+            return steps
+        read = read_types(given) if aggregated else given
+        if read is not given:
+            steps = cls(read, (*steps.each, as_read), trust=True)
+        align = None if own is None else aligned(argument, read, own)
+        if own is None or align is None:
+            return steps
+        # Whether values may be null, and what else fields say, is up to each batch.
+        plain = pa.schema(list(zip(own.names, own.types, strict=True)))
+        return cls(plain, (*steps.each, align), trust=True)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch after all steps."""
+        for step in self.each:
+            batch = step(batch)
+        return batch
 
 
 class Source:
@@ -76,33 +122,16 @@ class Source:
         aggregated: bool = False,
         compute: Computing | None = None,
     ) -> None:
-        self._argument, self._full = argument, from_elsewhere(data, validate)
-        is_arrow = isinstance(data, TABLES)
-        names = columns if schema is None else schema.names
-        self._data: pa.Table | pa.RecordBatch | pa.RecordBatchReader = (
-            data if is_arrow else reader_of(data if names is None else narrowed(data, names), argument)
-        )
-        given: pa.Schema = self._data.schema
-        is_as_known = schema is not None and given.equals(schema, check_metadata=True)
-        if is_arrow:
-            checked(argument, data, self._full)
-        if not is_as_known:
-            read = legible(argument, given)
-            if read is not given:
-                self._data, given = self._data.cast(read), read
-        self._schema = read_types(given) if aggregated and not is_as_known else given
-        self._is_read = self._schema is not given
-        self._has_deep_structs = has_deep_structs(given)
-        self._align = None if schema is None or is_as_known else aligned(argument, self._schema, schema)
-        if schema is not None and self._align is not None:
-            # Whether values may be null, and what else fields say, is up to each batch.
-            self._schema = pa.schema(list(zip(schema.names, schema.types, strict=True)))
-        self._compute, self._given = compute, self._schema
-        self._computed = self._schema if compute is None else compute.schema(self._schema)
-        if compute is not None:
-            self._schema = read_types(self._computed)
-        changes = self._is_read or self._has_deep_structs
-        self._may_fail = self._align is not None or changes or compute is not None or not is_arrow
+        self._argument = argument
+        full = from_elsewhere(data, validate)
+        self._data = received(argument, data, columns if schema is None else schema.names, full)
+        self._steps = Steps.between(argument, self._data.schema, schema, aggregated=aggregated)
+        self._compute, self._given = compute, self._steps.schema
+        self._computed = self._given if compute is None else compute.schema(self._given)
+        self._schema = self._given if compute is None else read_types(self._computed)
+        # What computes columns trusts the others, too.
+        self._full = full or self._steps.trust or compute is not None
+        self._may_fail = bool(self._steps.each) or compute is not None or not isinstance(data, TABLES)
         self._failure: BaseException | None = None
 
     @property
@@ -114,11 +143,6 @@ class Source:
     def names(self) -> list[str]:
         """Names of the columns that are there before any is computed."""
         return list(self._given.names)
-
-    @property
-    def shortest(self) -> Any:
-        """What has the same rows and an Arrow interface: the data itself, if that cannot fail."""
-        return self if self._may_fail else self._data
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._may_fail:
@@ -175,14 +199,7 @@ class Source:
             with refusing(self._argument, "its stream failed"):
                 for batch in reader_of(self._data):
                     self._check_types(batch.schema)
-                    # What casts columns trusts them, and so does what computes others.
-                    trusts = self._align is not None or self._is_read or self._compute is not None
-                    own = checked(self._argument, batch, self._full or trusts)
-                    if self._has_deep_structs:
-                        own = unsliced(own)
-                    if self._is_read:
-                        own = as_read(own)
-                    yield own if self._align is None else self._align(own)
+                    yield self._steps(checked(self._argument, batch, self._full))
         except BaseException as failure:
             self._note(failure)
             raise
@@ -196,6 +213,15 @@ class Source:
         if error is not None and self._failure is not None:
             raise self._failure from self._failure.__cause__
         refusing(self._argument).__exit__(kind, error, traceback)
+
+    def fed(self, step: Callable[[Any], T]) -> T:
+        """Return what a step makes of the rows, as what has an Arrow interface."""
+        with self:
+            return step(self if self._may_fail else self._data)
+
+    def table(self) -> pa.Table:
+        """Return the rows as a table."""
+        return self.fed(lambda rows: pa.Table.from_batches(reader_of(rows), self._schema))
 
 
 def described(schema: pa.Schema) -> str:

@@ -8,22 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit import _native
-from windowkit.arrow.given import reader_of, schema_of
+from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.reading import as_read
 from windowkit.arrow.results import form_of, plainly
 from windowkit.arrow.source import Source
 from windowkit.arrow.validation import refusing
-from windowkit.errors import InvalidType, Overflow
+from windowkit.errors import Overflow
 from windowkit.language.aggregates import max as latest
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import hinting
-from windowkit.language.foreign import is_a, is_spark
+from windowkit.language.foreign import is_a
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
 from windowkit.local import rolling as local_rolling
 from windowkit.local.query import checked_threads
 
-__all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "refuse_spark", "run", "schema"]
+__all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "run", "schema"]
 
 IN_SPARK: Final = "distinct.run(data) returns a DataFrame"
 
@@ -42,8 +42,7 @@ def run(
     own = form != "pyarrow" and is_a(data, form, "DataFrame")
     source = Source("data", data, [*distinct.by, distinct.time] if own else None, validate=validate)
     planned = bound(distinct, source.schema)
-    with source:
-        table = pa.Table.from_batches(reader_of(source), source.schema)
+    table = source.table()
     rows = is_first(distinct, planned.within, table, count)
     if own:
         return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
@@ -54,18 +53,17 @@ def batches(
     distinct: Distinct, data: Any, *, threads: int | None = None, validate: bool | None = None
 ) -> pa.RecordBatchReader:
     """Evaluate `distinct` batch by batch; see `windowkit.Distinct.batches`."""
-    refuse_spark("data", data, f"batches are of one process; {IN_SPARK}")
+    refuse_spark("data", data, f"; batches are of one process; {IN_SPARK}")
     count = checked_threads(threads)
     source = Source("data", data, validate=validate)
     planned = bound(distinct, source.schema)
-    with source:
-        table = pa.Table.from_batches(reader_of(source), source.schema)
+    table = source.table()
     return kept(planned, table, is_first(distinct, planned.within, table, count))
 
 
 def schema(distinct: Distinct, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Distinct.schema`."""
-    refuse_spark("data", data, f"it has no schema in this process; {IN_SPARK}, which has the schema")
+    refuse_spark("data", data, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
     given = schema_of(data)
     bound(distinct, given)
     return given
@@ -130,12 +128,6 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
     """
     with hinting(schema):
         return _native.Distinct(schema, distinct.by, distinct.time, distinct.within)
-
-
-def refuse_spark(argument: str, data: Any, instead: str) -> None:
-    """Refuse a DataFrame of Spark, which this process does not hold."""
-    if is_spark(data):
-        raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
 
 
 def explain(distinct: Distinct, data: Any = None) -> str:

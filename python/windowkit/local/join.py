@@ -8,20 +8,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.arrow.given import is_relation, reader_of, refuse_twice, schema_of
+from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.results import form_of, joined
 from windowkit.arrow.source import Source
-from windowkit.errors import InvalidType
 from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
-from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
 from windowkit.language.windows.base import units
 from windowkit.local.query import checked_threads
 
-__all__ = ["Band", "Side", "batches", "bound", "described", "explain", "run", "schema"]
+__all__ = ["Band", "Side", "batches", "bound", "described", "explain", "refuse_sparks", "run", "schema"]
 
-BOTH: Final = "left and right both are Spark DataFrames, or neither is"
+BOTH: Final = "; left and right both are Spark DataFrames, or neither is"
 IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
 KINDS: Final = {
     "inner": "pairs of partners",
@@ -43,7 +41,7 @@ def run(
     result: str | None = None,
 ) -> Any:
     """Evaluate `join`; see `windowkit.Join.run`."""
-    refuse_spark(left, right)
+    refuse_sparks(left, right, BOTH)
     count, form = checked_threads(threads), form_of(left, result)
     planned, made = started(join, left, right, count, validate)
     # Not as an iterator, which would end if a handler of signals raised StopIteration.
@@ -56,7 +54,7 @@ def batches(
     join: Join, left: Any, right: Any, *, threads: int | None = None, validate: bool | None = None
 ) -> pa.RecordBatchReader:
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
-    refuse_spark(left, right, f"batches are of one process; {IN_SPARK}")
+    refuse_sparks(left, right, f"; batches are of one process; {IN_SPARK}")
     planned, made = started(join, left, right, checked_threads(threads), validate)
     return pa.RecordBatchReader.from_batches(pa.schema(planned.output_schema), map(pa.record_batch, made))
 
@@ -69,8 +67,7 @@ def started(
     own = Source("left", left, read(join.left_by, join.left_time, join.left_columns), validate=validate)
     if is_relation(left):
         # A connection of DuckDB has one open result, and the right side may be another one of it.
-        with own:
-            own = Source("left", pa.Table.from_batches(reader_of(own), own.schema), validate=False)
+        own = Source("left", own.table(), validate=False)
     # All but the columns of the keys, unless it is said which.
     columns = () if join.how in ("semi", "anti") else join.right_columns
     other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
@@ -86,7 +83,7 @@ def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> lis
 
 def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Join.schema`."""
-    refuse_spark(left, right, f"it has no schema in this process; {IN_SPARK}, which has the schema")
+    refuse_sparks(left, right, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
     return pa.schema(bound(join, schema_of(left, "left"), schema_of(right, "right")).output_schema)
 
 
@@ -131,11 +128,10 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
         )
 
 
-def refuse_spark(left: Any, right: Any, instead: str = BOTH) -> None:
-    """Refuse DataFrames of Spark, which this process does not hold."""
-    for argument, data in (("left", left), ("right", right)):
-        if is_spark(data):
-            raise InvalidType(f"{argument}: a Spark DataFrame is given; {instead}")
+def refuse_sparks(left: Any, right: Any, instead: str) -> None:
+    """Refuse DataFrames of Spark, of either side."""
+    refuse_spark("left", left, instead)
+    refuse_spark("right", right, instead)
 
 
 def explain(join: Join, left: Any = None, right: Any = None) -> str:

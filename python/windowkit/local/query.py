@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -16,12 +17,12 @@ from windowkit.arrow.results import flat, flat_schema, form_of, formed
 from windowkit.arrow.source import opened
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
-from windowkit.language.expressions import hinting
+from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 
 __all__ = ["batches", "check_mark", "fitted", "plan", "run", "schema"]
-__all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema"]
+__all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
@@ -160,6 +161,13 @@ def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native
             query.weight,
             of_each(query.fill, [each.name for each in query.aggs]),
         )
+
+
+def stream_plan(query: Query, schema: pa.Schema, expressions: Iterable[Expression]) -> _native.Plan:
+    """Check `query` against the schema of a stream, which has the columns of expressions."""
+    computed = set(map(str, expressions))
+    names = [name for name in schema.names if name not in computed]
+    return plan(query.resolved(names).plain, schema, of_stream=True)
 
 
 def checked_threads(threads: int | None) -> int:

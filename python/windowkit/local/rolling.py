@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
-from windowkit.arrow.given import reader_of, refuse_twice, schema_of
+from windowkit.arrow.given import refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import form_of, widened
 from windowkit.arrow.source import Source, opened
-from windowkit.errors import InvalidType
 from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
-from windowkit.language.foreign import is_spark
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
 from windowkit.local.query import checked_threads
@@ -37,8 +35,7 @@ def run(
     source = Source("data", data, validate=validate)
     compute = computing("data", rolling.expressions)
     planned = bound(rolling, source.schema, compute=compute)
-    with source:
-        table = pa.Table.from_batches(reader_of(source), source.schema)
+    table = source.table()
     own = {each.name: each.aggregate for each in rolling.aggs}
     rows = as_read(table)
     if compute is not None:
@@ -61,16 +58,12 @@ def at(
     """Evaluate `rolling` for labels; see `windowkit.Rolling.at`."""
     refuse_twice({"labels": labels, "events": events})
     count, form = checked_threads(threads), form_of(labels, result)
-    if is_spark(events):
-        raise InvalidType(
-            "events: a Spark DataFrame is given; labels and events both are Spark DataFrames, or neither is"
-        )
+    refuse_spark("events", events, "; labels and events both are Spark DataFrames, or neither is")
     fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
     fitting = fitting.resolved(source.names)
     planned = bound(fitting, source.schema, Labels(read_types(own.schema), tuple(map(str, by)), str(time)))
-    with own:
-        table = pa.Table.from_batches(reader_of(own), own.schema)
+    table = own.table()
     with source:
         table = with_columns(table, answers(planned, source, count, as_read(table)))
     return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)

@@ -7,22 +7,21 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.arrow.given import schema_of
-from windowkit.arrow.reading import Expected
-from windowkit.arrow.source import Source
+from windowkit.arrow.given import refuse_spark, schema_of
+from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType
 from windowkit.language import written
 from windowkit.language.checks import a_type, limit
 from windowkit.language.distinct import Distinct
 from windowkit.language.query import LATE_LIMIT
-from windowkit.local.distinct import bound, refuse_spark
+from windowkit.local.distinct import bound
 from windowkit.streams.calls import Held, snapshot_bytes, time_type
 from windowkit.streams.stats import DistinctStats, reported
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["DistinctOperator"]
 
-NO_SPARK: Final = "an operator takes rows of one process; distinct.run(data) takes a DataFrame"
+NO_SPARK: Final = "; an operator takes rows of one process; distinct.run(data) takes a DataFrame"
 
 
 class DistinctOperator(Held[_native.DistinctOperator]):
@@ -61,7 +60,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
 
     def _bind(self, distinct: Distinct, schema: pa.Schema) -> None:
         self._distinct, self._input = distinct, schema
-        self._expected = Expected(schema)
+        self._incoming = Incoming(schema, NO_SPARK)
         self._planned = bound(distinct, schema)
         self._time = time_type(schema, distinct.time)
 
@@ -111,13 +110,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         """
 
         def push(core: _native.DistinctOperator) -> Any:
-            rows = self._expected.rows(batch, validate)
-            if rows is not None:
-                return core.push(rows)
-            refuse_spark("batch", batch, NO_SPARK)
-            source = Source("batch", batch, validate=validate, schema=self._input)
-            with source:
-                return core.push(source.shortest)
+            return self._incoming.push(core.push, batch, validate)
 
         return self._step("push", push)
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.given import schema_of
-from windowkit.arrow.reading import Expected
-from windowkit.arrow.source import Source
+from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType
 from windowkit.language import written
 from windowkit.language.checks import a_type, limit
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
-from windowkit.local.join import bound, refuse_spark
+from windowkit.local.join import bound, refuse_sparks
 from windowkit.streams.calls import Held, snapshot_bytes, time_type
 from windowkit.streams.stats import JoinStats, reported
 from windowkit.streams.watermarks import in_time, scalar
 
 __all__ = ["JoinOperator", "Watermarks"]
 
-NO_SPARK: Final = "an operator joins streams in one process; join.run(left, right) joins two DataFrames"
+NO_SPARK: Final = "; an operator joins streams in one process; join.run(left, right) joins two DataFrames"
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class JoinOperator(Held[_native.JoinOperator]):
     """
 
     def __init__(self, join: Join, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
-        refuse_spark(left, right, NO_SPARK)
+        refuse_sparks(left, right, NO_SPARK)
         self._bind(join, schema_of(left, "left"), schema_of(right, "right"))
         self._hold(_native.JoinOperator(self._planned, limit("late_limit", late_limit, 0)))
 
     def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
-        self._join, self._left, self._right = join, left, right
-        self._expected = (Expected(right), Expected(left))
+        self._join = join
+        self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
         self._planned = bound(join, left, right)
         self._time = time_type(left, join.left_time)
 
@@ -332,14 +332,7 @@ class JoinOperator(Held[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
-            rows = self._expected[is_left].rows(batch, validate)
-            if rows is not None:
-                return core.push(is_left, rows)
-            refuse_spark(batch, None, NO_SPARK)
-            schema = self._left if is_left else self._right
-            source = Source("batch", batch, validate=validate, schema=schema)
-            with source:
-                return core.push(is_left, source.shortest)
+            return self._incoming[is_left].push(partial(core.push, is_left), batch, validate)
 
         return self._step(call, push)
 

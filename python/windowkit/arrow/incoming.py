@@ -1,0 +1,89 @@
+"""Batches of a stream on their way to an operator: nearly all of them are small tables with its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from windowkit.arrow.computing import Computing
+from windowkit.arrow.given import refuse_spark
+from windowkit.arrow.reading import has_deep_structs
+from windowkit.arrow.source import Source
+from windowkit.arrow.validation import TABLES
+
+__all__ = ["Incoming"]
+
+T = TypeVar("T")
+
+
+class Incoming:
+    """How the batches of a stream are read.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema or None
+        That of the stream, without the columns that are computed; None before its first batch.
+    instead : str
+        What errors say of a Spark DataFrame, after that it is given.
+    aggregated, compute
+        As for `Source`.
+    as_given : bool
+        Whether the core takes batches of the schema as they are given.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema | None,
+        instead: str,
+        *,
+        aggregated: bool = False,
+        compute: Computing | None = None,
+        as_given: bool = True,
+    ) -> None:
+        self._schema, self._instead = schema, instead
+        self._aggregated, self._compute = aggregated, compute
+        as_given = as_given and compute is None and schema is not None and not has_deep_structs(schema)
+        self._expected = schema if as_given else None
+
+    def push(self, step: Callable[[Any], T], batch: Any, validate: bool | None) -> T:
+        """Return what a step of the core makes of the rows of a batch, or of anything that has batches."""
+        rows = self._as_given(batch, validate)
+        return self.opened(batch, validate).fed(step) if rows is None else step(rows)
+
+    def opened(self, batch: Any, validate: bool | None) -> Source:
+        """Return rows as a source that is checked, and has the columns of the stream."""
+        refuse_spark("batch", batch, self._instead)
+        source = Source(
+            "batch",
+            batch,
+            validate=validate,
+            schema=self._schema,
+            aggregated=self._aggregated,
+            compute=self._compute,
+        )
+        if self._schema is None and self._compute is not None:
+            self._compute.check_names(source.names)
+        return source
+
+    def _as_given(self, data: Any, validate: bool | None) -> pa.Table | pa.RecordBatch | None:
+        """Return a table or a batch of the schema as the core reads it; None if it takes more to read.
+
+        Only the lengths of its buffers are looked at: offsets of arrays, as `checked` has it, would take as
+        long as all else that a push of few rows does in Python.
+        """
+        if self._expected is None or (validate is not None and validate is not False):
+            return None
+        if not isinstance(data, TABLES) or not data.schema.equals(self._expected, check_metadata=True):
+            return None
+        try:
+            data.validate()
+        except pa.ArrowException:
+            # A reader says what is wrong.
+            return None
+        if isinstance(data, pa.RecordBatch):
+            return data
+        batches = data.to_batches()
+        # The core imports a batch in less time than a stream of one.
+        return batches[0] if len(batches) == 1 else data

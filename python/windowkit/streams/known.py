@@ -1,0 +1,196 @@
+"""What an operator knows of itself: its options, its queries and the schema of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.incoming import Incoming
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, checked_name
+from windowkit.language.durations import Duration
+from windowkit.language.expressions import Expression, expressions_of
+from windowkit.language.fills import refuse_stream
+from windowkit.language.processing import ProcessingTime, Stamps
+from windowkit.language.query import Query
+from windowkit.language.windows import units
+from windowkit.local.query import shaped_schema, slices_schema, stream_plan
+from windowkit.streams.calls import State, time_type
+from windowkit.streams.options import Options
+from windowkit.streams.sampled import refuse
+from windowkit.streams.watermarks import one_key
+
+__all__ = ["NO_SPARK", "Entry", "Known", "of_queries"]
+
+NO_SPARK: Final = " to an operator; operators take Arrow data, and query.run takes streams of Spark"
+
+
+@dataclass(frozen=True)
+class Known(State[_native.Operator]):
+    """What an operator of queries knows of itself."""
+
+    options: Options = field(default_factory=Options)
+    queries: Mapping[str, Query] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, in the order they were added."""
+    lateness: Mapping[str, Duration | int | None] = field(default_factory=lambda: MappingProxyType({}))
+    """Of the same queries, where it is not the operator's."""
+    added: int = 0
+    """How many were, including those removed."""
+    schema: pa.Schema | None = None
+    """That of rows, known from the first batch on."""
+    expressions: tuple[Expression, ...] = ()
+    """The columns that are computed of each batch, also of queries that were removed."""
+
+    @cached_property
+    def leader(self) -> Query:
+        """A query, which has the keys, the time column and the form of windows that all of them have."""
+        return next(iter(self.queries.values()))
+
+    @cached_property
+    def is_stamped(self) -> bool:
+        """Whether rows get the time of the clock, in a last column."""
+        return isinstance(self.leader.time, ProcessingTime)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether the clock matters: to the times of rows, to sources that may be idle, or to a policy."""
+        if self.core is not None:
+            return self.is_stamped or self.core.has_clock
+        idle = self.options.progress is not None and self.options.progress.idle is not None
+        policies = [query.emit for query in self.queries.values() if query.emit is not None]
+        return self.is_stamped or idle or any(policy.has_clock for policy in policies)
+
+    @cached_property
+    def incoming(self) -> Incoming:
+        """How batches of rows are read."""
+        compute, own = computing("batch", self.expressions), self.schema
+        if own is not None and self.is_stamped:
+            own = own.remove(len(own) - 1)
+        if own is not None and compute is not None:
+            own = compute.removed_from(own)
+        as_given = not self.is_stamped
+        return Incoming(own, NO_SPARK, aggregated=True, compute=compute, as_given=as_given)
+
+    @cached_property
+    def time_type(self) -> pa.DataType:
+        """The type of times, as watermarks have it."""
+        assert self.schema is not None, "bound before"
+        return time_type(self.schema, self.leader.time)
+
+    def key(self, key: Any) -> pa.RecordBatch | None:
+        """Return a key as the core takes it; None for all keys."""
+        assert self.schema is not None, "bound before"
+        return None if key is None else one_key(key, tuple(map(str, self.leader.by)), self.schema)
+
+    @cached_property
+    def results(self) -> pa.Schema:
+        """The schema of results."""
+        assert self.core is not None, "bound before"
+        return shaped_schema(pa.schema(self.core.schema), self.leader)
+
+    @cached_property
+    def nothing(self) -> pa.Table:
+        """Results without rows."""
+        return pa.Table.from_batches([], self.results)
+
+    @cached_property
+    def sliced(self) -> pa.Schema:
+        """The schema of slices of rows, for which the query is planned."""
+        assert self.schema is not None, "bound before"
+        return slices_schema(self.leader, self.schema)
+
+    def without(self, name: str) -> Known:
+        """Return what is known without this query."""
+        left = {other: query for other, query in self.queries.items() if other != name}
+        lateness = {other: own for other, own in self.lateness.items() if other != name}
+        return replace(self, queries=MappingProxyType(left), lateness=MappingProxyType(lateness))
+
+    def with_query(
+        self, query: Query, name: str | None, lateness: Duration | int | None = None
+    ) -> tuple[Known, str]:
+        """Return what is known with one more query, and its name."""
+        if not isinstance(query, Query):
+            raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
+        refuse_stream(query.fill)
+        refuse(self.options.shed, query)
+        added = self.added + 1
+        while name is None and f"q{added}" in self.queries:
+            added += 1
+        given = f"q{added}" if name is None else checked_name("name", name)
+        if given in self.queries:
+            raise InvalidValue(f"name: {given!r} is taken; queries of one operator must have different names")
+        for other in self.queries.values():
+            if (other.by, other.time) != (query.by, query.time):
+                raise InvalidValue(
+                    f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
+                    f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
+                )
+            if other.window_columns != query.window_columns:
+                raise InvalidValue(
+                    f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
+                    f"queries is {other.window_columns!r}; queries of one operator have the same"
+                )
+        if "update" in query.columns:
+            raise InvalidValue(
+                "query: results would have two columns 'update'; a stream adds it, so give the other one "
+                "another name"
+            )
+        # Where there is a core, it knows the operator's, also of a snapshot, and does the same.
+        if query.emit is not None and self.core is None:
+            query.emit.check_lateness(
+                units(self.options.allowed_lateness if lateness is None else lateness), given
+            )
+        queries = MappingProxyType({**self.queries, given: query})
+        expressions = of_queries(queries.values())
+        if self.core is not None and self.schema is not None:
+            if not set(expressions) <= set(self.expressions):
+                raise InvalidValue(
+                    f"query: it has the expressions {', '.join(map(repr, map(str, query.expressions)))}; the "
+                    "columns of a stream that has begun are known, so that a query that is added has only "
+                    "expressions that the operator's queries have"
+                )
+            expressions = self.expressions
+        of_each = MappingProxyType({**self.lateness, given: lateness})
+        return replace(self, queries=queries, lateness=of_each, added=added, expressions=expressions), given
+
+    def begun(self, given: pa.Schema) -> Known:
+        """Return what is known once there is a core for rows of this schema, without times of the clock."""
+        schema = Stamps.schema(given) if self.is_stamped else given
+        plans = [
+            Entry(name, stream_plan(query, schema, self.expressions), self.lateness.get(name))
+            for name, query in self.queries.items()
+        ]
+        own = self.options
+        core = _native.Operator(
+            plans, own.order, own.allowed_lateness, own.progress, own.store, own.late_limit, own.shed
+        )
+        return replace(self, schema=schema, core=core)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of an operator, as the core takes it, and an allowed lateness of its own, if it has one."""
+
+    name: str
+    plan: _native.Plan
+    allowed_lateness: Duration | int | None = None
+
+
+def of_queries(queries: Iterable[Query]) -> tuple[Expression, ...]:
+    """Return the expressions of queries, whose values a row has by itself.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        One looks at other rows, or is not evaluated in this process; or queries call different ones the same.
+    """
+    expressions = expressions_of(name for query in queries for name in query.named)
+    Computing("query", expressions).check_rows()
+    return expressions

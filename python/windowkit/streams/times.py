@@ -1,0 +1,274 @@
+"""Progress of an operator of queries: watermarks, of the stream and of keys and sources, and punctuations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowkit import _native
+from windowkit.errors import InvalidValue
+from windowkit.streams.known import Known
+from windowkit.streams.queried import Queried
+from windowkit.streams.watermarks import in_time, scalar
+
+__all__ = ["Times"]
+
+PROCESSING: Final = "windowkit.PROCESSING_TIME, whose time is that of the clock"
+MAY_BE_LEFT_OUT: Final = {
+    "watermark": "a watermark may be left out if it follows the rows, with progress=windowkit.delay(...), or "
+    f"for queries over {PROCESSING}",
+    "time": f"the time of a punctuation may be left out only for queries over {PROCESSING}",
+}
+"""Arguments that are times, and when they are not needed."""
+
+
+class Times(Queried):
+    """An operator that is told how far its stream is complete; see `windowkit.Operator`."""
+
+    @property
+    def watermark(self) -> Any:
+        """The watermark, up to which the stream is complete: a scalar of the time column's type, or None.
+
+        In order it is the time of the latest row. It is None before any row or watermark, and after `close`.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"t": [1, 5]})).num_rows, op.watermark.as_py()
+        (0, 5)
+        """
+        return self._reached("watermark", lambda core: core.watermark)
+
+    @property
+    def watermark_out(self) -> Any:
+        """The watermark of the results returned so far: `watermark`, unless some are held back.
+
+        If an emission policy holds results back (``at_most``, ``later``), it is the watermark before the call
+        that made the first of them. Hand on this one to whoever reads the results.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(emit=wk.emit(later=100))
+        >>> op.push(pa.table({"t": [5]})).num_rows, op.push(pa.table({"t": [25]})).num_rows
+        (0, 0)
+        >>> op.watermark.as_py(), op.watermark_out.as_py()
+        (25, 5)
+        """
+        return self._reached("watermark_out", lambda core: core.watermark_out)
+
+    def _reached(self, name: str, ask: Callable[[_native.Operator], int | None]) -> Any:
+        """Return a time that the operator reports, unless it has ended."""
+        if not self._is_bound(name):
+            return None
+
+        def read(core: _native.Operator, state: Known) -> Any:
+            reached = ask(core)
+            return None if reached is None or core.is_closed else scalar(reached, state.time_type)
+
+        return self._ask(name, read, closed=True)
+
+    def advance(self, watermark: Any = None, key: Any = None) -> pa.Table:
+        """Declare the stream, or one of its keys, complete up to a time: rows before it are late.
+
+        Parameters
+        ----------
+        watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
+            A time that the time column's type can hold exactly. For timestamp columns, a datetime or a string
+            such as ``"2026-01-01T12:00:00"``, with a zone or an offset if and only if the column has a zone;
+            for dates, a date; for durations, a timedelta or a string such as ``"3 hours"``. An int is in the
+            units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
+            `windowkit.PROCESSING_TIME`, omit it; the clock is used. With ``progress``, omit it to move on to
+            the watermark of the sources that are not idle by now.
+        key : object or mapping of str to object, optional
+            The only key that is complete up to then; a mapping by column if there are several. It need not
+            have had rows. From then on it is ahead of the others, until the watermark of the stream gets
+            there: see `keys_ahead`. All keys by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            Windows that end at or before it, and sessions whose end it has passed (a row exactly on the end
+            of a session still joins it).
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is not a time of the column's type, or before the last one, of the key if one is given; the key
+            does not fit the query's, or the query has none; the schema is not known yet; or the operator is
+            closed.
+        Overflow
+            A result does not fit its type.
+
+        Notes
+        -----
+        With a key, O(windows of the key that are emitted, and window types). This is the group-wise
+        punctuation of Li (2008, §2.1).
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order")
+        >>> op.push(pa.table({"k": ["a", "b"], "t": [1, 2]})).num_rows
+        0
+        >>> op.advance(10, key="a").to_pylist()
+        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        >>> op.advance(10).to_pylist()
+        [{'k': 'b', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        """
+
+        def advance(core: _native.Operator, state: Known) -> pa.Table:
+            if key is not None:
+                return self._advanced(core, state, watermark, key)
+            self._look_at_clock(core)
+            if watermark is None and core.follows:
+                return self._emitted(state, core.follow)
+            return self._emitted(state, core.advance, self._moment(core, state, "watermark", watermark))
+
+        return self._ask("advance", advance)
+
+    def _moment(self, core: _native.Operator, state: Known, argument: str, given: Any) -> int:
+        """Return a time as the core takes it: over processing time that of the clock, and no other."""
+        if not state.is_stamped:
+            if given is None:
+                raise InvalidValue(f"{argument}: none is given; {MAY_BE_LEFT_OUT[argument]}")
+            return in_time(argument, given, state.time_type)
+        if given is not None:
+            raise InvalidValue(
+                f"{argument}: {given!r} is given over PROCESSING_TIME, where it is the time of the clock; no "
+                "argument is allowed"
+            )
+        return self._clock.now(core.watermark)
+
+    def _advanced(self, core: _native.Operator, state: Known, watermark: Any, key: Any) -> pa.Table:
+        """Return what becomes ready as one key is complete up to a time."""
+        if state.is_stamped:
+            raise InvalidValue(
+                f"key: {key!r} is given over PROCESSING_TIME, where rows get the time of the clock, whatever "
+                "their key; allowed are watermarks of keys over a column of times"
+            )
+        if not state.leader.by:
+            raise InvalidValue(
+                f"key: {key!r} is given, but the queries group by nothing (by=[]); advance(watermark) "
+                "without a key moves the watermark of the stream"
+            )
+        if watermark is None:
+            raise InvalidValue(
+                f"watermark: none is given for the key {key!r}; a key is complete up to a time, as in "
+                "advance(time, key=...)"
+            )
+        at = in_time("watermark", watermark, state.time_type)
+        self._look_at_clock(core)
+        return self._emitted(state, core.advance_key, at, state.key(key))
+
+    def keys_ahead(self) -> pa.Table:
+        """Return the keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's.
+
+        Returns
+        -------
+        pyarrow.Table
+            The key columns, and ``watermark``: up to when the key is complete. A key that the watermark of
+            the stream has reached is no longer among them.
+
+        Raises
+        ------
+        InvalidValue
+            The schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> schema = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = query.operator(order="out-of-order", schema=schema)
+        >>> op.advance(10, key="a").num_rows
+        0
+        >>> op.keys_ahead().to_pylist()
+        [{'k': 'a', 'watermark': 10}]
+        >>> op.advance(10).num_rows, op.keys_ahead().num_rows
+        (0, 0)
+        """
+
+        def keys_ahead(core: _native.Operator, _: Known) -> pa.Table:
+            return pa.Table.from_batches([pa.record_batch(core.keys_ahead())])
+
+        return self._ask("keys_ahead", keys_ahead, closed=True)
+
+    def progress(self) -> pa.Table:
+        """Return the progress of each source of the stream, if ``progress`` was given.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each source: ``source`` (if a column names it), ``latest`` (the time of its latest row),
+            ``watermark``, ``rows``, and ``idle``: whether it is left out at present.
+
+        Raises
+        ------
+        InvalidValue
+            No watermark follows the rows of this operator, or the schema is not known yet.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order", progress=wk.delay(5, source="shard"))
+        >>> op.push(pa.table({"t": [3, 8], "shard": ["a", "b"]})).num_rows
+        0
+        >>> op.progress().select(["source", "latest", "watermark"]).to_pylist()
+        [{'source': 'a', 'latest': 3, 'watermark': -2}, {'source': 'b', 'latest': 8, 'watermark': 3}]
+        """
+
+        def progress(core: _native.Operator, _: Known) -> pa.Table:
+            if core.follows:
+                self._look_at_clock(core)
+            return pa.Table.from_batches([pa.record_batch(core.progress())])
+
+        return self._ask("progress", progress, closed=True)
+
+    def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
+        """End the windows of `windowkit.punctuation` here, as a marked row would.
+
+        Parameters
+        ----------
+        time : datetime, date, timedelta, str, int or pyarrow.Scalar
+            A time as for `advance`. Rows up to this time that have come lie before the punctuation, all
+            others after it. For `windowkit.PROCESSING_TIME`, omit it; the clock is used.
+        key : object or mapping of str to object, optional
+            The key whose windows are meant; a mapping by column if there are several. All keys by default.
+
+        Returns
+        -------
+        pyarrow.Table
+            In order, the windows that it ends, since a punctuation is a watermark, as a row is. Out of order,
+            only updates: final windows that it cuts in two.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            No window of the queries is bounded by punctuation; the time is not of the column's type, or lies
+            before any row that may still come; the key does not fit the query's; or the operator is closed.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.punctuation("done"), aggs=wk.count().alias("n"))
+        >>> op = query.operator()
+        >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3], "done": [False, False, True]})).num_rows
+        1
+        >>> op.punctuate(4, key="b").to_pylist()
+        [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
+        """
+
+        def punctuate(core: _native.Operator, state: Known) -> pa.Table:
+            self._look_at_clock(core)
+            at = self._moment(core, state, "time", time)
+            return self._emitted(state, core.punctuate, at, state.key(key))
+
+        return self._ask("punctuate", punctuate)
