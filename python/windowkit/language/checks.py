@@ -23,6 +23,7 @@ __all__ = [
         "items",
         "limit",
         "names",
+        "no_option",
     ),
     *("number", "one_of", "refuse_duplicates", "repeated", "suggested", "text", "wrong_type"),
 ]
@@ -71,6 +72,12 @@ def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:
     close = alike or difflib.get_close_matches(name, known, n=1)
     is_other = bool(close) and close[0] != (name if given is None else given)
     return f"; did you mean {close[0]!r}?" if is_other else ""
+
+
+def no_option(name: str, known: Iterable[str]) -> InvalidType:
+    """Return what is raised for an option that is not one of the known ones."""
+    hint = suggested(name, known) or f"; allowed are {', '.join(known)}"
+    return InvalidType(f"{name}: there is no such option{hint}")
 
 
 def whole(value: Any) -> int | None:

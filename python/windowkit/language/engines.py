@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import suggested
+from windowkit.errors import InvalidValue
+from windowkit.language.checks import no_option
 from windowkit.language.foreign import library_of
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def had(engine: Engine, asked: object, options: dict[str, Any]) -> dict[str, Any
     for name in options:
         if not any(name in each.options(asked) for each in _engines):
             known = dict.fromkeys(option for each in _engines for option in each.options(asked))
-            hint = suggested(name, known) or f"; allowed are {', '.join(known)}"
-            raise InvalidType(f"{name}: there is no such option{hint}")
+            raise no_option(name, known)
     for name, value in given.items():
         if name not in engine.options(asked):
             raise InvalidValue(f"{name}: {value!r} is given {engine.refusal(asked, name)}")

@@ -11,16 +11,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import nextafter
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import distinct_names, integer, number, one_of
-from windowkit.language.durations import Length
-from windowkit.language.windows import Tumbling
+from windowkit.language.checks import distinct_names, integer
 from windowkit.partition import Partitioner
 from windowkit.spark.jobs import arrow_type, check_frame
 from windowkit.spark.partition import arguments, codes, histogram, placement
+from windowkit.spark.partition.arguments import Asked, ByColumns, Options
 from windowkit.spark.partition.partitioning import Partitioning, key_code, key_positions, window_code
 
 if TYPE_CHECKING:
@@ -31,21 +29,6 @@ __all__ = ["Partitioning", "partition_id", "partitioning", "repartition"]
 
 TOLERANCE: Final = 0.01
 """The share of a partition's load that a split by content may misplace; beyond it, position decides."""
-
-
-class Options(TypedDict, total=False):
-    """What `partitioning` takes by name, and `repartition` hands on; the defaults are those of the former."""
-
-    way: str
-    window: Tumbling | Length | None
-    time: str | None
-    sample: float | None
-    spread: str | Sequence[str]
-    ordered: bool
-    candidates: int | None
-    cardinality: str
-    bias: float
-    seed: int
 
 
 def repartition(
@@ -130,19 +113,16 @@ def partition_id(
     n: int,
     keys: str | Sequence[str],
     method: str = "waterfill",
-    *,
-    window: Tumbling | Length | None = None,
-    time: str | None = None,
-    sample: float | None = None,
-    spread: str | Sequence[str] = "auto",
+    **options: Unpack[ByColumns],
 ) -> Column:
     """Return, as a Column over `df`, the partition that the planned way of `repartition` gives each row.
 
     Parameters
     ----------
     df, n, keys, method, window, time, sample, spread
-        As for `repartition`. The method is ``"waterfill"`` or ``"hash"``; ``spread="auto"`` stays with
-        content, and warns (`UserWarning`) where it repeats so much that partitions stay uneven.
+        As for `repartition`, with the same defaults. The method is ``"waterfill"`` or ``"hash"``;
+        ``spread="auto"`` stays with content, and warns (`UserWarning`) where it repeats so much that
+        partitions stay uneven.
 
     Returns
     -------
@@ -160,10 +140,9 @@ def partition_id(
     >>> df.withColumn("part", wk.spark.partition_id(df, 8, "device")).select("device", "part")
     DataFrame[device: string, part: int]
     """
-    made = partitioning(
-        df, n, keys, method, way="planned", window=window, time=time, sample=sample, spread=spread
-    )
-    if made.spread is None and spread == "auto":
+    asked = Asked.of(ByColumns, options)
+    made = decided(df, n, keys, method, replace(asked, way="planned"))
+    if made.spread is None and asked.spread == "auto":
         made = replace(made, spread=spread_columns(made, df))
         warn_of_repeats(made)
     return made.partition_id(df)
@@ -174,17 +153,7 @@ def partitioning(
     n: int,
     keys: str | Sequence[str],
     method: str = "waterfill",
-    *,
-    way: str = "auto",
-    window: Tumbling | Length | None = None,
-    time: str | None = None,
-    sample: float | None = None,
-    spread: str | Sequence[str] = "auto",
-    ordered: bool = False,
-    candidates: int | None = None,
-    cardinality: str = "hll",
-    bias: float = 0.5,
-    seed: int = 0,
+    **options: Unpack[Options],
 ) -> Partitioning:
     """Decide how to partition without doing it, to explain the decision or apply it to DataFrames.
 
@@ -206,6 +175,11 @@ def partitioning(
       hash of the key modulo 8, in Catalyst; no row enters Python
     exchange: repartitionById
     """
+    return decided(df, n, keys, method, Asked.of(Options, options))
+
+
+def decided(df: DataFrame, n: int, keys: str | Sequence[str], method: str, asked: Asked) -> Partitioning:
+    """Return the decision for options of which it is not known yet whether they fit each other."""
     check_frame(df)
     most = arguments.MOST_PARTITIONS
     integer("n", n, f"n is an int from 1 to {most:,}", 1, most)
@@ -213,47 +187,49 @@ def partitioning(
     if not names:
         raise InvalidValue("keys: () is empty; rows are partitioned by at least one column")
     method = arguments.method(method)
-    one_of("way", way, arguments.WAYS)
-    window = arguments.checked_window(window, time)
-    if sample is not None:
-        number("sample", sample, "sample is a number above 0, at most 1, or None", nextafter(0, 1), 1)
-    columns = arguments.checked_spread(spread)
+    window, columns = asked.checked()
     fields = [df.schema.fields[codes.position("keys", name, df)] for name in names]
     for column in columns or ():
         codes.position("spread", column, df)
-    taken, reason = which_way(df, method, way)
-    arguments.refuse_unread(method, taken, candidates=candidates, sample=sample, spread=spread, window=window)
+    taken, reason = which_way(df, method, asked.way)
+    asked.refuse_unread(method, taken)
     types = tuple(field.dataType for field in fields)
     made = Partitioning(
-        n, names, types, method, taken, reason, window=window, time=time, spread=columns, ordered=ordered
+        n,
+        names,
+        types,
+        method,
+        taken,
+        reason,
+        window=window,
+        time=asked.time,
+        spread=columns,
+        ordered=asked.ordered,
     )
     key_code(made, df, codes.by_number)  # It refuses what has no hash.
-    count = min(2, n) if candidates is None else candidates
     if taken == "streaming":
-        return streaming(made, df, count, cardinality, bias, seed)
+        return streaming(made, df, asked)
     if method != "waterfill":
         return made
     windows: tuple[int, ...] | None = ()
     code = window_code(made, df, codes.by_number)
     if code is not None:
-        windows = histogram.windows(codes.numbered(df), code, n, sample)
+        windows = histogram.windows(codes.numbered(df), code, n, asked.sample)
     if windows is None:
         most = histogram.most_windows(n)
         against = (
             f"there are more than {most:,} windows, the most that a plan for {n:,} partitions has room for"
         )
-        if way == "planned":
+        if asked.way == "planned":
             raise InvalidValue(
                 f"way: 'planned' cannot be used, as {against}; take longer windows, fewer partitions, or "
                 "way='streaming'"
             )
-        return streaming(replace(made, reason=against, spread=None), df, count, cardinality, bias, seed)
-    return planned(made, df, sample, spread == "auto", windows)
+        return streaming(replace(made, reason=against, spread=None), df, asked)
+    return planned(made, df, asked.sample, asked.spread == "auto", windows)
 
 
-def streaming(
-    made: Partitioning, df: DataFrame, candidates: int, cardinality: str, bias: float, seed: int
-) -> Partitioning:
+def streaming(made: Partitioning, df: DataFrame, asked: Asked) -> Partitioning:
     """Leave the decisions to partitioners of the tasks."""
     for field in df.schema.fields:
         arrow_type(field.name, field.dataType, "df")
@@ -261,11 +237,11 @@ def streaming(
         Partitioner,
         made.partitions,
         made.method,
-        candidates=candidates,
-        cardinality=cardinality,
-        bias=bias,
+        candidates=min(2, made.partitions) if asked.candidates is None else asked.candidates,
+        cardinality=asked.cardinality,
+        bias=asked.bias,
         window=made.window,
-        seed=seed,
+        seed=asked.seed,
     )
     partitioner()  # It checks its parameters, here rather than in a task.
     return replace(made, way="streaming", partitioner=partitioner)
