@@ -276,7 +276,10 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     if "catalyst" not in sides and panes.ROUTE.refusal(checked) is None:
         slices = panes.slices(checked).count()
         hint = options.rows / slices
-        result |= {"slices": slices, "hinted": rule.choose(checked, None, rule.expected(hint)).route.name}
+        result |= {
+            "slices": slices,
+            "hinted": rule.choose(rule.Refusals.of(checked), None, rule.expected(hint)).route.name,
+        }
         sides["hinted"] = lambda: query.run(frame, rows_per_slice=hint)
         sides["identity"] = lambda: panes.slices(checked).mapInArrow(
             lambda batches: batches, panes.slices(checked).schema

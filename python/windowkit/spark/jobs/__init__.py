@@ -25,6 +25,7 @@ from windowkit.spark.jobs.reference import (
     uncounted,
     unranked,
 )
+from windowkit.spark.jobs.whole import keyed, whole
 
 __all__ = [
     "Job",
@@ -38,6 +39,7 @@ __all__ = [
     "computed",
     "identifier",
     "job",
+    "keyed",
     "literal",
     "named",
     "output_schema",
@@ -48,4 +50,5 @@ __all__ = [
     "sql",
     "uncounted",
     "unranked",
+    "whole",
 ]

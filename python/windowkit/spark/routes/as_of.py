@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.aggregates import count
 from windowkit.language.checks import a_type
 from windowkit.language.durations import Duration, Length
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling, labels_of
-from windowkit.language.windows import global_window
 from windowkit.local import rolling as local_rolling
-from windowkit.spark.jobs import Job, check_batch, computed, job
+from windowkit.spark.jobs import Job, check_batch, computed, job, keyed
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks
 from windowkit.spark.routes.rolling import (
@@ -31,7 +29,6 @@ from windowkit.spark.routes.rolling import (
     in_one_line,
     query_of,
     refuse_clashes,
-    whole,
     widened,
 )
 from windowkit.spark.shipping import Metrics, observed_count, shipped
@@ -105,7 +102,7 @@ def as_of(
     rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
     wanted = query_of(rolling)
     own = job(events, wanted)
-    rows, asking = whole(job(labels, Query(keys, moment, (global_window(),), (count(),)), metrics), "labels")
+    rows, asking = keyed(labels, keys, moment, "labels", metrics=metrics)
     local_rolling.bound(rolling, own.schema, local_rolling.Labels(asking.schema, keys, moment))
     refuse_clashes(rolling, labels)
     what = in_one_line(rolling)

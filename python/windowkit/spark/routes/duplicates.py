@@ -10,15 +10,12 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from windowkit.errors import InvalidType
-from windowkit.language.aggregates import count
 from windowkit.language.checks import a_type
 from windowkit.language.distinct import Distinct
 from windowkit.language.query import Query
-from windowkit.language.windows import global_window
 from windowkit.local import distinct as local_distinct
-from windowkit.spark.jobs import Job, identifier, job
+from windowkit.spark.jobs import Job, identifier, keyed
 from windowkit.spark.routes import buckets, packed, stages
-from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -87,8 +84,7 @@ def prepared(df: DataFrame, distinct: Distinct, metrics: Metrics | None = None) 
         raise InvalidType(
             f"distinct: {a_type(distinct)} is given; it is what windowkit.distinct(...) returns"
         )
-    query = Query(distinct.by, distinct.time, (global_window(),), (count(),))
-    rows, checked = whole(job(df, query, metrics, streams=STREAMS), "df")
+    rows, checked = keyed(df, distinct.by, distinct.time, metrics=metrics, streams=STREAMS)
     local_distinct.bound(distinct, checked.schema)
     return rows, checked
 

@@ -16,19 +16,16 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col
 
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.language.aggregates import count
 from windowkit.language.checks import a_type, suggested
 from windowkit.language.durations import Duration, Length, Measure
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
 from windowkit.language.query import Query
-from windowkit.language.windows import global_window
 from windowkit.language.windows.user import Custom
 from windowkit.local import join as local_join
-from windowkit.spark.jobs import Job, arrow_type, check_batch, columns_at, identifier, job, position_of
+from windowkit.spark.jobs import Job, arrow_type, check_batch, columns_at, identifier, keyed, position_of
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks, described
-from windowkit.spark.routes.rolling import whole
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -195,8 +192,7 @@ def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
     chosen = alike([columns(*side) for side in read], join)
     rows, jobs = [], []
     for side, frame, (_, by, time, _) in zip(frames, chosen, read, strict=True):
-        query = Query(by, time, (global_window(),), (count(),))
-        these, checked = whole(job(frame, query, of_side=side), side)
+        these, checked = keyed(frame, by, time, side, of_side=side)
         if side not in KEPT.get(join.how, ()):
             # They have no partners.
             needed = dict.fromkeys([*by, time])

@@ -15,7 +15,7 @@ from windowkit.language.windows import days_of_utc
 from windowkit.spark.jobs import Job, identifier, job, shaped
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
-from windowkit.spark.routes.rule import ROUTES, Choice, choose, depends, expected
+from windowkit.spark.routes.rule import ROUTES, Choice, Refusals, choose, depends, expected
 from windowkit.spark.routes.sample import looked
 from windowkit.spark.shipping import Metrics, observed_count
 
@@ -155,16 +155,17 @@ def explain(
     if partitioner is not None:
         return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
     choice = chosen(checked, route, rows_per_slice)
-    return "\n".join([*lines, *reasons(checked, choice), *choice.route.explain(checked)])
+    return "\n".join([*lines, *reasons(choice), *choice.route.explain(checked)])
 
 
 def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
     """Return the route to take, from a sample of rows where it depends on them."""
-    if depends(checked, route, rows_per_slice):
+    refusals = Refusals.of(checked)
+    if depends(refusals, route, rows_per_slice):
         known = looked(checked)
     else:
         known = "the route does not depend on it" if route is None else "the route was requested"
-    return choose(checked, route, expected(rows_per_slice, known))
+    return choose(refusals, route, expected(rows_per_slice, known))
 
 
 def described(query: Query, time: pa.DataType) -> list[str]:
@@ -178,11 +179,11 @@ def described(query: Query, time: pa.DataType) -> list[str]:
     ]
 
 
-def reasons(checked: Job, choice: Choice) -> list[str]:
+def reasons(choice: Choice) -> list[str]:
     """Return the lines of `explain` that say which route is taken, and why not another."""
     lines = [f"route: {choice.route.name}, {choice.why}", f"  expected: {choice.expected}"]
     for other in ROUTES:
         if other is not choice.route:
-            reason = other.refusal(checked)
+            reason = choice.refusals[other]
             lines.append(f"  {other.name}: {other.merit if reason is None else f'refused, as {reason}'}")
     return lines

@@ -25,13 +25,13 @@ from windowkit.language.windows import global_window
 from windowkit.local import rolling as local_rolling
 from windowkit.spark.jobs import (
     Job,
-    arrow_type,
     check_frame,
     computed,
     identifier,
     job,
     output_schema,
     position_of,
+    whole,
 )
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Roll", "answered", "checked_rows", "explain_roll", "in_one_line", "query_of", "roll"]
-__all__ += ["STREAMS", "moved", "refuse_clashes", "whole", "widened"]
+__all__ += ["STREAMS", "moved", "refuse_clashes", "widened"]
 
 STREAMS: Final = "a query over windowkit.sliding(size, slide) aggregates streams"
 
@@ -168,20 +168,6 @@ def query_of(rolling: Rolling) -> Query:
     checked_expressions(rolling)
     aggs = tuple(each.aggregate.alias(f"r{at}") for at, each in enumerate(rolling.aggs))
     return Query(rolling.by, rolling.time, (global_window(),), aggs)
-
-
-def whole(checked: Job, argument: str = "df") -> tuple[DataFrame, Job]:
-    """Return the rows of a job with all their columns under internal names, and a job over them."""
-    df = checked.frame
-    # Under the names that the query uses: Spark may find columns in any case.
-    read = {position: name for name, position in checked.positions.items()}
-    zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    fields = [
-        (read.get(at, field.name), arrow_type(field.name, field.dataType, argument, zone))
-        for at, field in enumerate(df.schema.fields)
-    ]
-    schema = pa.schema([pa.field(name, kind) for name, kind in fields])
-    return df.toDF(*(f"c{at}" for at in range(len(fields)))), replace(checked, schema=schema)
 
 
 def widened(df: DataFrame, checked: Job) -> spark.StructType:

@@ -16,6 +16,7 @@ the other wrongly. Within a job of route ``packed`` what is observed decides whe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -26,7 +27,17 @@ from windowkit.spark.jobs import Job
 from windowkit.spark.routes import catalyst, packed, panes, rows
 from windowkit.spark.routes.route import Route
 
-__all__ = ["DEFAULT_ROWS", "PANES_FROM", "ROUTES", "Choice", "Expected", "choose", "depends", "expected"]
+__all__ = [
+    "DEFAULT_ROWS",
+    "PANES_FROM",
+    "ROUTES",
+    "Choice",
+    "Expected",
+    "Refusals",
+    "choose",
+    "depends",
+    "expected",
+]
 
 ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
 
@@ -58,12 +69,29 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Refusals:
+    """Why routes cannot evaluate a job, by their names; None where they can."""
+
+    job: Job
+    by_route: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, job: Job) -> Refusals:
+        """Ask each route, once."""
+        return cls(job, {route.name: route.refusal(job) for route in ROUTES})
+
+    def __getitem__(self, route: Route) -> str | None:
+        return self.by_route[route.name]
+
+
+@dataclass(frozen=True)
 class Choice:
-    """A route, and the rule that chose it."""
+    """A route, the rule that chose it, and why others cannot evaluate the job."""
 
     route: Route
     why: str
     expected: Expected
+    refusals: Refusals
 
 
 def expected(rows_per_slice: float | None, known: Expected | str | None = None) -> Expected:
@@ -84,13 +112,13 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
     return Expected(hint, "as rows_per_slice says")
 
 
-def depends(job: Job, requested: str | None, rows_per_slice: float | None) -> bool:
+def depends(refusals: Refusals, requested: str | None, rows_per_slice: float | None) -> bool:
     """Whether the route depends on how many rows slices have, and nobody said that."""
     given = requested is not None or rows_per_slice is not None
-    return not given and catalyst.ROUTE.refusal(job) is not None and panes.ROUTE.refusal(job) is None
+    return not given and refusals[catalyst.ROUTE] is not None and refusals[panes.ROUTE] is None
 
 
-def choose(job: Job, requested: str | None, expects: Expected) -> Choice:
+def choose(refusals: Refusals, requested: str | None, expects: Expected) -> Choice:
     """Return the route to take: the requested one, or else that of the rule.
 
     Raises
@@ -98,29 +126,30 @@ def choose(job: Job, requested: str | None, expects: Expected) -> Choice:
     InvalidType, InvalidValue
         `requested` is not a route, or refuses the job.
     """
-    if requested is not None:
-        return Choice(named(job, requested), "as requested", expects)
-    if catalyst.ROUTE.refusal(job) is None:
-        what = "sessions with a column of gaps" if job.query.windows[0].is_session else "one tumbling window"
-        return Choice(catalyst.ROUTE, f"as Spark answers {what} itself", expects)
-    held = panes.ROUTE.refusal(job)
+    route, why = ruled(refusals, expects) if requested is None else (named(refusals, requested), "requested")
+    return Choice(route, f"as {why}", expects, refusals)
+
+
+def ruled(refusals: Refusals, expects: Expected) -> tuple[Route, str]:
+    """Return the route of the rule, and why it is that."""
+    if refusals[catalyst.ROUTE] is None:
+        is_session = refusals.job.query.windows[0].is_session
+        what = "sessions with a column of gaps" if is_session else "one tumbling window"
+        return catalyst.ROUTE, f"Spark answers {what} itself"
+    held = refusals[panes.ROUTE]
     if held is None and expects.rows_per_slice >= PANES_FROM:
-        return Choice(
-            panes.ROUTE,
-            "as Catalyst holds the partial aggregates, and slices of at least "
-            f"{PANES_FROM:g} rows are expected",
-            expects,
+        return panes.ROUTE, (
+            f"Catalyst holds the partial aggregates, and slices of at least {PANES_FROM:g} rows are expected"
         )
-    why = held or f"slices of fewer than {PANES_FROM:g} rows are expected"
-    return Choice(packed.ROUTE, f"as {why}", expects)
+    return packed.ROUTE, held or f"slices of fewer than {PANES_FROM:g} rows are expected"
 
 
-def named(job: Job, requested: str) -> Route:
+def named(refusals: Refusals, requested: str) -> Route:
+    """Return the route of a name, unless it refuses the job."""
     routes = {route.name: route for route in ROUTES}
     route = routes[one_of("route", requested, tuple(routes))]
-    reason = route.refusal(job)
-    if reason is not None:
-        names = ", ".join(repr(other.name) for other in ROUTES if other.refusal(job) is None)
+    if (reason := refusals[route]) is not None:
+        names = ", ".join(repr(other.name) for other in ROUTES if refusals[other] is None)
         raise InvalidValue(
             f"route: {requested!r} cannot evaluate the query, as {reason}; allowed are {names}"
         )
