@@ -274,7 +274,7 @@ class TestTimesOfText:
 
 
 def test_help_lists_windows_and_functions(capsys: pytest.CaptureFixture[str]) -> None:
-    from windowkit.language.aggregation import FORMS as FUNCTIONS
+    from windowkit.language.functions import FORMS as FUNCTIONS
     from windowkit.language.windows.text import FORMS as WINDOWS
 
     status, out, _ = run(capsys, ["--help"])

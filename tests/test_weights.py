@@ -19,7 +19,8 @@ from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
 from support.plain import plain
 from windowkit import InvalidType, InvalidValue, UnknownColumn
-from windowkit.language.aggregation import FORMS, make
+from windowkit.language.aggregation import make
+from windowkit.language.functions import FORMS
 from windowkit.language.weights import is_invertible
 
 SCHEMA = pa.schema(

@@ -74,8 +74,9 @@ from windowkit.language.aggregates import (
 from windowkit.language.aggregation import Framed
 from windowkit.language.distinct import Distinct, distinct
 from windowkit.language.durations import Duration, Length, Rows, rows
-from windowkit.language.emission import Emission, at, emit, every, on
+from windowkit.language.emission import Emission, emit
 from windowkit.language.engines import register as _register
+from windowkit.language.events import at, every, on
 from windowkit.language.expressions import Expression, expr
 from windowkit.language.frames import Frame
 from windowkit.language.hints import hint as _hint

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit.language.aggregation import FORMS
 from windowkit.language.durations import Months
+from windowkit.language.functions import FORMS
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 import windowkit as wk
-from windowkit.language.aggregation import BY_FUNCTION, FUNCTIONS, NUMBERS
+from windowkit.language.functions import BY_FUNCTION, FUNCTIONS, NUMBERS
 from windowkit.local.query import plan
 
 

@@ -7,9 +7,10 @@ An expression of Polars, pyarrow or Spark may stand in place of a column's name:
 
 from __future__ import annotations
 
-from windowkit.language.aggregation import AGGREGATE_FORMS, Aggregate, make, parse
+from windowkit.language.aggregation import Aggregate, make, parse
 from windowkit.language.checks import boolean
 from windowkit.language.expressions import Column
+from windowkit.language.functions import AGGREGATE_FORMS
 
 __all__ = [
     "AGGREGATE_FORMS",

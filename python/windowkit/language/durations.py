@@ -6,17 +6,16 @@ All arithmetic is on integers; a duration is an exact number of nanoseconds, and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, Union, cast
 
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
 from windowkit.language.foreign import is_a
-from windowkit.language.triggers import Read, Term, Trigger
+from windowkit.language.triggers import Term, Trigger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,15 +142,6 @@ class Rows(Trigger):
     def terms(self) -> list[Term]:
         """Return the trigger in postfix order."""
         return [Term("rows", self.count)]
-
-    def form(self) -> dict[str, Any]:
-        """Return the trigger as a dict that JSON holds."""
-        return {"rows": self.count}
-
-    @classmethod
-    def from_form(cls, form: Mapping[str, Any], read: Read) -> Rows:
-        """Return the trigger of a form."""
-        return rows(form["rows"])
 
     def check(self, argument: str) -> None:
         """Refuse a number that cannot be a trigger's."""

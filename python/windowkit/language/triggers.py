@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, wrong_type
+from windowkit.language.checks import a_type
 
-__all__ = ["AllOf", "AnyOf", "Chain", "Read", "Term", "Trigger", "trigger"]
+__all__ = ["AllOf", "AnyOf", "Chain", "Combined", "Term", "Trigger", "trigger"]
 
 ALLOWED: Final = (
     "allowed are triggers: windowkit.rows(n), windowkit.every(length), windowkit.on(column), "
@@ -139,21 +139,15 @@ class Trigger(ABC):
     def terms(self) -> list[Term]:
         """Return it in postfix order, as the native core takes it."""
 
-    @abstractmethod
     def form(self) -> dict[str, Any]:
-        """Return it as a dict that JSON holds, whose keys are among `keys`."""
-
-    @classmethod
-    @abstractmethod
-    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
-        """Return the trigger of a form that has keys of `keys`; `read` returns that of a form within it."""
+        """Return it as a dict that JSON holds, whose keys are `keys`, and values those of its fields."""
+        given = (getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
+        values = (value if isinstance(value, int | float) else str(value) for value in given)
+        return dict(zip(self.keys, values, strict=True))
 
     def check(self, argument: str) -> None:
         """Refuse what is a value, but no trigger: `windowkit.rows` of none."""
         del argument
-
-
-Read = Callable[[object], Trigger]
 
 
 def trigger(argument: str, given: object) -> Trigger:
@@ -170,8 +164,24 @@ def trigger(argument: str, given: object) -> Trigger:
     return given
 
 
+class Combined(Trigger):
+    """A trigger of other triggers."""
+
+    __slots__ = ()
+
+    def terms(self) -> list[Term]:
+        """Return it in postfix order."""
+        (kind,) = self.keys
+        return [*(term for part in self.parts for term in part.terms()), Term(kind, len(self.parts))]
+
+    def form(self) -> dict[str, Any]:
+        """Return it as a dict that JSON holds."""
+        (kind,) = self.keys
+        return {kind: [part.form() for part in self.parts]}
+
+
 @dataclass(frozen=True, slots=True)
-class AnyOf(Trigger):
+class AnyOf(Combined):
     """``a | b``: holds if one of them does."""
 
     keys: ClassVar[tuple[str, ...]] = ("or",)
@@ -185,25 +195,12 @@ class AnyOf(Trigger):
         """The operands."""
         return self.triggers
 
-    def terms(self) -> list[Term]:
-        """Return it in postfix order."""
-        return postfix("or", self.triggers)
-
-    def form(self) -> dict[str, Any]:
-        """Return it as a dict that JSON holds."""
-        return {"or": [each.form() for each in self.triggers]}
-
-    @classmethod
-    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
-        """Return the trigger of a form."""
-        return cls(operands("or", form, read))
-
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.triggers))
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf(Trigger):
+class AllOf(Combined):
     """``a & b``: holds once each of them has held since the key last fired."""
 
     keys: ClassVar[tuple[str, ...]] = ("and",)
@@ -219,25 +216,12 @@ class AllOf(Trigger):
         """The operands."""
         return self.triggers
 
-    def terms(self) -> list[Term]:
-        """Return it in postfix order."""
-        return postfix("and", self.triggers)
-
-    def form(self) -> dict[str, Any]:
-        """Return it as a dict that JSON holds."""
-        return {"and": [each.form() for each in self.triggers]}
-
-    @classmethod
-    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
-        """Return the trigger of a form."""
-        return cls(operands("and", form, read))
-
     def __repr__(self) -> str:
         return " & ".join(f"({each})" if isinstance(each, AnyOf) else repr(each) for each in self.triggers)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain(Trigger):
+class Chain(Combined):
     """``a.then(b)``: one stage after the other, a firing each; then the last one, or all over again."""
 
     keys: ClassVar[tuple[str, ...]] = ("then",)
@@ -271,17 +255,12 @@ class Chain(Trigger):
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
         again = [Term("repeat", 1)] if self.repeats else []
-        return [*postfix("then", self.stages), *again]
+        return [*Combined.terms(self), *again]
 
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds."""
-        chain = {"then": [each.form() for each in self.stages]}
+        chain = Combined.form(self)
         return {"repeat": chain} if self.repeats else chain
-
-    @classmethod
-    def from_form(cls, form: Mapping[str, Any], read: Read) -> Trigger:
-        """Return the trigger of a form."""
-        return cls(operands("then", form, read))
 
     def __repr__(self) -> str:
         first, *others = self.stages
@@ -307,17 +286,3 @@ def refuse_windows(argument: str, triggers: Iterable[Trigger]) -> None:
                 f"{argument}: {each!r} is given, which concerns single windows and not keys; at(...) is "
                 "allowed by itself, and combined by |, but not within & or .then()"
             )
-
-
-def operands(kind: str, form: Mapping[str, Any], read: Read) -> tuple[Trigger, ...]:
-    """Return the triggers that a form combines."""
-    given = form[kind]
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise wrong_type("early", given, f"in a form, {kind!r} has a list of triggers")
-    if len(given) < 2:
-        raise InvalidValue(f"early: {given!r:.60} is given for {kind!r}; it has at least two triggers")
-    return tuple(map(read, given))
-
-
-def postfix(kind: str, triggers: tuple[Trigger, ...]) -> list[Term]:
-    return [*(term for each in triggers for term in each.terms()), Term(kind, len(triggers))]

@@ -14,7 +14,7 @@ from windowkit.language.aggregation import parse as aggregate_of
 from windowkit.language.checks import suggested, text, wrong_type
 from windowkit.language.durations import plain
 from windowkit.language.emission import Emission, emit
-from windowkit.language.emission import read as read_trigger
+from windowkit.language.events import read as read_trigger
 from windowkit.language.expressions import refuse_expressions
 from windowkit.language.fills import form_of as form_of_fill
 from windowkit.language.frames import UNBOUNDED, UNBOUNDED_ROWS
