@@ -21,8 +21,9 @@ const WINDOWS: u64 = 1_000_000;
 
 /// A `windowkit.local_join.Side`.
 #[derive(FromPyObject)]
-struct PySide {
-    schema: Given<PySchema>,
+struct PySide<'py> {
+    /// Read by [`PySide::spec`], as what a schema raises would be a `TypeError` here.
+    schema: Bound<'py, PyAny>,
     by: Vec<String>,
     time: String,
     columns: Option<Vec<String>>,
@@ -45,15 +46,16 @@ impl PyJoin {
     #[new]
     fn new(
         py: Python<'_>,
-        left: PySide,
-        right: PySide,
+        left: PySide<'_>,
+        right: PySide<'_>,
         within: Option<PyBand>,
         windows: Option<PyWindow>,
         how: String,
         suffix: String,
     ) -> PyResult<Self> {
+        let (left, right) = (left.spec()?, right.spec()?);
         // The plan itself reports a missing time column.
-        let time = left.schema.0.as_ref().field_with_name(&left.time).ok();
+        let time = left.input.field_with_name(&left.time).ok();
         let measure = time.and_then(|field| Measure::new(&left.time, field.data_type()).ok());
         let windows = windows.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS))).transpose()?;
         detached(py, move || {
@@ -68,7 +70,7 @@ impl PyJoin {
                     ));
                 }
             };
-            let (left, right, kind) = (left.spec(), right.spec(), JoinKind::parse(&how)?);
+            let kind = JoinKind::parse(&how)?;
             Ok(Self(Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix })?)))
         })
     }
@@ -106,9 +108,10 @@ impl PyJoin {
     }
 }
 
-impl PySide {
-    fn spec(self) -> SideSpec {
+impl PySide<'_> {
+    fn spec(self) -> PyResult<SideSpec> {
         let Self { schema, by, time, columns } = self;
-        SideSpec { input: schema.0.into_inner(), by, time, columns }
+        let input = schema.extract::<Given<PySchema>>()?.0.into_inner();
+        Ok(SideSpec { input, by, time, columns })
     }
 }

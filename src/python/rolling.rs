@@ -28,8 +28,16 @@ struct PyFrame {
 
 /// A `windowkit.local_rolling.Labels`.
 #[derive(FromPyObject)]
-struct PyLabels {
-    schema: Given<PySchema>,
+struct PyLabels<'py> {
+    /// Read later, as what a schema raises would be a `TypeError` here.
+    schema: Bound<'py, PyAny>,
+    by: Vec<String>,
+    time: String,
+}
+
+/// Labels whose schema was read.
+struct Labels {
+    schema: SchemaRef,
     by: Vec<String>,
     time: String,
 }
@@ -49,19 +57,17 @@ impl PyRolling {
         time: String,
         aggregates: Vec<PyAggregate>,
         frames: Vec<PyFrame>,
-        labels: Option<PyLabels>,
+        labels: Option<PyLabels<'_>>,
     ) -> PyResult<Self> {
         let aggregates = aggregate_specs(py, aggregates)?;
         let schema: SchemaRef = schema.0.into_inner();
+        let labels = labels.map(PyLabels::spec).transpose()?;
         detached(py, move || {
             let frames = frames.into_iter().map(|frame| frame.spec()).collect::<Result<Vec<_>>>()?;
             let over = aggregates.into_iter().zip(frames).collect();
             let rolling = match labels {
                 None => Rolling::new(schema, by, time, over)?,
-                Some(labels) => {
-                    let labels = (labels.schema.0.into_inner(), labels.by, labels.time);
-                    Rolling::at(schema, by, time, over, labels)?
-                }
+                Some(labels) => Rolling::at(schema, by, time, over, (labels.schema, labels.by, labels.time))?,
             };
             Ok(Self(Arc::new(rolling)))
         })
@@ -100,6 +106,13 @@ impl PyRolling {
         let batches = detached(py, move || rows.finish(threads))?;
         let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), self.0.results().clone());
         Ok(PyRecordBatchReader::new(Box::new(batches)))
+    }
+}
+
+impl PyLabels<'_> {
+    fn spec(self) -> PyResult<Labels> {
+        let Self { schema, by, time } = self;
+        Ok(Labels { schema: schema.extract::<Given<PySchema>>()?.0.into_inner(), by, time })
     }
 }
 
