@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 from support.plain import same
 from windowkit.spark.routes import pieces, rolling
+from windowkit.spark.routes.pack_pieces import verify
 
 ROWS = 3_000
 MINUTE = 60_000_000
@@ -310,7 +311,7 @@ def test_rows_that_change_are_found_out(spark: SparkSession) -> None:
     with pytest.raises(
         wk.InvalidValue, match=r"df: a key has 2 rows before a cut .* where 10 and 0 were counted"
     ):
-        pieces.verify(table, each, 1, 0)
+        verify(table, each, 1, 0)
 
 
 def test_keys_are_cut_unasked_where_rows_are_cached(

@@ -23,7 +23,8 @@ from typing import Final
 
 from pyspark.sql import types as spark
 
-from windowkit.language.durations import NANOSECONDS, Months
+from windowkit.language.durations import Months
+from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.windows import WEEKDAYS, Session, Sliding, Tumbling, units
 from windowkit.spark.jobs.job import identifier
 

@@ -34,6 +34,7 @@ from windowkit.spark.jobs import (
     whole,
 )
 from windowkit.spark.routes import buckets, packed, pieces, stages
+from windowkit.spark.routes.pack_pieces import PackPieces, verify
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -105,14 +106,14 @@ def roll(
             # The rows fail, and then so does the action.
             if split:
                 raise
-    pack: stages.Pack | pieces.PackPieces
+    pack: stages.Pack | PackPieces
     if cut is None:
         pack, task = packed.pack(checked, never=True), Roll(rolling, checked.query, checked.schema)
     else:
         rows, own = cut.rows, unused(checked.schema.names)
         schema = pa.schema([*checked.schema, (own[0], pa.int32()), (own[1], pa.bool_())])
         of_pieces = stages.Pack(checked.query, schema, partitions, each, never=True)
-        pack = pieces.PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
+        pack = PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
         of_key = replace(rolling.resolved(checked.schema.names), by=(*rolling.by, own[0]))
         task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
     packs = shipped(pack, in_one_line(rolling))
@@ -236,7 +237,7 @@ class Roll:
         result = local_rolling.results(planned, table, 1)
         if self.cut:
             own = len(self.schema) - 1
-            pieces.verify(table, self.cut, own - 1, self.schema.names.index(self.rolling.time))
+            verify(table, self.cut, own - 1, self.schema.names.index(self.rolling.time))
             kept = [*range(own - 1), *range(own + 1, result.num_columns)]
             result = result.filter(result.column(own)).select(kept)
         yield from result.to_batches()
