@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from windowkit.language.durations import NANOSECONDS, duration, length
+from windowkit.language.durations import duration, length
+from windowkit.language.intervals import NANOSECONDS
 
 SIGNED_64_BIT = st.integers(-(2**63) + 1, 2**63 - 1)
 

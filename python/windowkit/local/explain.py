@@ -12,7 +12,8 @@ from windowkit import _native
 from windowkit.arrow.given import schema_of
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
-from windowkit.language.durations import NANOSECONDS, Duration
+from windowkit.language.durations import Duration
+from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units

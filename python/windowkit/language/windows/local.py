@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, one_of
-from windowkit.language.durations import NANOSECONDS, Duration, Months, Period
+from windowkit.language.durations import Duration, Months, Period
 from windowkit.language.engines import process
+from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.windows.base import Window, kind_of, shown, units
 
 __all__ = ["WEEKDAYS", "Localised", "ZoneLike", "checked_week_start", "checked_zone", "days_of_utc"]
