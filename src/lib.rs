@@ -14,14 +14,14 @@
 //! |---|---|
 //! | [`simd`] | windows of rows by SIMD: one copy per instruction set, chosen at run time |
 //! | [`algebra`] | the functions: identity, combine, inverse, lift; count, sums, extrema, ends, moments |
-//! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream. A crate of its own, with all above |
+//! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream. A crate of its own, `windowkit-kernels`, with all above |
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
-//! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
-//! | [`window`] | window types as `windows()`, `extent()`, `wids()`; measures |
-//! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`state`] | snapshots: one envelope, one byte reader |
-//! | [`partition`] | which worker gets which row, and what that costs |
+//! | [`partition`] | which worker gets which row, and what that costs. A crate of its own, `windowkit-partition`, with the three above |
+//! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
+//! | [`window`] | window types as `windows()`, `extent()`, `wids()` |
+//! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
 //! Below all of them, in the crate of the kernels, [`select`] takes rows of arrays, and [`poll`] hands requests to end on
@@ -29,18 +29,17 @@
 
 pub mod aggregate;
 pub mod bounds;
-mod dictionary;
 pub mod interrupt;
-pub mod keys;
 pub mod operator;
-pub mod partition;
-pub mod sketch;
 pub mod slice;
-pub mod state;
 pub mod window;
 
 #[cfg(feature = "python")]
 mod python;
 
 pub use windowkit_kernels as kernels;
-pub use windowkit_kernels::{Error, Result, algebra, error, memory, poll, select, simd, types};
+pub use windowkit_kernels::{
+    Error, Result, algebra, dictionary, error, measure, memory, poll, select, simd, types,
+};
+pub use windowkit_partition as partition;
+pub use windowkit_partition::{keys, sketch, state};

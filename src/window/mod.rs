@@ -36,7 +36,6 @@ mod last_rows;
 mod last_time;
 mod local;
 mod local_landmark;
-pub mod measure;
 mod memory;
 mod numbered;
 mod observed;
@@ -57,6 +56,7 @@ mod zone;
 
 use std::ops::Deref;
 
+pub use crate::measure::Measure;
 pub use arrivals::Arrivals;
 pub use band::Band;
 pub use between::Between;
@@ -72,7 +72,6 @@ pub use last_rows::LastRows;
 pub use last_time::LastTime;
 pub use local::Local;
 pub use local_landmark::LocalLandmark;
-pub use measure::Measure;
 pub use memory::{Kept, Memory};
 pub use numbered::Emitted;
 pub use observed::Observed;

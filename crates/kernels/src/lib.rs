@@ -13,7 +13,8 @@
 //! | [`streaming`] | windows over a stream |
 //!
 //! [`error`] groups errors by how a caller catches them. Long work calls a function between its pieces ([`poll`]), memory
-//! that runs out is an error ([`memory`]), [`select`] takes rows of arrays, and [`types`] says what errors call types.
+//! that runs out is an error ([`memory`]), [`select`] takes rows of arrays, [`measure`] reads columns of time as integers,
+//! [`dictionary`] has the types of dictionaries' values, and [`types`] says what errors call types.
 //!
 //! ```
 //! use windowkit_kernels::algebra::Extremum;
@@ -31,8 +32,10 @@
 #![feature(allocator_api)]
 
 pub mod algebra;
+pub mod dictionary;
 pub mod error;
 mod kernels;
+pub mod measure;
 pub mod memory;
 pub mod poll;
 pub mod select;

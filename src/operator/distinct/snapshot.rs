@@ -109,7 +109,7 @@ mod tests {
     use super::super::DistinctStep;
     use super::*;
     use crate::operator::Length;
-    use crate::state::forged;
+    use crate::operator::held::forged;
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));

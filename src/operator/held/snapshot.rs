@@ -10,6 +10,8 @@ use super::store::{Address, Entry, Store};
 use crate::Result;
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
+#[cfg(test)]
+use crate::state::Envelope;
 use crate::state::{Reader, Writer, broken};
 
 /// Rows that are written at once.
@@ -119,4 +121,18 @@ pub(in crate::operator) fn read_keys(
     let mut ids = Vec::with_capacity(keys);
     index.assign_all(&columns, keys, &mut ids, check)?;
     if ids.iter().copied().eq(0..keys as u32) { Ok(keys) } else { broken() }
+}
+
+/// A snapshot some bytes of whose body were changed, with a checksum that fits.
+#[cfg(test)]
+pub(in crate::operator) fn forged(
+    envelope: &Envelope,
+    snapshot: Vec<u8>,
+    damage: &[(proptest::sample::Index, u8)],
+) -> Vec<u8> {
+    let mut bytes = Envelope::room();
+    bytes.extend_from_slice(envelope.open(&snapshot).expect("a snapshot").rest());
+    let room = Envelope::room().len();
+    damage.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes[room..]) = *byte);
+    envelope.seal(bytes)
 }

@@ -109,9 +109,9 @@ mod tests {
     use super::super::JoinStep;
     use super::*;
     use crate::kernels::Closed;
+    use crate::operator::held::forged;
     use crate::operator::join::{ConditionSpec, JoinKind, JoinSpec, SideSpec};
     use crate::operator::{Length, WindowKind, WindowSpec};
-    use crate::state::forged;
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));

@@ -10,9 +10,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use serde::de::DeserializeOwned;
 
 use super::{broken, stream};
-use crate::memory::{OutOfMemory, unwind};
-use crate::select::concat;
 use crate::{Error, Result};
+use windowkit_kernels::memory::{OutOfMemory, unwind};
+use windowkit_kernels::select::concat;
 
 /// Bytes of a snapshot, or of a part of one.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use super::union::{Estimates, Union};
 const REMEMBERED: usize = 1 << 12;
 
 /// The union of the sketches in a window.
-pub(crate) struct Sliding<'a> {
+pub struct Sliding<'a> {
     precision: u32,
     sketches: &'a [Union],
     window: Range<usize>,
@@ -66,7 +66,7 @@ struct TwoStacks {
 
 impl<'a> Sliding<'a> {
     /// Before the first of these windows.
-    pub(crate) fn new(precision: u32, sketches: &'a [Union], windows: &[(u32, u32)]) -> Self {
+    pub fn new(precision: u32, sketches: &'a [Union], windows: &[(u32, u32)]) -> Self {
         let mut before = Vec::with_capacity(sketches.len() + 1);
         before.push((0, 0));
         before.extend(sketches.iter().scan((0, 0), |(coupons, many), sketch| {
@@ -94,7 +94,7 @@ impl<'a> Sliding<'a> {
     }
 
     /// Moves on to the window of these sketches; neither end decreases.
-    pub(crate) fn slide(&mut self, lo: usize, hi: usize) {
+    pub fn slide(&mut self, lo: usize, hi: usize) {
         let Range { start: from, end: to } = self.window;
         let left = from..lo.min(to);
         let kept = lo.min(to)..to;
@@ -114,7 +114,7 @@ impl<'a> Sliding<'a> {
     }
 
     /// The estimated number of values in the window.
-    pub(crate) fn estimate(&self, estimates: &mut Estimates) -> f64 {
+    pub fn estimate(&self, estimates: &mut Estimates) -> f64 {
         match (self.few(), &self.registers) {
             (Some(few), _) => estimates.of_few(few.live),
             (None, Some(registers)) => estimates.of_many(registers.sums),
@@ -123,7 +123,7 @@ impl<'a> Sliding<'a> {
     }
 
     /// The union of the window's sketches.
-    pub(crate) fn union(&self) -> Union {
+    pub fn union(&self) -> Union {
         match (self.few(), &self.registers) {
             (Some(_), _) => {
                 let mut union = Union::new(self.precision);
@@ -139,7 +139,7 @@ impl<'a> Sliding<'a> {
     }
 
     /// How many bytes the union has.
-    pub(crate) fn len_of_bytes(&self) -> usize {
+    pub fn len_of_bytes(&self) -> usize {
         match self.few() {
             Some(few) => image::len_of_few(few.live),
             None => image::REGISTERS_FROM + (1 << self.precision),

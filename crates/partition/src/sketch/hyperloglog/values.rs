@@ -5,11 +5,11 @@ use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use crate::select::take;
-use crate::simd::Word;
-use crate::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
-use crate::types::named;
 use crate::{Error, Result};
+use windowkit_kernels::select::take;
+use windowkit_kernels::simd::Word;
+use windowkit_kernels::simd::murmur::{coupon_of_bytes, coupon_of_word, coupons_of_words};
+use windowkit_kernels::types::named;
 
 /// Values of a chunk: their coupons stay in the nearest cache.
 const CHUNK: usize = 1024;
@@ -94,7 +94,7 @@ pub(super) fn coupons(column: &dyn Array, sink: &mut dyn FnMut(&[u32])) -> Resul
 ///
 /// # Errors
 /// `InvalidType`
-pub(crate) fn coupons_by_row(column: &dyn Array) -> Result<Vec<u32>> {
+pub fn coupons_by_row(column: &dyn Array) -> Result<Vec<u32>> {
     if let DataType::RunEndEncoded(_, values) = column.data_type() {
         return coupons_by_row(&cast(column, values.data_type())?);
     }

@@ -1,6 +1,6 @@
 //! The registers of a sketch of many values, one byte each, and the sums that its estimates need.
 
-use crate::simd::murmur::ADDRESS_BITS;
+use windowkit_kernels::simd::murmur::ADDRESS_BITS;
 
 /// 2^precision registers.
 #[derive(Debug, Clone, PartialEq)]

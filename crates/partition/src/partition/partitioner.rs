@@ -17,10 +17,10 @@ use super::waterfill::Waterfill;
 use super::window::Clock;
 use super::{Candidates, CardinalityKind, Decide, Loads, Method, Parameters, WindowLength};
 use crate::keys::hash_rows;
-use crate::memory::attempted;
-use crate::poll::{Poll, never};
 use crate::state::{Envelope, Writer};
 use crate::{Error, Result};
+use windowkit_kernels::memory::attempted;
+use windowkit_kernels::poll::{Poll, never};
 
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
@@ -38,7 +38,7 @@ const SNAPSHOT: Envelope = Envelope {
 /// ```
 /// use std::sync::Arc;
 /// use arrow_array::{ArrayRef, Int64Array};
-/// use windowkit::partition::{CardinalityKind, Method, Parameters, Partitioner};
+/// use windowkit_partition::{CardinalityKind, Method, Parameters, Partitioner};
 ///
 /// let mut partitioner = Partitioner::new(Parameters {
 ///     workers: 4,
@@ -54,7 +54,7 @@ const SNAPSHOT: Envelope = Envelope {
 /// partitioner.assign(&[(vec![keys], None, 10)], &mut workers)?;
 /// assert_eq!(workers.len(), 10);
 /// assert_eq!(partitioner.loads().iter().sum::<u64>(), 10);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 pub struct Partitioner {
     parameters: Parameters,

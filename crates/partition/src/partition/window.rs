@@ -7,9 +7,9 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
-use crate::types::named;
-use crate::window::Measure;
 use crate::{Error, Result};
+use windowkit_kernels::measure::Measure;
+use windowkit_kernels::types::named;
 
 /// The length of consecutive windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

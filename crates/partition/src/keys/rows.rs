@@ -13,8 +13,8 @@ use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::types::named;
 use crate::{Error, Result};
+use windowkit_kernels::types::named;
 
 /// Distinct rows.
 pub(super) struct RowKeys {
@@ -89,7 +89,7 @@ fn number(row: Row<'_>, distinct: &mut Rows, table: &mut HashTable<u32>, hasher:
 }
 
 /// Whether values of a type have a row encoding that is equal where they are.
-pub(crate) fn encodable(data_type: &DataType) -> bool {
+pub fn encodable(data_type: &DataType) -> bool {
     use DataType::{FixedSizeBinary, FixedSizeList};
     // Arrays of types without width do not know how long they are.
     let has_no_width = |kind: &DataType| matches!(kind, FixedSizeBinary(0) | FixedSizeList(_, 0));
@@ -102,14 +102,14 @@ pub(crate) fn encodable(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// Errors of Arrow: of types that are not [`encodable`], and of more bytes than its offsets can address.
-pub(crate) fn encoded(values: &ArrayRef) -> Result<ArrayRef> {
+pub fn encoded(values: &ArrayRef) -> Result<ArrayRef> {
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
     let rows = converter.convert_columns(&[normalised(values)])?;
     Ok(cast(&rows.try_into_binary()?, &DataType::BinaryView)?)
 }
 
 /// The values of this type of which these are the bytes, as [`encoded`] makes them; nulls of nulls.
-pub(crate) fn decoded(bytes: &BinaryViewArray, data_type: &DataType) -> Result<ArrayRef> {
+pub fn decoded(bytes: &BinaryViewArray, data_type: &DataType) -> Result<ArrayRef> {
     let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
     let null = converter.convert_columns(&[new_null_array(data_type, 1)])?;
     let parser = converter.parser();
@@ -121,7 +121,7 @@ pub(crate) fn decoded(bytes: &BinaryViewArray, data_type: &DataType) -> Result<A
 }
 
 /// Whether a type, or one within it, is such.
-pub(crate) fn holds(data_type: &DataType, is: fn(&DataType) -> bool) -> bool {
+pub fn holds(data_type: &DataType, is: fn(&DataType) -> bool) -> bool {
     is(data_type)
         || match data_type {
             DataType::Struct(fields) => fields.iter().any(|field| holds(field.data_type(), is)),
@@ -143,7 +143,7 @@ pub(super) fn holds_map(data_type: &DataType) -> bool {
 }
 
 /// The column with floats as SQL compares them: one NaN, one zero; also within other types.
-pub(crate) fn normalised(column: &ArrayRef) -> ArrayRef {
+pub fn normalised(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float16 => canonical::<Float16Type>(column, |v| v.is_nan(), half_nan(), Default::default()),
         DataType::Float32 => canonical::<Float32Type>(column, |v| v.is_nan(), f32::NAN, 0.0),

@@ -18,8 +18,8 @@ use datasketches::hll::{HllSketch, HllType, HllUnion};
 use super::dense::{Dense, Sums};
 use super::sparse::Sparse;
 use super::{PRECISIONS, State};
-use crate::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
+use windowkit_kernels::simd::murmur::ADDRESS_BITS;
 
 const EMPTY: u8 = 4;
 const COMPACT: u8 = 8;

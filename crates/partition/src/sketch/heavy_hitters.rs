@@ -23,8 +23,8 @@ const WAYS: usize = 8;
 /// The keys of the largest counts, by their hashes, in constant memory.
 ///
 /// ```
-/// use windowkit::keys::remix;
-/// use windowkit::sketch::HeavyHitters;
+/// use windowkit_partition::keys::remix;
+/// use windowkit_partition::sketch::HeavyHitters;
 ///
 /// let mut keys = HeavyHitters::new(64)?;
 /// for row in 0..10_000_u64 {
@@ -33,7 +33,7 @@ const WAYS: usize = 8;
 /// }
 /// let heavy = keys.get(remix(7, 0)).expect("a heavy key is never given up");
 /// assert!(heavy.count - heavy.error <= 3_335 && 3_335 <= heavy.count);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]

@@ -7,25 +7,25 @@ use crate::{Error, Result};
 const HEADER: usize = 8 + 2 + 2 + 8 + 4;
 
 /// The envelope of snapshots of one kind.
-pub(crate) struct Envelope {
+pub struct Envelope {
     /// What they begin with.
-    pub(crate) magic: [u8; 8],
+    pub magic: [u8; 8],
     /// The version to write, and the last to read.
-    pub(crate) version: u16,
+    pub version: u16,
     /// The first version to read.
-    pub(crate) since: u16,
+    pub since: u16,
     /// What they are snapshots of, for the error if bytes are not a snapshot.
-    pub(crate) of: &'static str,
+    pub of: &'static str,
 }
 
 impl Envelope {
     /// Where a body begins that [`Envelope::seal`] takes.
-    pub(crate) fn room() -> Vec<u8> {
+    pub fn room() -> Vec<u8> {
         vec![0; HEADER]
     }
 
     /// A body in its envelope; it follows [`Envelope::room`].
-    pub(crate) fn seal(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+    pub fn seal(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         let (header, body) = bytes.split_at_mut(HEADER);
         let (version, len) = (self.version.to_le_bytes(), (body.len() as u64).to_le_bytes());
         let fields: [&[u8]; 5] = [&self.magic, &version, &[0; 2], &len, &crc32fast::hash(body).to_le_bytes()];
@@ -37,7 +37,7 @@ impl Envelope {
     ///
     /// # Errors
     /// `InvalidValue` if it is not such a snapshot, has another version, is truncated, or is damaged.
-    pub(crate) fn open<'a>(&self, snapshot: &'a [u8]) -> Result<Reader<'a>> {
+    pub fn open<'a>(&self, snapshot: &'a [u8]) -> Result<Reader<'a>> {
         let refused = |why: String| Error::InvalidValue(format!("snapshot: {why}"));
         let Some(header) = snapshot.strip_prefix(&self.magic) else {
             return Err(refused(format!("these bytes are not a snapshot of {}", self.of)));

@@ -19,5 +19,5 @@ mod registers;
 pub use filter::Filter;
 pub use heavy_hitters::{Counter, HeavyHitters, Hit};
 pub use hyperloglog::HyperLogLog;
-pub(crate) use hyperloglog::{Estimates, PRECISIONS, Sliding, Union, coupons_by_row};
+pub use hyperloglog::{Estimates, PRECISIONS, Sliding, Union, coupons_by_row};
 pub use registers::Registers;

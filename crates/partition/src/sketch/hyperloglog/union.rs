@@ -9,15 +9,15 @@ use datasketches::hll::HllSketch;
 use super::dense::{Sums, place};
 use super::sparse::{self, Sparse};
 use super::{State, image};
-use crate::simd::murmur::ADDRESS_BITS;
 use crate::{Error, Result};
+use windowkit_kernels::simd::murmur::ADDRESS_BITS;
 
 /// Registers that are compared together: a block in which none is raised is skipped.
 const BLOCK: usize = 16;
 
 /// A set of values, as far as a sketch knows it. 24 bytes, and 4 to 8 a value at first, 2^precision at most.
 #[derive(Debug, Clone)]
-pub(crate) struct Union(Held);
+pub struct Union(Held);
 
 #[derive(Debug, Clone)]
 enum Held {
@@ -27,12 +27,12 @@ enum Held {
 
 impl Union {
     /// Of no values.
-    pub(crate) fn new(precision: u32) -> Self {
+    pub fn new(precision: u32) -> Self {
         Self(Held::Few(Sparse::new(precision)))
     }
 
     /// Whether it has no values.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         matches!(&self.0, Held::Few(few) if few.len() == 0)
     }
 
@@ -51,7 +51,7 @@ impl Union {
 
     /// Takes in a value's coupon.
     #[inline]
-    pub(crate) fn insert(&mut self, coupon: u32) {
+    pub fn insert(&mut self, coupon: u32) {
         match &mut self.0 {
             Held::Few(few) => {
                 if few.insert(coupon) && few.is_over() {
@@ -66,7 +66,7 @@ impl Union {
     }
 
     /// Takes in the values of another of the same precision.
-    pub(crate) fn merge(&mut self, other: &Union) {
+    pub fn merge(&mut self, other: &Union) {
         match (&mut self.0, &other.0) {
             (_, Held::Few(theirs)) => theirs.iter().for_each(|coupon| self.insert(coupon)),
             (Held::Few(own), Held::Many(theirs)) => {
@@ -81,7 +81,7 @@ impl Union {
     }
 
     /// The estimated number of values.
-    pub(crate) fn estimate(&self, estimates: &mut Estimates) -> f64 {
+    pub fn estimate(&self, estimates: &mut Estimates) -> f64 {
         match &self.0 {
             Held::Few(few) => estimates.of_few(few.len()),
             Held::Many(ranks) => estimates.of_many(Sums::of(ranks)),
@@ -89,7 +89,7 @@ impl Union {
     }
 
     /// Its bytes in the format of Apache DataSketches (compact), with registers of 8 bits: the same for the same values.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         match &self.0 {
             Held::Few(few) => {
                 let mut coupons: Vec<u32> = few.iter().collect();
@@ -101,7 +101,7 @@ impl Union {
     }
 
     /// How many bytes [`Union::to_bytes`] makes.
-    pub(crate) fn len_of_bytes(&self) -> usize {
+    pub fn len_of_bytes(&self) -> usize {
         match &self.0 {
             Held::Few(few) => image::len_of_few(few.len()),
             Held::Many(ranks) => image::REGISTERS_FROM + ranks.len(),
@@ -109,7 +109,7 @@ impl Union {
     }
 
     /// No sketch of this precision has more.
-    pub(crate) fn most_bytes(precision: u32) -> usize {
+    pub fn most_bytes(precision: u32) -> usize {
         image::len_of_few(sparse::limit(precision)).max(image::REGISTERS_FROM + (1 << precision))
     }
 
@@ -117,7 +117,7 @@ impl Union {
     ///
     /// # Errors
     /// `InvalidValue` for bytes that are not such a sketch, or are damaged, and for a sketch of another precision.
-    pub(crate) fn from_bytes(bytes: &[u8], precision: u32) -> Result<Self> {
+    pub fn from_bytes(bytes: &[u8], precision: u32) -> Result<Self> {
         if let Some(coupons) = image::coupons(bytes, precision) {
             let mut few = Sparse::new(precision);
             let new = coupons.iter().all(|&word| {
@@ -141,7 +141,7 @@ impl Union {
     }
 
     /// Bytes held besides its own size.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.0 {
             Held::Few(few) => few.bytes(),
             Held::Many(ranks) => ranks.len(),
@@ -198,7 +198,7 @@ fn registers(few: &Sparse) -> Box<[u8]> {
 }
 
 /// The estimates of Apache's crate for unions of one precision, computed as rarely as possible.
-pub(crate) struct Estimates {
+pub struct Estimates {
     /// By number of coupons; NaN where it was not computed yet.
     few: Vec<f64>,
     /// Registers, for which an estimate only reads three numbers stored before them.
@@ -207,7 +207,7 @@ pub(crate) struct Estimates {
 
 impl Estimates {
     /// For unions of this precision.
-    pub(crate) fn new(precision: u32) -> Self {
+    pub fn new(precision: u32) -> Self {
         let registers = vec![0; 1 << precision];
         Self {
             few: vec![f64::NAN; sparse::limit(precision) + 1],

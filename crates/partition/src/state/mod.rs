@@ -16,7 +16,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-pub(crate) use envelope::Envelope;
+pub use envelope::Envelope;
 pub use reader::Reader;
 pub use stream::check as check_stream;
 
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// The snapshot, in another envelope than that of operators.
-    pub(crate) fn sealed(self, envelope: &Envelope) -> Vec<u8> {
+    pub fn sealed(self, envelope: &Envelope) -> Vec<u8> {
         envelope.seal(self.bytes)
     }
 }
@@ -109,28 +109,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A snapshot some bytes of whose body were changed, with a checksum that fits.
-#[cfg(test)]
-pub(crate) fn forged(
-    envelope: &Envelope,
-    snapshot: Vec<u8>,
-    damage: &[(proptest::sample::Index, u8)],
-) -> Vec<u8> {
-    let mut bytes = Envelope::room();
-    bytes.extend_from_slice(envelope.open(&snapshot).expect("a snapshot").rest());
-    let room = Envelope::room().len();
-    damage.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes[room..]) = *byte);
-    envelope.seal(bytes)
-}
-
 /// Reads how many there were of something: so many that as many again can be counted.
-pub(crate) fn tally<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<u64, D::Error> {
+pub fn tally<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<u64, D::Error> {
     let tally = u64::deserialize(from)?;
     if tally < 1 << 62 { Ok(tally) } else { Err(de::Error::custom("more than there can be")) }
 }
 
 /// Contents with a valid checksum that no operator writes.
-pub(crate) fn broken<T>() -> Result<T> {
+pub fn broken<T>() -> Result<T> {
     Err(Error::InvalidValue("snapshot: it is damaged: its contents contradict each other".into()))
 }
 

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// The number of distinct hashes.
 ///
 /// ```
-/// use windowkit::keys::remix;
-/// use windowkit::sketch::Registers;
+/// use windowkit_partition::keys::remix;
+/// use windowkit_partition::sketch::Registers;
 ///
 /// let mut registers = Registers::new(12)?;
 /// for key in 0..100_000_u64 {
@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// }
 /// assert!(!registers.would_change(remix(7, 0)));
 /// assert!((registers.estimate() / 50_000.0 - 1.0).abs() < 0.04);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]

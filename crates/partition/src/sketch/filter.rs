@@ -27,8 +27,8 @@ type Block = [u64; WORDS];
 /// A set of keys that may report a key as present that is not, at a given rate.
 ///
 /// ```
-/// use windowkit::keys::remix;
-/// use windowkit::sketch::Filter;
+/// use windowkit_partition::keys::remix;
+/// use windowkit_partition::sketch::Filter;
 ///
 /// let mut seen = Filter::new(0.01)?;
 /// for key in 0..1_000_000 {
@@ -37,7 +37,7 @@ type Block = [u64; WORDS];
 /// assert!(seen.contains(remix(5, 0)));
 /// let wrong = (1_000_000..1_100_000).filter(|&key| seen.contains(remix(key, 0))).count();
 /// assert!(wrong <= 1_000);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]

@@ -6,7 +6,7 @@ use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, FieldRef};
 
 /// The type of a dictionary's values; any other type as it is.
-pub(crate) fn plain(data_type: &DataType) -> &DataType {
+pub fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
@@ -17,7 +17,7 @@ pub(crate) fn plain(data_type: &DataType) -> &DataType {
 ///
 /// A dictionary stays one, also within other types, with codes of 32 bits: a result combines the dictionaries of all
 /// batches, which may have more values than the code type of one batch can number.
-pub(crate) fn widened(data_type: &DataType) -> DataType {
+pub fn widened(data_type: &DataType) -> DataType {
     let within = |field: &FieldRef| -> FieldRef {
         let wide = widened(field.data_type());
         if &wide == field.data_type() {
@@ -41,7 +41,7 @@ pub(crate) fn widened(data_type: &DataType) -> DataType {
 
 /// The type in which values of two columns are compared: that of both or, of strings and of binaries of any layout, one
 /// that holds both. Their row encoding is the same then.
-pub(crate) fn compared(one: &DataType, other: &DataType) -> Option<DataType> {
+pub fn compared(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (plain(&widened(one)), plain(&widened(other))) {
         (own, other) if own == other => Some(own.clone()),

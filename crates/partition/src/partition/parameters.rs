@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::WindowLength;
 use crate::{Error, Result};
 
-/// How rows are assigned; see the [module](super).
+/// How rows are assigned; see the [crate](crate).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Hash for all keys except the heavy ones, whose rows level the workers.

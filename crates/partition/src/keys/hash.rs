@@ -18,11 +18,11 @@ use arrow_schema::{DataType, IntervalUnit};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::holds;
-use crate::select::take;
-use crate::simd::Word;
-use crate::simd::mix::{mix, mix_words};
-use crate::types::named;
 use crate::{Error, Result};
+use windowkit_kernels::select::take;
+use windowkit_kernels::simd::Word;
+use windowkit_kernels::simd::mix::{mix, mix_words};
+use windowkit_kernels::types::named;
 
 // Arbitrary odd constants (digits of the golden ratio, pi and e) that keep kinds of values apart.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -41,7 +41,7 @@ const STRUCT: u64 = 0x1319_8A2E_0370_7345;
 /// ```
 /// use std::sync::Arc;
 /// use arrow_array::{ArrayRef, Float64Array};
-/// use windowkit::keys::hash_rows;
+/// use windowkit_partition::keys::hash_rows;
 ///
 /// let keys: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(-0.0), None, None]));
 /// let mut hashes = Vec::new();
@@ -49,7 +49,7 @@ const STRUCT: u64 = 0x1319_8A2E_0370_7345;
 /// assert_eq!(hashes[0], hashes[1]);
 /// assert_eq!(hashes[2], hashes[3]);
 /// assert_ne!(hashes[0], hashes[2]);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 pub fn hash_rows(columns: &[ArrayRef], rows: usize, seed: u64, hashes: &mut Vec<u64>) -> Result<()> {
     let seed = mix(seed.wrapping_add(GOLDEN));
@@ -83,7 +83,7 @@ pub fn remix(hash: u64, salt: u64) -> u64 {
 ///
 /// # Errors
 /// `InvalidType` for maps and unions, also within other types.
-pub(crate) fn supported(data_type: &DataType) -> Result<()> {
+pub fn supported(data_type: &DataType) -> Result<()> {
     if holds(data_type, |kind| matches!(kind, DataType::Map(..) | DataType::Union(..))) {
         return Err(Error::InvalidType(format!(
             "keys: a column of type {data_type} cannot be hashed; allowed are all types but maps and unions",

@@ -8,7 +8,7 @@
 //! | error | 0.83 / sqrt(2^p) relative standard error; 1.04 / sqrt(2^p) for merged sketches |
 //! | first appeared | Flajolet et al., *HyperLogLog*, AofA 2007; sketches of few values as coupons: Heule et al., *HyperLogLog in practice*, EDBT 2013; running estimate: Cohen, PODS 2014, and Ting, KDD 2014 |
 //!
-//! Values become coupons ([`crate::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as
+//! Values become coupons ([`windowkit_kernels::simd::murmur`]) in batches, and coupons raise registers ([`dense`]) or, as
 //! long as they are few, are kept ([`sparse`]). Where sketches of slices are merged, their order is forgotten
 //! ([`union`]), so that windows can slide over them ([`sliding`]). Estimates, error bounds, unions and the reading of
 //! other representations are left to Apache's own crate, which receives a sketch as its bytes ([`image`]).
@@ -29,18 +29,18 @@ use crate::{Error, Result};
 pub(in crate::sketch) use dense::Dense;
 use sparse::Sparse;
 
-pub(crate) use sliding::Sliding;
-pub(crate) use union::{Estimates, Union};
-pub(crate) use values::coupons_by_row;
+pub use sliding::Sliding;
+pub use union::{Estimates, Union};
+pub use values::coupons_by_row;
 
 /// The precisions that DataSketches allows.
-pub(crate) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
+pub const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
 
 /// The number of distinct values, in the format of Apache DataSketches.
 ///
 /// ```
 /// use arrow_array::Int64Array;
-/// use windowkit::sketch::HyperLogLog;
+/// use windowkit_partition::sketch::HyperLogLog;
 ///
 /// let mut sketch = HyperLogLog::new(12)?;
 /// sketch.update(&Int64Array::from_iter_values((0..100_000).map(|row| row % 50_000)))?;
@@ -48,7 +48,7 @@ pub(crate) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=21;
 /// let mut other = HyperLogLog::from_bytes(&sketch.to_bytes(8)?)?;
 /// other.merge(&sketch);
 /// assert!((other.estimate() / 50_000.0 - 1.0).abs() < 0.05);
-/// # Ok::<(), windowkit::Error>(())
+/// # Ok::<(), windowkit_partition::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct HyperLogLog {
@@ -100,7 +100,7 @@ impl HyperLogLog {
     }
 
     /// Whether values of a type are counted.
-    pub(crate) fn counts(data_type: &DataType) -> bool {
+    pub fn counts(data_type: &DataType) -> bool {
         values::coupons(&new_empty_array(data_type), &mut |_| {}).is_ok()
     }
 

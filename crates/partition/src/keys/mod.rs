@@ -11,14 +11,13 @@ use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use crate::dictionary::{plain, widened};
-use crate::poll::Poll;
-use crate::select::take;
-pub(crate) use hash::supported as hashable;
-pub use hash::{hash_rows, remix};
+pub use hash::{hash_rows, remix, supported as hashable};
 use integers::IntegerKeys;
 use rows::RowKeys;
-pub(crate) use rows::{decoded, encodable, encoded, holds, normalised};
+pub use rows::{decoded, encodable, encoded, holds, normalised};
+use windowkit_kernels::dictionary::{plain, widened};
+use windowkit_kernels::poll::Poll;
+use windowkit_kernels::select::take;
 
 use crate::{Error, Result};
 
@@ -26,7 +25,7 @@ use crate::{Error, Result};
 const ROWS: usize = 1 << 18;
 
 /// Keeps what belongs to these keys, which ascend, and drops the rest: the n-th of them becomes key n.
-pub(crate) fn keep<T: Default>(of_keys: &mut Vec<T>, kept: &[u32]) {
+pub fn keep<T: Default>(of_keys: &mut Vec<T>, kept: &[u32]) {
     let moved = |&key: &u32| of_keys.get_mut(key as usize).map(std::mem::take).unwrap_or_default();
     let mut only = Vec::new();
     if only.try_reserve_exact(kept.len()).is_ok() {
