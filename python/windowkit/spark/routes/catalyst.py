@@ -140,7 +140,20 @@ def run(job: Job) -> DataFrame:
     aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
     grouped = rows.groupBy(*job.keys, expr(group)).agg(aggregates)
     fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
+    if not job.frame.isStreaming:
+        grouped, shown = opaque(job, grouped, shown)
     return titled(job, grouped, [*job.keys, shown, *fields])
+
+
+def opaque(job: Job, grouped: DataFrame, shown: str) -> tuple[DataFrame, str]:
+    """Return a grouped DataFrame and its window as a column that Spark does not take for its expression.
+
+    The time of a row is in that expression several times. Where a query of the result asks for times that are
+    not null, Spark would put one such expression into the other, and so on with each query of a query: plans
+    would grow exponentially. It does not look for a filter's columns in what a generator makes.
+    """
+    windows = grouped.selectExpr(*job.keys, f"{shown} as w", "a")
+    return windows.selectExpr(*job.keys, "a", "inline(array(struct(w)))"), "w"
 
 
 def titled(job: Job, grouped: DataFrame, values: list[str]) -> DataFrame:
