@@ -1,6 +1,7 @@
 """`spark.sql`: windows of tables, views and queries within SQL, against the queries themselves."""
 
 import datetime as dt
+import random
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -162,3 +163,101 @@ def test_calls_take_weight_and_fill(spark):
     assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 0, 3]
     with pytest.raises(wk.InvalidValue, match="fill: 'none' is unknown"):
         wk.spark.sql(spark, text.replace("'zero'", "'none'"))
+
+
+NAMES = ("r", "S", "`r`", "s", "R")
+NOISE = (
+    "/* windowkit( /* nested ' ( */ still a comment ) \" */",
+    "-- a comment with ' and ( that goes on \\\n and on with windowkit(\n",
+    "/*+ COALESCE(1) */",
+)
+ALWAYS = (
+    r"""r"\" <> ')'""",
+    r"""'\'' <> '(' 'with r as (select 1)'""",
+    """')' <> "" """,
+    r"'it''s' <> '\\'",
+    "`k` = `k`",
+    "'{' <> '}'",
+)
+WINDOWS = (
+    "'tumbling(1 minute)'",
+    "r'tumbling(1 minute)'",
+    "'tumbling(' '1 minute)'",
+    r"'tumbling(1\u0020minute)'",
+    '"tumbling(1 minute)"',
+)
+
+
+class Statements:
+    """Random queries of k, t and v, in which the windows of a query are written in one of two ways."""
+
+    def __init__(self, seed, ours):
+        self.draw, self.ours = random.Random(seed), ours
+
+    def query(self, depth):
+        if depth == 0:
+            return f"select {self.noise()} k, t, v from {self.name()} where {self.draw.choice(ALWAYS)}"
+        kinds = [self.more, self.union, self.windows, self.windows, self.within, self.within, self.lateral]
+        return self.draw.choice(kinds)(depth - 1)
+
+    def name(self):
+        return self.draw.choice(NAMES)
+
+    def noise(self):
+        return self.draw.choice(("", *NOISE[:2]))
+
+    def more(self, depth):
+        compared, added, hint = (
+            self.draw.choice(("in", "not in")),
+            self.draw.randrange(9),
+            self.draw.choice(NOISE),
+        )
+        return (
+            f"select {hint} k, t, v + {added} as v from ({self.query(depth)})"
+            f" where v {compared} (select max(v) {self.noise()} from {self.name()})"
+        )
+
+    def union(self, depth):
+        how = self.draw.choice(("union all", "except all", "intersect", "union"))
+        return f"({self.query(depth)}) {how} ({self.query(depth)})"
+
+    def lateral(self, depth):
+        return f"select b.* from ({self.query(depth)}) a, lateral (select a.k, a.t, a.v * 3 as v) b"
+
+    def within(self, depth):
+        defined = []
+        for _ in range(self.draw.randrange(1, 3)):
+            name = ("r", "s")[len(defined)] if self.draw.random() < 0.8 else f"other{len(defined)}"
+            form = self.draw.choice(("{} as ({})", "{} ({})", "{} (k, t, v) as ({})"))
+            defined.append(form.format(name, self.query(self.draw.randrange(depth + 1))))
+        return f"with {', '.join(defined)} {self.noise()} select * from ({self.query(depth)})"
+
+    def windows(self, depth):
+        name, inner = self.name(), self.query(depth)
+        named = self.draw.random() < 0.4
+        length = self.draw.choice(WINDOWS)
+        before, between = "" if named else self.noise(), self.noise()
+        if self.ours:
+            table = name if named else f"{before} {inner}"
+            options = f"by => 'k', time => 't', windows => {length}, aggs => 'sum(v) as sv'"
+            made = f"windowkit(table({table}), {between} {options})"
+        else:
+            rows = name if named else f"({inner})"
+            made = f"(select k, window(t, '1 minute') as window, sum(v) as sv from {rows} group by 1, 2)"
+        return f"select k, window.start as t, sv as v from {made}"
+
+
+@pytest.fixture
+def two_views(spark):
+    row = "select k, timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, 0, n) as t, v + n as v"
+    for name, base in (("r", 1), ("s", 1000)):
+        frame = spark.sql(
+            f"{row} from (select explode(array('a', 'b')) as k, {base} as v), range(90) as x(n)"
+        )
+        frame.where("n % 30 = 0").createOrReplaceTempView(name)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_statements_mean_what_spark_says(spark, two_views, seed):
+    ours, theirs = (Statements(seed, ours).query(3) for ours in (True, False))
+    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)), ours

@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 TOKEN: Final = re.compile(
-    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)
-    |(?P<string>[rR]'[^']*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    r"""(?P<blank>\s+|--(?:\\\n|[^\r\n])*)
+    |(?P<comment>/\*(?!\+))
+    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
     |(?P<word>\w+|`(?:[^`]|``)*`)
     |(?P<sign>=>|.)""",
     re.DOTALL | re.VERBOSE,
 )
+"""As Spark's lexer has them; its hints, which begin as comments do, have words like all else."""
+KINDS: Final = ("blank", "comment", "string", "word", "sign")
+COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
+PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
@@ -46,12 +51,11 @@ class Token(NamedTuple):
     end: int
 
 
-class Definition(NamedTuple):
-    """What WITH calls a query, as ``name as (...)``; where it ends, and until where it holds, in tokens."""
+class With(NamedTuple):
+    """A WITH of a statement: where its definitions are, as first and last token, and until where it holds."""
 
-    name: str
-    text: str
-    last: int
+    definitions: list[tuple[int, int]]
+    start: int
     until: int
     is_recursive: bool
 
@@ -118,37 +122,149 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
             "{'least': 3} for :least"
         )
     values = None if args is None else dict(args)
-    tokens = list(tokens_of(text))
-    defined = list(definitions(text, tokens))
-    pieces: list[str] = []
-    frames: dict[str, Any] = {}
-    done = at = 0
-    while at < len(tokens):
-        end = end_of_call(tokens, at)
-        if end is None:
-            at += 1
-            continue
-        name = f"windowkit_{len(frames)}"
-        visible = [each for each in defined if each.last < at < each.until]
-        frames[name] = windows_of(session, text, tokens[at + 2 : end], visible, args)
-        pieces += [braced(text[done : tokens[at].start]), f"{{{name}}}"]
-        done, at = tokens[end].end, end + 1
-    if not frames:
+    statement = Statement(session, text, values)
+    statement.replace_calls(0, len(statement.tokens))
+    if not statement.calls:
         return session.sql(text, args=values)
-    words = [token.text.lower() for token in tokens[:6]]
-    if words[0] == "create" and "view" in words:
+    words = [token.text.lower() for token in statement.tokens[:6]]
+    if words[0] in ("create", "alter") and {"view", "function"} & set(words):
         raise InvalidValue(
             "text: it creates a view of windowkit(...), which Spark would look up when the view is read; "
             "give the select alone, and call createOrReplaceTempView of its result"
         )
-    return session.sql("".join([*pieces, braced(text[done:])]), args=values, **frames)
+    if words[0] == "begin":
+        raise InvalidValue(
+            "text: it is a script, of which windowkit(...) would be evaluated before its statements; give "
+            "statements one by one"
+        )
+    return statement.run(*statement.replaced(0, len(statement.tokens)))
+
+
+class Statement:
+    """A statement of SQL whose calls of windowkit are replaced, one after the other, by DataFrames.
+
+    Only tokens, parentheses and WITHs are looked for. What a name means is for Spark to say: a query in
+    table(...) is run below all WITHs that it is in, each in its place.
+    """
+
+    def __init__(self, session: SparkSession, text: str, args: dict[str, Any] | None) -> None:
+        self.session, self.text, self.args = session, text, args
+        self.tokens = list(tokens_of(text))
+        self.withs = list(withs(self.tokens))
+        self.calls: dict[int, tuple[int, str, DataFrame]] = {}
+        """Where calls begin: where they end, their names in braces, and what they stand for."""
+
+    def replace_calls(self, first: int, end: int) -> None:
+        """Evaluate the calls in a range of tokens."""
+        at = first
+        while at < end:
+            last = end_of_call(self.tokens, at)
+            if last is None:
+                at += 1
+                continue
+            windows = self.windows_of(at, last)
+            self.calls[at] = last, f"windowkit_{len(self.calls)}", windows
+            at = last + 1
+
+    def replaced(self, first: int, end: int) -> tuple[str, dict[str, DataFrame]]:
+        """Return the text of a range of tokens with names in braces for calls, and what these stand for."""
+        pieces: list[str] = []
+        frames: dict[str, DataFrame] = {}
+        at = first
+        done = self.tokens[first].start
+        while at < end:
+            if at not in self.calls:
+                at += 1
+                continue
+            last, name, frames[name] = self.calls[at]
+            pieces += [braced(self.text[done : self.tokens[at].start]), f"{{{name}}}"]
+            at, done = last + 1, self.tokens[last].end
+        return "".join([*pieces, braced(self.text[done : self.tokens[end - 1].end])]), frames
+
+    def run(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:
+        """Return what a text with names in braces is."""
+        if not frames:
+            return self.session.sql(text.replace("{{", "{").replace("}}", "}"), args=self.args)
+        given: dict[str, Any] = dict(frames)
+        return self.session.sql(text, args=self.args, **given)
+
+    def table(self, first: int, end: int) -> DataFrame:
+        """Return what is in table(...): a query or a name, as it is meant there."""
+        self.replace_calls(first, end)
+        text, frames = self.replaced(first, end)
+        around = [
+            (each, [(begin, last) for begin, last in each.definitions if last < first])
+            for each in self.withs
+            if each.start < first < each.until
+        ]
+        is_query = self.tokens[first].text.lower() in QUERIES
+        if not is_query and not any(definitions for _, definitions in around):
+            return self.session.table(self.text[self.tokens[first].start : self.tokens[end - 1].end])
+        if not is_query:
+            text = f"select * from {text}"
+        for each, definitions in reversed(around):
+            defined = [self.replaced(begin, last + 1) for begin, last in definitions]
+            if defined:
+                begins = "with recursive" if each.is_recursive else "with"
+                text = f"{begins} {', '.join(definition for definition, _ in defined)} ({text})"
+                frames |= {name: frame for _, used in defined for name, frame in used.items()}
+        return self.run(text, frames)
+
+    def windows_of(self, at: int, last: int) -> DataFrame:
+        """Return the windows that a call stands for."""
+        (first, end), *others = arguments(self.tokens, at + 2, last)
+        words = [token.text.lower() for token in self.tokens[first:end]]
+        if len(words) < 2 or words[0] != "table":
+            raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
+        first, end = (first + 2, end - 1) if words[1] == "(" else (first + 1, end)
+        if first >= end:
+            raise InvalidValue(f"text: nothing is in table(...); {FORM}")
+        frame = self.table(first, end)
+        given: dict[str, str] = {}
+        for begin, stop in others:
+            each = self.tokens[begin:stop]
+            written = self.text[each[0].start : each[-1].end] if each else ""
+            kinds = [token.kind for token in each]
+            if kinds[:3] != ["word", "sign", "string"] or each[1].text != "=>" or {*kinds[2:]} != {"string"}:
+                raise InvalidValue(f"text: {written!r} is not an argument such as time => 'ts'; {FORM}")
+            name = each[0].text.strip("`").lower()
+            if name not in map(str.lower, OPTIONS) or name in given:
+                why = "is given twice" if name in given else f"is unknown{suggested(name, OPTIONS)}"
+                raise InvalidValue(f"text: argument {each[0].text} {why}; arguments are {', '.join(OPTIONS)}")
+            given[name] = self.value_of(self.text[each[2].start : each[-1].end])
+        for name in ("time", "windows", "aggs"):
+            if name not in given:
+                raise InvalidValue(f"text: argument {name} is not given; {FORM}")
+        return aggregate(frame, query_of(given))
+
+    def value_of(self, text: str) -> str:
+        """Return what a string of SQL says, which is for Spark to say of any but the plainest."""
+        if PLAIN_STRING.fullmatch(text):
+            return text[1:-1]
+        (row,) = self.session.sql(f"select {text}").collect()
+        return str(row[0])
 
 
 def tokens_of(text: str) -> Iterator[Token]:
     """Yield the words, strings and signs of a statement."""
-    for found in TOKEN.finditer(text):
-        if found.lastgroup != "blank":
-            yield Token(str(found.lastgroup), found[0], found.start(), found.end())
+    at = 0
+    while found := TOKEN.match(text, at):
+        at = found.end()
+        # `lastgroup` would be the tag of a string that has one.
+        kind = next(name for name in KINDS if found[name] is not None)
+        if kind == "comment":
+            at = end_of_comment(text, at)
+        elif kind != "blank":
+            yield Token(kind, found[0], found.start(), at)
+
+
+def end_of_comment(text: str, at: int) -> int:
+    """Return where a comment ends whose beginning ends here; it may hold others."""
+    depth = 1
+    while depth and (edge := COMMENT_EDGE.search(text, at)):
+        depth += -1 if edge[0] == "*/" else 1
+        at = edge.end()
+    return len(text) if depth else at
 
 
 def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
@@ -176,106 +292,54 @@ def closed(tokens: Sequence[Token], at: int) -> int:
     return len(tokens)
 
 
-def definitions(text: str, tokens: Sequence[Token]) -> Iterator[Definition]:
-    """Yield what each WITH of a statement defines: names for queries, each seen by those after it."""
+def withs(tokens: Sequence[Token]) -> Iterator[With]:
+    """Yield each WITH of a statement that defines queries, an outer one before those in it."""
     words = [token.text.lower() if token.kind != "string" else "" for token in tokens]
     for start, word in enumerate(words):
         if word != "with":
             continue
-        until, at = closed(tokens, start), start + 1
-        is_recursive = words[at : at + 1] == ["recursive"]
-        at += is_recursive
-        while at + 1 < len(tokens):
-            place = at + 1
-            if words[place] == "(":
-                place = closed(tokens, place + 1) + 1
-            if words[place : place + 2] != ["as", "("]:
-                break
-            last = closed(tokens, place + 2)
-            if last == len(tokens):
-                break
-            own = text[tokens[at].start : tokens[last].end]
-            yield Definition(plain(tokens[at]), own, last, until, is_recursive)
+        is_recursive = words[start + 1 : start + 2] == ["recursive"] and words[start + 2 : start + 3] != ["("]
+        found: list[tuple[int, int]] = []
+        at = start + 1 + is_recursive
+        while (last := end_of_definition(tokens, words, at)) is not None:
+            found.append((at, last))
             if words[last + 1 : last + 2] != [","]:
                 break
             at = last + 2
+        if found:
+            yield With(found, start, closed(tokens, start), is_recursive)
 
 
-def plain(name: Token) -> str:
-    """Return a name as Spark compares it."""
-    return name.text.strip("`").lower()
+def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) -> int | None:
+    """Return where the query ends of ``name (columns) max recursion level n as (query)``; None if it is none.
+
+    All but the name and the query may be left out.
+    """
+    place = at + 1
+    if words[place : place + 1] == ["("]:
+        after = closed(tokens, place + 1) + 1
+        if words[after : after + 1] in (["as"], ["("], ["max"]):
+            place = after
+    if words[place : place + 3] == ["max", "recursion", "level"]:
+        place += 4
+    if words[place : place + 1] == ["as"]:
+        place += 1
+    if words[place : place + 1] != ["("]:
+        return None
+    last = closed(tokens, place + 1)
+    return None if last == len(tokens) else last
 
 
-def under(visible: Sequence[Definition], text: str, tokens: Sequence[Token]) -> str:
-    """Return a query that sees the definitions of the statement around it, if it may need them."""
-    known = {each.name: each.text for each in visible}
-    if not any(token.kind == "word" and plain(token) in known for token in tokens):
-        return text[tokens[0].start : tokens[-1].end]
-    words = [token.text.lower() for token in tokens[:2]]
-    defines, is_recursive = words[0] == "with", words == ["with", "recursive"]
-    rest = text[tokens[defines + is_recursive].start : tokens[-1].end]
-    begins = "with recursive" if is_recursive or any(each.is_recursive for each in visible) else "with"
-    return f"{begins} {', '.join(known.values())}{',' if defines else ''} {rest}"
-
-
-def arguments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield what is between the commas of a call."""
-    own: list[Token] = []
-    depth = 0
-    for token in tokens:
-        sign = token.text if token.kind == "sign" else ""
+def arguments(tokens: Sequence[Token], first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between the commas of a call."""
+    depth, begin = 0, first
+    for at in range(first, end):
+        sign = tokens[at].text if tokens[at].kind == "sign" else ""
         depth += {"(": 1, ")": -1}.get(sign, 0)
         if sign == "," and depth == 0:
-            yield own
-            own = []
-        else:
-            own.append(token)
-    yield own
-
-
-def windows_of(
-    session: SparkSession,
-    text: str,
-    tokens: Sequence[Token],
-    visible: Sequence[Definition],
-    args: Mapping[str, Any] | None,
-) -> DataFrame:
-    """Return the windows that a call stands for, where a statement has defined these names."""
-    first, *others = arguments(tokens)
-    if len(first) < 2 or first[0].text.lower() != "table":
-        raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
-    within = first[2:-1] if first[1].text == "(" else first[1:]
-    if not within:
-        raise InvalidValue(f"text: nothing is in table(...); {FORM}")
-    inner = under(visible, text, within)
-    if within[0].text.lower() in QUERIES:
-        frame = sql(session, inner, args)
-    elif len(within) == 1 and plain(within[0]) in {each.name for each in visible}:
-        frame = sql(session, inner.removesuffix(within[0].text) + f"select * from {within[0].text}", args)
-    else:
-        frame = session.table(text[within[0].start : within[-1].end])
-    given: dict[str, str] = {}
-    for each in others:
-        if [token.kind for token in each] != ["word", "sign", "string"] or each[1].text != "=>":
-            written = text[each[0].start : each[-1].end] if each else ""
-            raise InvalidValue(f"text: {written!r} is not an argument such as time => 'ts'; {FORM}")
-        name = each[0].text.strip("`").lower()
-        if name not in map(str.lower, OPTIONS) or name in given:
-            why = "is given twice" if name in given else f"is unknown{suggested(name, OPTIONS)}"
-            raise InvalidValue(f"text: argument {each[0].text} {why}; arguments are {', '.join(OPTIONS)}")
-        given[name] = literal_of(each[2].text)
-    for name in ("time", "windows", "aggs"):
-        if name not in given:
-            raise InvalidValue(f"text: argument {name} is not given; {FORM}")
-    return aggregate(frame, query_of(given))
-
-
-def literal_of(text: str) -> str:
-    """Return what a string of SQL says."""
-    if text[0] in "rR":
-        return text[2:-1]
-    quote, within = text[0], text[1:-1]
-    return re.sub(r"\\(.)|" + quote * 2, lambda found: found[1] or quote, within, flags=re.DOTALL)
+            yield begin, at
+            begin = at + 1
+    yield begin, end
 
 
 def braced(text: str) -> str:
