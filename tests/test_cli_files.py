@@ -282,3 +282,23 @@ def test_help_lists_windows_and_functions(capsys: pytest.CaptureFixture[str]) ->
     for name in (*FUNCTIONS, *WINDOWS):
         assert f"\n  {name} " in out, name
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_names_of_columns_do_not_reach_the_terminal_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes("t,\x1b[31mred,\x9b2J,\u202ebidi,é\n1,2,3,4,5\n".encode())
+    message = refused(capsys, ["--input", path, *COUNT])
+    assert message.isprintable()
+    assert "\\x1b[31mred" in message
+    assert "é" in message
+
+
+def test_a_closed_stdout_is_a_failed_job(source: Path) -> None:
+    command = [sys.executable, "-m", "windowkit", "aggregate", "--input", str(source), *ARGUMENTS]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=120, check=False, env={"PYTHONPATH": ROOT})
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"windowkit: error: --output: stdout is closed; ")
+    assert done.stderr.count(b"\n") == 1

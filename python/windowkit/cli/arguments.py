@@ -47,8 +47,19 @@ INSTEAD: Final = {
 
 def complain(error: object, status: int) -> int:
     """Write an error in one line, and return the status that is given."""
-    print(f"windowkit: error: {' '.join(as_typed(str(error)).split())}", file=sys.stderr)
+    print(f"windowkit: error: {visible(' '.join(as_typed(str(error)).split()))}", file=sys.stderr)
     return status
+
+
+def visible(message: str) -> str:
+    r"""Return a message with escapes for what a terminal would obey instead of showing it.
+
+    Examples
+    --------
+    >>> visible("there is no column '\x1b[31mé'")
+    "there is no column '\\x1b[31mé'"
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in message)
 
 
 def as_typed(message: str) -> str:

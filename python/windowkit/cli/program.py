@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit: 0
     """
     arguments = parser(prepare).parse_args(argv)
+    # It is None where it was closed before Python began.
+    if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
+        return complain("--output: stdout is closed; the result goes to a file by --output PATH", FAILED)
     with cleaning_up():
         return status_of(arguments)
 
