@@ -43,7 +43,7 @@ pub(super) fn extrema(input: &DataType, max: bool) -> Option<Box<dyn Partials>> 
         }
     }
     Some(match plain(input) {
-        Boolean | Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => {
+        Null | Boolean | Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => {
             column::<Int32Type>(input, Int32, max)
         }
         Int64 | UInt32 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => {

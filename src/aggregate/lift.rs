@@ -1,6 +1,6 @@
 //! From Arrow columns to columns of partials and back.
 
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, cast::AsArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, cast::AsArray, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
@@ -85,7 +85,12 @@ pub(super) fn columns<const N: usize>(given: &[ArrayRef]) -> Result<&[ArrayRef; 
 
 /// `array` as `wanted`; itself if it is that already.
 pub(super) fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    Ok(if array.data_type() == wanted { array.clone() } else { cast(array, wanted)? })
+    Ok(match wanted {
+        wanted if array.data_type() == wanted => array.clone(),
+        // Values of a column of nulls are nulls.
+        DataType::Null => new_null_array(wanted, array.len()),
+        _ => cast(array, wanted)?,
+    })
 }
 
 /// Folds values that are not null, read as `physical`, into their slots.

@@ -111,7 +111,9 @@ pub(super) enum Family {
 pub(super) fn family(input: &DataType) -> Option<Family> {
     use DataType::*;
     Some(match plain(input) {
-        Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Family::Word,
+        Null | Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => {
+            Family::Word
+        }
         number if number.is_integer() || number.is_floating() => Family::Word,
         Decimal128(..) => Family::Wide,
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Family::Text,

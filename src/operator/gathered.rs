@@ -17,7 +17,7 @@ use arrow_schema::DataType;
 use super::parts::{CHUNK_ROWS, Timed, share_out};
 use super::plan::Plan;
 use crate::aggregate::{Input, Partials, Rows};
-use crate::dictionary::widened;
+use crate::dictionary::{compared, widened};
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::poll::sort_unstable;
@@ -108,6 +108,10 @@ impl Gathered {
         Ok(())
     }
 
+    fn key_types(&self) -> impl Iterator<Item = &DataType> {
+        self.plan.by().iter().map(|&column| self.plan.input().field(column).data_type())
+    }
+
     /// The keys, the rows, and their order by key.
     pub(super) fn finish(self) -> Result<(KeyIndex, Ordered, KeyOrder)> {
         let (ordered, order) = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
@@ -116,7 +120,24 @@ impl Gathered {
 
     /// These rows and others, each in their order by the keys of both.
     pub(super) fn finish_with(mut self, mut other: Self) -> Result<[(Ordered, KeyOrder); 2]> {
-        renumber(&mut other.parts, &self.keys.absorb(&other.keys)?)?;
+        let has_nulls = |gathered: &Self| gathered.key_types().any(|kind| *kind == DataType::Null);
+        if has_nulls(&self) || has_nulls(&other) {
+            // Nulls without a type are keys of the other's.
+            let kinds = self.key_types().zip(other.key_types());
+            let kinds: Vec<_> = kinds.filter_map(|(own, its)| compared(own, its)).collect();
+            let mut keys = KeyIndex::new(kinds.clone())?;
+            for gathered in [&mut self, &mut other] {
+                let columns = gathered.keys.values()?.into_iter().zip(&kinds);
+                let columns = columns.map(|(column, kind)| cast(&column, kind));
+                let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
+                let mut translate = Vec::new();
+                keys.assign(&columns, gathered.keys.len(), &mut translate)?;
+                renumber(&mut gathered.parts, &translate)?;
+            }
+            self.keys = keys;
+        } else {
+            renumber(&mut other.parts, &self.keys.absorb(&other.keys)?)?;
+        }
         let own = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
         Ok([own, Ordered::of(other.plan, other.read, other.parts, self.keys.len())?])
     }

@@ -40,11 +40,12 @@ pub fn widened(data_type: &DataType) -> DataType {
 }
 
 /// The type in which values of two columns are compared: that of both or, of strings and of binaries of any layout, one
-/// that holds both. Their row encoding is the same then.
+/// that holds both. Their row encoding is the same then. Nulls without a type are compared in that of the other.
 pub fn compared(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (plain(&widened(one)), plain(&widened(other))) {
         (own, other) if own == other => Some(own.clone()),
+        (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => Some(LargeUtf8),
         (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => Some(LargeBinary),
         _ => None,

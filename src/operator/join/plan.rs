@@ -136,19 +136,21 @@ impl JoinPlan {
         let inputs = [own.input.clone(), other.input.clone()];
         let mut fields: Vec<Field> = Vec::new();
         for position in chosen("left_columns", left, |_| true)? {
-            let field = inputs[0].field(position);
-            let key = own.by.iter().position(|&key| key == position);
-            let at = own.hold(position, widened(field.data_type()));
-            let (source, is_nullable) = match key {
-                Some(key) if kind.keeps(Which::Right) => {
-                    let of = other.by[key];
-                    let is_nullable = inputs[1].field(of).is_nullable();
-                    (Source::Key(at, other.hold(of, widened(field.data_type()))), is_nullable)
-                }
-                _ => (Source::Of(Which::Left, at), kind.keeps(Which::Right)),
-            };
-            self.sources.push(source);
-            fields.push(of_result(field, field.name().clone(), is_nullable));
+            let mut field = inputs[0].field(position);
+            let key = own.by.iter().position(|&key| key == position).filter(|_| kind.keeps(Which::Right));
+            let mut is_nullable = kind.keeps(Which::Right);
+            if let Some(of) = key.map(|key| inputs[1].field(other.by[key])) {
+                // Rows of the right side alone have its keys, which a column of nulls has no type for.
+                field = if *field.data_type() == DataType::Null { of } else { field };
+                is_nullable = of.is_nullable();
+            }
+            let wide = widened(field.data_type());
+            let at = own.hold(position, wide.clone());
+            self.sources.push(match key {
+                Some(key) => Source::Key(at, other.hold(other.by[key], wide)),
+                None => Source::Of(Which::Left, at),
+            });
+            fields.push(of_result(field, inputs[0].field(position).name().clone(), is_nullable));
         }
         if kind.has_pairs() {
             let names: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();

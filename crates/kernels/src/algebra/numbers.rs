@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, Decimal128Array, Int64Array, UInt64Array, cast::AsArray,
+    new_null_array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
@@ -13,9 +14,9 @@ use arrow_schema::DataType;
 use super::Keyed;
 use crate::{Error, Result};
 
-/// Whether values of a type are integers, floats or decimals.
+/// Whether values of a type are integers, floats or decimals; as in Spark, nulls without a type are those of floats.
 pub fn is_number(input: &DataType) -> bool {
-    input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..))
+    input.is_integer() || input.is_floating() || matches!(input, DataType::Decimal128(..) | DataType::Null)
 }
 
 /// The type of a sum, if values of type `input` have one; unsigned integers stay unsigned.
@@ -24,7 +25,7 @@ pub fn sum_type(input: &DataType) -> Option<DataType> {
         // How many are true.
         _ if input.is_signed_integer() || *input == DataType::Boolean => DataType::Int64,
         _ if input.is_unsigned_integer() => DataType::UInt64,
-        _ if input.is_floating() => DataType::Float64,
+        _ if input.is_floating() || *input == DataType::Null => DataType::Float64,
         DataType::Decimal128(precision, scale) => DataType::Decimal128((precision + 10).min(38), *scale),
         DataType::Duration(_) => input.clone(),
         _ => return None,
@@ -36,7 +37,7 @@ pub fn mean_type(input: &DataType) -> Option<DataType> {
     Some(match input {
         // Of booleans, the share that is true.
         DataType::Boolean => DataType::Float64,
-        _ if input.is_integer() || input.is_floating() => DataType::Float64,
+        _ if input.is_integer() || input.is_floating() || *input == DataType::Null => DataType::Float64,
         DataType::Decimal128(p, s) => DataType::Decimal128((p + 4).min(38), (s + 4).min(38)),
         DataType::Duration(_) => input.clone(),
         _ => return None,
@@ -93,7 +94,7 @@ fn narrowed<T: TryFrom<i128>>(
 pub fn physical(input: &DataType) -> Option<DataType> {
     use DataType::*;
     Some(match input {
-        Boolean | Int8 | Int16 | Int32 | Int64 => Int64,
+        Boolean | Int8 | Int16 | Int32 | Int64 | Null => Int64,
         Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Int64,
         UInt8 | UInt16 | UInt32 | UInt64 => UInt64,
         Float16 | Float32 | Float64 => Float64,
@@ -115,6 +116,9 @@ pub fn physical_of(values: &ArrayRef) -> Result<ArrayRef> {
 /// The inverse of [`physical_of`], as `output` again.
 pub fn of_physical(values: &ArrayRef, output: &DataType) -> Result<ArrayRef> {
     use DataType::*;
+    if *output == Null {
+        return Ok(new_null_array(output, values.len()));
+    }
     let narrow = matches!(output, Date32 | Time32(_));
     let values = if narrow { &cast(values, &Int32)? } else { values };
     Ok(if values.data_type() == output { values.clone() } else { cast(values, output)? })

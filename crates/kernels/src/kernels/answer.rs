@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, make_array};
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, make_array, new_null_array};
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_data::ArrayData;
@@ -171,6 +171,11 @@ impl Job<'_> {
             UInt64 => numbers!(u64),
             Float32 => numbers!(f32),
             Float64 => numbers!(f64),
+            Null => {
+                let way = if *output == Null { &Float64 } else { output };
+                let answers = self.values(function, &cast(array, &Float64)?, nulls, way)?;
+                Ok(if *output == Null { new_null_array(output, answers.len()) } else { answers })
+            }
             Boolean => self.by_way_of(&UInt8, function, array, nulls, output),
             Float16 => self.by_way_of(&Float32, function, array, nulls, output),
             Decimal128(..) => self.decimals(function, array, nulls, output),
