@@ -14,7 +14,7 @@ use super::sketch::Sketches;
 use super::sum::{Floats, is_halved, sums};
 use super::ties::{bytes_extrema, ties};
 use super::user::User;
-use crate::algebra::{Count, Variance, is_number};
+use crate::algebra::{Count, Variance, is_number, sum_type};
 use crate::dictionary::plain;
 use crate::poll::Poll;
 use crate::types::named;
@@ -175,7 +175,8 @@ impl Partial {
             // Two halves, or a sum of floats and the rounding errors of its additions.
             Partial::Sum | Partial::SumWithoutInvert => {
                 let number = plain(input);
-                if number.is_floating() || is_halved(number) { 2 } else { 1 }
+                let is_float = sum_type(number) == Some(DataType::Float64);
+                if is_float || is_halved(number) { 2 } else { 1 }
             }
             Partial::LogSum | Partial::Term(_) => 2,
             Partial::Moments => 4,

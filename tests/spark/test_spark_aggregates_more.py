@@ -266,3 +266,14 @@ def test_structs_and_lists_have_sparks_order(spark, check, window):
     functions = [wk.min, wk.max, wk.mode, wk.count_distinct, wk.max_count]
     aggs = [make(name).alias(f"{make.__name__} {name}") for name in ("row", "list") for make in functions]
     check(frame, wk.query(by="k", time="ts", windows=window, aggs=aggs))
+
+
+@pytest.mark.parametrize("route", ["catalyst", "catalyst-panes", "packed", "rows"])
+def test_a_column_of_nulls_without_a_type_is_as_in_spark(spark, check, route):
+    frame = spark.sql("select id % 2 as k, timestamp_seconds(id) as ts, null as v, id as w from range(20)")
+    aggs = [wk.sum("v"), wk.mean("v"), wk.min("v"), wk.max("v"), wk.count("v"), wk.stddev("v")]
+    more = [wk.median("v"), wk.count_distinct("v"), wk.collect_list("v")]
+    wide = wk.sliding("10 seconds", "5 seconds")
+    windows = wk.tumbling("10 seconds") if route == "catalyst" else wide
+    query = wk.query(by="k", time="ts", windows=windows, aggs=aggs if "catalyst" in route else aggs + more)
+    check(frame, query, routes=(route,))

@@ -315,7 +315,7 @@ def partial(
     value = summed(kind, types[0], values[0])
     if kind in SUMS and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
-    if kind in SUMS and isinstance(types[0], spark.FloatType | spark.DoubleType):
+    if kind in SUMS and isinstance(types[0], spark.FloatType | spark.DoubleType | spark.NullType):
         return [f"sum({value}){taken}", LOST]
     if kind == "log_sum":
         return [f"sum({logarithm(value)}){taken}", LOST]
