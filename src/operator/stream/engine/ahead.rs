@@ -17,7 +17,7 @@ impl Engine {
         self.forget_ahead(key, ahead);
         self.eager.forget(&self.slices);
         self.pending.iter_mut().for_each(|pending| pending.forget(&self.slices, self.tuples.is_some()));
-        self.forget_reopened();
+        self.reopened.forget(&self.slices);
     }
 
     /// Drops what is no longer needed of a key that is ahead.

@@ -10,14 +10,12 @@ mod answers;
 mod early;
 mod pending;
 mod ready;
+mod reopened;
 mod shed;
 mod snapshot;
 mod upkeep;
 
 use std::borrow::Cow;
-
-use arrow_array::ArrayRef;
-use serde::{Deserialize, Serialize};
 
 use super::agenda::Agenda;
 use super::ahead::{Ahead, Calls};
@@ -40,8 +38,10 @@ use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
 use crate::window::Call;
 use crate::{Error, Result};
 use answers::Answers;
+use arrow_array::ArrayRef;
 pub(super) use early::Asked;
 use pending::Pending;
+use reopened::Reopened;
 
 /// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
 const MANY_CELLS: usize = 1024;
@@ -82,20 +82,10 @@ pub(super) struct Engine {
     cutoff: Option<i64>,
     /// Up to which such time all slices were dropped.
     swept: Option<i64>,
-    reopened: Vec<Reopened>,
+    reopened: Reopened,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
     counts: Stats,
-}
-
-/// A session that was emitted and then reopened by a late row: it is emitted again, as an update, once it is final.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Reopened {
-    query: usize,
-    window: usize,
-    key: u32,
-    /// A time within it.
-    at: i64,
 }
 
 /// The effects of a call that are not in the undo logs, to be kept if no engine fails.
@@ -114,7 +104,7 @@ pub(super) struct Outcome {
     watermark: Option<i64>,
     /// The key whose watermark moves by itself, and where to.
     key_watermark: Option<(u32, i64)>,
-    reopened: Vec<Reopened>,
+    reopened: Reopened,
     rows: u64,
     /// How many windows each query emits that emits some, by its place in the operator.
     windows: Vec<(usize, u64)>,
@@ -171,7 +161,7 @@ struct Ingested {
     late: Vec<(u32, i64)>,
     /// Keys and times of all rows, ascending, if there are emission policies.
     touched: Vec<(u32, i64)>,
-    reopened: Vec<Reopened>,
+    reopened: Reopened,
     rows: u64,
 }
 
@@ -182,7 +172,7 @@ impl Ingested {
             changed: Changed::none(),
             late: Vec::new(),
             touched: Vec::new(),
-            reopened: Vec::new(),
+            reopened: Reopened::default(),
             rows: 0,
         }
     }
@@ -217,7 +207,7 @@ impl Engine {
             accepted_from: Vec::with_capacity(queries.registered().len()),
             swept: None,
             cutoff: None,
-            reopened: Vec::new(),
+            reopened: Reopened::default(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
             queries,
@@ -324,7 +314,7 @@ impl Engine {
         self.cutter.begin();
         accepted.iter().try_for_each(|batch| self.fold(batch, keys, &mut delta))?;
         delta.settle()?;
-        let (mut late, mut reopened) = (Vec::new(), Vec::new());
+        let (mut late, mut reopened) = (Vec::new(), Reopened::default());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
         let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
@@ -333,7 +323,7 @@ impl Engine {
                 && cell.first < watermark
             {
                 late.push((cell.key, cell.first));
-                self.note_reopened(cell, watermark, &mut reopened);
+                reopened.note((cell, watermark), &self.queries, &self.slices);
             }
         }
         let cells = self.cutter.cells();
@@ -456,11 +446,12 @@ impl Engine {
             None => Vec::new(),
             Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
         };
-        let mut reopened = Vec::new();
+        let mut reopened = Reopened::default();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
                 let Some(watermark) = keys.ahead.reached(self.watermark, key) else { continue };
-                self.note_reopened(Cell { key, first: time, last: time }, watermark, &mut reopened);
+                let cell = Cell { key, first: time, last: time };
+                reopened.note((cell, watermark), &self.queries, &self.slices);
             }
         }
         let (Self { queries, slices, store, lateness, .. }, ahead) = (self, &keys.ahead);
@@ -479,14 +470,14 @@ impl Engine {
     ) -> Result<Box<Outcome>> {
         let Ingested { changed, late, touched, reopened: mut new, rows } = ingested;
         let Changed { delta, moves, recomputed } = changed;
-        self.keep_open(&mut new, &keys.ahead);
+        new.keep_open(&self.queries, &self.slices, |key| keys.ahead.reached(self.watermark, key));
         for (registered, outgoing) in self.queries.registered().iter().zip(&outgoing) {
             let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
             outgoing.check(&registered.plan, last, 0, || 0)?;
         }
         self.eager.update(&self.store, &delta, &self.slices)?;
         self.list_changed(&late, &keys.ahead, &mut outgoing)?;
-        let mut reopened = [self.reopened.as_slice(), &new].concat();
+        let mut reopened = self.reopened.with(&new);
         self.list_final(moved, &keys.ahead, &mut outgoing, &mut reopened)?;
         if let Some(key) = moved.of_key {
             outgoing.iter_mut().for_each(|outgoing| outgoing.windows.retain(|each| each.key == key));

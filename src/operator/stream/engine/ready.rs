@@ -1,26 +1,19 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
-use super::{Engine, Move, Reopened};
+use super::reopened::Reopened;
+use super::{Engine, Move};
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::plan::Plan;
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
-use crate::operator::stream::queries::Registered;
-use crate::slice::Cell;
-use crate::window::{ByTime, Cursor, Ending, Listed, Session, Spans};
+use crate::window::{ByTime, Cursor, Ending, Listed, Spans};
 
 /// How many simple steps a key takes, even without windows.
 const VISIT: usize = 16;
 
 /// Windows that are listed before it is estimated how many there are.
 const FEW: usize = 1024;
-
-/// The session of a query that contains slice `at` of a key, if there is one.
-fn session_around(session: &Session, registered: &Registered, spans: Spans<'_>, at: usize) -> Option<Listed> {
-    let from = registered.first_place(spans);
-    (at >= from).then(|| session.around(spans.from(from), at - from))
-}
 
 /// Lists the windows of a type of a plan, given by its number, that are requested of a key.
 ///
@@ -50,7 +43,7 @@ fn add_final(
     (query, number, key): (usize, usize, u32),
     (found, from): (&[Listed], usize),
     outgoing: &mut Outgoing,
-    reopened: &mut Vec<Reopened>,
+    reopened: &mut Reopened,
     pace: &mut Pace,
 ) -> Result<()> {
     if reopened.is_empty() {
@@ -58,58 +51,13 @@ fn add_final(
         return Ok(());
     }
     for each in found {
-        let known = reopened.len();
-        pace.check(known)?;
-        reopened.retain(|other| {
-            (other.query, other.window, other.key) != (query, number, key)
-                || !(each.start..each.end).contains(&other.at)
-        });
-        let update = reopened.len() < known;
+        let update = reopened.take((query, number, key), each, pace)?;
         outgoing.extend(number, key, from, std::slice::from_ref(each), update);
     }
     Ok(())
 }
 
 impl Engine {
-    /// Records sessions that were emitted by this watermark, and are joined by a late cell, which has not been added yet.
-    pub(super) fn note_reopened(&self, cell: Cell, watermark: i64, reopened: &mut Vec<Reopened>) {
-        let spans = self.slices.of(cell.key);
-        let after = spans.firsts.partition_point(|&first| first <= cell.first);
-        for (query, registered) in self.queries.registered().iter().enumerate() {
-            for (window, (_, kind)) in registered.plan.windows().iter().enumerate() {
-                let Some(session) = kind.merging() else { continue };
-                let near = [after.checked_sub(1), (after < spans.len()).then_some(after)];
-                for at in near.into_iter().flatten() {
-                    let (first, last) = (spans.firsts[at], spans.lasts[at]);
-                    if session.joins(last, cell.first)
-                        && session.joins(cell.last, first)
-                        && let Some(found) = session_around(session, registered, spans, at)
-                        && session.final_at(found.end) <= watermark
-                    {
-                        reopened.push(Reopened { query, window, key: cell.key, at: first });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Keeps only those sessions that late rows did reopen: the others are still final, and emitted at once.
-    pub(super) fn keep_open(&self, reopened: &mut Vec<Reopened>, ahead: &Ahead) {
-        reopened.sort_unstable();
-        reopened.dedup();
-        reopened.retain(|known| {
-            let registered = &self.queries.registered()[known.query];
-            let spans = self.slices.of(known.key);
-            let at = spans.firsts.partition_point(|&first| first <= known.at).checked_sub(1);
-            let session = registered.plan.windows()[known.window].1.merging().zip(at);
-            let found = session.and_then(|(session, at)| {
-                Some(session.final_at(session_around(session, registered, spans, at)?.end))
-            });
-            let reached = ahead.reached(self.watermark, known.key);
-            found.is_some_and(|final_at| reached.is_none_or(|watermark| final_at > watermark))
-        });
-    }
-
     /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
     ///
     /// # Errors
@@ -160,7 +108,7 @@ impl Engine {
         moved: Move,
         ahead: &Ahead,
         outgoing: &mut [Outgoing],
-        reopened: &mut Vec<Reopened>,
+        reopened: &mut Reopened,
     ) -> Result<()> {
         let Self { agenda, queries, slices, watermark, .. } = self;
         let (now, keys) = match (moved.key_watermark, moved.watermark) {

@@ -68,7 +68,7 @@ impl Engine {
                 Ok(())
             });
         }
-        self.forget_reopened();
+        self.reopened.forget(&self.slices);
         self.rebuild_eager();
     }
 }

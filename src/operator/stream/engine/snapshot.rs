@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
-use super::{Engine, Reopened};
+use super::Engine;
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::ahead::Calls;
@@ -106,9 +106,7 @@ impl Engine {
         self.store = Store::new(partials, &ordered, slots);
         self.rebuild_eager();
         self.reopened = from.value()?;
-        let is_there =
-            |at: &Reopened| self.queries.has_window(at.query, at.window) && (at.key as usize) < key_count;
-        if !self.reopened.iter().all(is_there) {
+        if !self.reopened.is_sound(&self.queries, key_count) {
             return broken();
         }
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;

@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 
 use super::pending::Pending;
-use super::{Emptied, Engine, Reopened};
+use super::{Emptied, Engine};
 use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::agenda::Agenda;
@@ -73,18 +73,7 @@ impl Engine {
         self.store = Store::new(partials, &ordered, self.slices.slots());
         self.cutter = cutter(&queries);
         let place = |query: usize| places.get(query).copied().flatten();
-        // An engine of its own may have only some of a query's windows.
-        let window = |each: &Reopened| {
-            let at = place(each.query)?;
-            let (name, _) = &self.queries.registered()[each.query].plan.windows()[each.window];
-            let own = queries.registered()[at].plan.windows();
-            Some((at, own.iter().position(|(other, _)| other == name)?))
-        };
-        self.reopened.retain_mut(|each| {
-            let moved = window(each);
-            (each.query, each.window) = moved.unwrap_or_default();
-            moved.is_some()
-        });
+        self.reopened.change((&self.queries, &queries), place);
         self.pending = match self.pending.take() {
             Some(pending) => pending.changed(&queries, place),
             None => Pending::new(&queries),
@@ -221,7 +210,7 @@ impl Engine {
             }
             self.eager.forget(&self.slices);
             self.pending.iter_mut().for_each(|pending| pending.forget(&self.slices, self.tuples.is_some()));
-            self.forget_reopened();
+            self.reopened.forget(&self.slices);
         }
         self.merge_settled();
     }
@@ -233,13 +222,6 @@ impl Engine {
             None => self.slices.forget(key, expired, 0),
             Some(tuples) => tuples.forget((&self.queries, &mut self.slices), key, expired, call),
         }
-    }
-
-    /// Drops what was known of sessions whose slices are gone.
-    pub(super) fn forget_reopened(&mut self) {
-        let slices = &self.slices;
-        self.reopened
-            .retain(|known| slices.of(known.key).firsts.first().is_some_and(|&first| first <= known.at));
     }
 
     /// Merges slices between which no window needs an edge, once there are many.
@@ -318,10 +300,7 @@ impl Engine {
             tuples.keep_keys(kept);
         }
         self.rebuild_eager();
-        self.reopened.retain_mut(|reopened| {
-            let number = kept.binary_search(&reopened.key).ok();
-            number.inspect(|&number| reopened.key = number as u32).is_some()
-        });
+        self.reopened.keep_keys(kept);
     }
 
     /// How many slices it holds.
