@@ -168,14 +168,10 @@ impl Calls<'_> {
         let before = self.common.before.max(mark);
         let horizon = before.map(|before| before.saturating_sub(self.lateness));
         let floor = before.zip(horizon).map(|(before, horizon)| match self.common.is_out_of_order {
-            true => self.cutoff(horizon).map_or(before, |cutoff| cutoff.min(before)),
+            true => self.queries.cutoff_at(horizon).map_or(before, |cutoff| cutoff.min(before)),
             false => before,
         });
         Call { before, now: self.common.now.max(mark).max(moved), horizon, floor, ..self.common }
-    }
-
-    fn cutoff(&self, horizon: i64) -> Option<i64> {
-        self.queries.cutoff(|query| self.queries.takes_from(query, horizon))
     }
 }
 

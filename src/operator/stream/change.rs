@@ -97,7 +97,7 @@ impl Operator {
             let engine = match change {
                 Change::New(engine) => Some(*engine),
                 Change::Same(at, queries) => take(at).map(|mut engine| {
-                    engine.set_queries(queries);
+                    engine.set_queries(queries, &shared);
                     engine
                 }),
                 Change::Partials(at, partials, queries) => take(at).map(|mut engine| {
@@ -124,9 +124,11 @@ impl Operator {
 }
 
 impl Operator {
-    /// The first engine of which these rows are not alike for all windows: as `differs` says, or as keys are ahead.
-    fn first_divided(&self, rows: &[Accepted], differs: impl Fn(&(Shared, Engine)) -> bool) -> Option<usize> {
-        let divides = |own: &(Shared, Engine)| differs(own) || own.1.divides(&own.0, rows, &self.keys);
+    /// The first engine of which these rows are not alike for all windows.
+    fn first_divided(&self, rows: &[Accepted]) -> Option<usize> {
+        let divides = |(shared, engine): &(Shared, Engine)| {
+            engine.horizon.divides(&engine.queries, shared, rows, &self.keys)
+        };
         self.engines.iter().position(divides)
     }
 
@@ -136,13 +138,7 @@ impl Operator {
     /// # Errors
     /// Errors of functions that copy their partials.
     pub(super) fn divide(&mut self, rows: &[Accepted]) -> Result<()> {
-        let differs = |(shared, engine): &(Shared, Engine)| {
-            let before = engine.horizon().and_then(|horizon| shared.differs_before(horizon));
-            let (Some(before), Some(cutoff)) = (before, engine.cutoff()) else { return false };
-            let is_between = |t: &i64| cutoff <= *t && *t < before;
-            rows.iter().any(|rows| rows.least < before && rows.times.iter().any(is_between))
-        };
-        while let Some(at) = self.first_divided(rows, differs) {
+        while let Some(at) = self.first_divided(rows) {
             let (shared, engine) = &self.engines[at];
             let parts = shared.apart().map(|own| {
                 let queries = Queries::among(&self.entries, &own, self.several)?;

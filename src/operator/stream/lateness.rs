@@ -45,31 +45,16 @@ impl Limit {
 }
 
 impl Operator {
-    /// Which rows each query accepts.
-    pub(super) fn limits(&self) -> Vec<Limit> {
+    /// Which rows each query accepts, of keys that are complete up to `mark` or of all that are not ahead.
+    pub(super) fn limits(&self, mark: Option<i64>) -> Vec<Limit> {
         let limit = |entry: &Entry| Limit { from: i64::MAX, since: entry.since, expired: None };
         let mut limits: Vec<Limit> = self.entries.iter().map(limit).collect();
         for engine in self.engines() {
-            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon());
+            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon.expired(mark));
             for (query, registered) in engine.queries.registered().iter().enumerate() {
                 let limit = &mut limits[registered.entry];
-                limit.from = limit.from.min(engine.takes_from(query));
+                limit.from = limit.from.min(engine.horizon.takes_from(&engine.queries, query, mark));
                 limit.expired = horizon.map(|horizon| (horizon, bounds));
-            }
-        }
-        limits
-    }
-
-    /// Which rows each query accepts of a key that is ahead, and complete up to `mark`.
-    fn limits_at(&self, mark: i64) -> Vec<Limit> {
-        let limit = |entry: &Entry| Limit { from: i64::MAX, since: entry.since, expired: None };
-        let mut limits: Vec<Limit> = self.entries.iter().map(limit).collect();
-        for engine in self.engines() {
-            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon_at(mark));
-            for (query, registered) in engine.queries.registered().iter().enumerate() {
-                let limit = &mut limits[registered.entry];
-                limit.from = limit.from.min(engine.queries.takes_from(query, horizon));
-                limit.expired = Some((horizon, bounds));
             }
         }
         limits
@@ -81,7 +66,7 @@ impl Operator {
         for (row, mark) in self.keys.behind(rows) {
             by_mark.entry(mark).or_default().push(row);
         }
-        by_mark.into_iter().map(|(mark, own)| (self.limits_at(mark), own)).collect()
+        by_mark.into_iter().map(|(mark, own)| (self.limits(Some(mark)), own)).collect()
     }
 
     /// Adds the rows that are late to `refused`, once for each query that they are late for; returns how many are late

@@ -265,6 +265,11 @@ impl Queries {
         windows.iter().map(|(_, window)| window.takes_from(horizon, bounds)).fold(i64::MAX, i64::min)
     }
 
+    /// The cutoff once windows that ended by this time have expired.
+    pub(super) fn cutoff_at(&self, horizon: i64) -> Option<i64> {
+        self.cutoff(|query| self.takes_from(query, horizon))
+    }
+
     /// Where slices are cut.
     pub(in crate::operator) fn edges(&self) -> &Edges {
         &self.edges

@@ -137,9 +137,9 @@ impl Operator {
     }
 
     fn try_take(&mut self, batches: &[RecordBatch], kind: InputKind) -> Result<Attempted> {
-        let (mut gate, limits) = (self.gate(), self.limits());
+        let (mut gate, limits) = (self.gate(), self.limits(None));
         // None is the least.
-        let cutoff = self.engines().map(Engine::cutoff).min().flatten();
+        let cutoff = self.engines().map(|engine| engine.horizon.cutoff()).min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let mut drawn = Drawn::default();
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
@@ -200,7 +200,7 @@ impl Operator {
         }
         let moved = Move { watermark, ..Move::default() };
         let outcomes = self.all(|engine, keys| {
-            let own = engine.own_rows(&accepted, keys)?;
+            let own = engine.horizon.own_rows(&engine.queries, &accepted, keys)?;
             engine.attempt(&own, moved, keys)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);

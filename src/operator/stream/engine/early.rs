@@ -1,6 +1,7 @@
 //! Early results: windows that are not final and contain pending rows.
 
-use super::{Engine, Outcome};
+use super::Engine;
+use super::call::{Move, Outcome};
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::policy::Share;
@@ -35,7 +36,7 @@ impl Engine {
         keys: &StreamKeys,
     ) -> Result<()> {
         let reach = Reach {
-            before: self.watermark,
+            before: self.horizon.watermark(),
             after: outcome.watermark,
             key_watermark: outcome.key_watermark,
             ahead: &keys.ahead,
@@ -123,8 +124,9 @@ impl Engine {
             false => self.pending_times(query, key, touched).first().copied(),
         };
         let Some(first) = first else { return Ok(()) };
-        let before = reach.after(key);
-        let call = Call { before, ..self.call(Some(i64::MAX), true) };
+        let ending = Move { watermark: Some(i64::MAX), closing: true, ..Move::default() };
+        let calls = self.horizon.calls(ending, tuples.next(), (&self.queries, reach.ahead));
+        let call = Call { before: reach.after(key), ..calls.common };
         tuples.list_open((&self.queries, query), key, first, call, outgoing)
     }
 

@@ -5,9 +5,10 @@
 //! [`Timelines`] with [`Store`]; and the window manager is `ready` with `answers`. A call first does everything that
 //! can fail and then everything that cannot: its changes are written to undo logs, and partials are linked in last.
 
-mod ahead;
 mod answers;
+mod call;
 mod early;
+mod horizon;
 mod pending;
 mod ready;
 mod reopened;
@@ -15,31 +16,29 @@ mod shed;
 mod snapshot;
 mod upkeep;
 
-use std::borrow::Cow;
-
-use super::agenda::Agenda;
-use super::ahead::{Ahead, Calls};
+use super::ahead::Ahead;
 use super::intake::{Accepted, InputKind};
 use super::keys::StreamKeys;
 use super::options::{Options, Stats};
-use super::outgoing::{Answer, Outgoing};
+use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
 use super::sharing::Shared;
 use super::slices::{last_column, state_columns};
-use super::tuples::{Changed, Moves, Tuples};
+use super::tuples::{Changed, Tuples};
 use crate::aggregate::BySlot;
 use crate::interrupt::{Pace, check};
 use crate::memory::lent;
 use crate::operator::bounded::Columns;
 use crate::poll::{sort_by_key, sort_unstable};
 use crate::simd;
-use crate::slice::strategy::Order;
 use crate::slice::{Cell, Cutter, Delta, Eager, Store, Timelines};
-use crate::window::Call;
 use crate::{Error, Result};
 use answers::Answers;
 use arrow_array::ArrayRef;
+use call::Ingested;
+pub(super) use call::{Move, Outcome};
 pub(super) use early::Asked;
+use horizon::Horizon;
 use pending::Pending;
 use reopened::Reopened;
 
@@ -55,10 +54,6 @@ const CHUNK_ROWS: usize = 16_384;
 /// Slices, their partials, and what is known of upcoming windows.
 pub(super) struct Engine {
     options: Options,
-    /// For how long after its end a window is updated.
-    lateness: i64,
-    /// Whether late rows of landmark windows may be put at the horizon: all of its windows are such.
-    is_cumulative: bool,
     /// Whether rows are dropped once a result has contained them.
     discards: bool,
     /// Rows that no result contains yet, if a query has an emission policy.
@@ -71,111 +66,17 @@ pub(super) struct Engine {
     cutter: Cutter,
     /// Rows under the slices, if some query needs them.
     tuples: Option<Tuples>,
-    /// The next window of each window type, seen from the watermark.
-    agenda: Agenda,
-    /// The next window of each type, seen from the time up to which windows have expired, if that is not the watermark.
-    expiring: Option<Agenda>,
-    watermark: Option<i64>,
-    /// The earliest time of a row that each query accepts, unless it was added later, and the earliest that some query
-    /// accepts; both follow from the watermark. Empty while every row is accepted.
-    accepted_from: Vec<i64>,
-    cutoff: Option<i64>,
-    /// Up to which such time all slices were dropped.
-    swept: Option<i64>,
+    pub(super) horizon: Horizon,
     reopened: Reopened,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
     counts: Stats,
 }
 
-/// The effects of a call that are not in the undo logs, to be kept if no engine fails.
-pub(super) struct Outcome {
-    delta: Delta,
-    /// Windows that are final.
-    results: Vec<Answer>,
-    /// Windows that are not.
-    early: Vec<Answer>,
-    /// Windows all of whose rows were taken back, if their results can be retracted, and whether they are final.
-    vanished: Vec<(Answer, bool)>,
-    /// The keys of each query, by its number, that emitted something early.
-    fired: Vec<(usize, Vec<u32>)>,
-    /// Keys and times of rows, ascending, at least one of each changed slice, if there are emission policies.
-    touched: Vec<(u32, i64)>,
-    watermark: Option<i64>,
-    /// The key whose watermark moves by itself, and where to.
-    key_watermark: Option<(u32, i64)>,
-    reopened: Reopened,
-    rows: u64,
-    /// How many windows each query emits that emits some, by its place in the operator.
-    windows: Vec<(usize, u64)>,
-    updates: u64,
-    moves: Moves,
-    recomputed: u64,
-}
-
-impl Outcome {
-    /// The final windows that the call emits, query by query; they are handed out once.
-    pub(super) fn take_results(&mut self) -> Vec<Answer> {
-        std::mem::take(&mut self.results)
-    }
-
-    /// Windows that are not final, handed out once.
-    pub(super) fn take_early(&mut self) -> Vec<Answer> {
-        std::mem::take(&mut self.early)
-    }
-
-    /// Windows that no row is left of, and whether they are final, handed out once.
-    pub(super) fn take_vanished(&mut self) -> Vec<(Answer, bool)> {
-        std::mem::take(&mut self.vanished)
-    }
-
-    /// Adds the windows of each query to those of other engines.
-    pub(super) fn count(&self, of_queries: &mut [u64]) {
-        self.windows.iter().for_each(|&(query, windows)| of_queries[query] += windows);
-    }
-}
-
 /// What an engine holds at the end of its stream: nothing, but columns of the right kinds.
 pub(super) struct Emptied {
     pub(super) store: Store,
     pub(super) tuples: Option<Tuples>,
-}
-
-/// How a call moves the watermarks, and which results are asked for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Move {
-    /// The watermark of the stream after the call; it never goes back.
-    pub(super) watermark: Option<i64>,
-    /// The only key whose watermark moves, and where to.
-    pub(super) key_watermark: Option<(u32, i64)>,
-    /// Whether the stream ends, so that all windows are final.
-    pub(super) closing: bool,
-    /// The only key whose results are asked for, if it is not all of them.
-    pub(super) of_key: Option<u32>,
-}
-
-/// The input of a call: its slots, the slices it changed, and where rows arrived behind the watermark.
-struct Ingested {
-    changed: Changed,
-    /// Keys and times of late rows, ascending.
-    late: Vec<(u32, i64)>,
-    /// Keys and times of all rows, ascending, if there are emission policies.
-    touched: Vec<(u32, i64)>,
-    reopened: Reopened,
-    rows: u64,
-}
-
-impl Ingested {
-    /// No rows.
-    fn nothing() -> Self {
-        Self {
-            changed: Changed::none(),
-            late: Vec::new(),
-            touched: Vec::new(),
-            reopened: Reopened::default(),
-            rows: 0,
-        }
-    }
 }
 
 impl Engine {
@@ -190,30 +91,21 @@ impl Engine {
         let tuples = keeps_rows.then(|| Tuples::new(&queries, &partials)).transpose()?;
         let ordered = tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
         let store = Store::new(partials, &ordered, 0);
-        let mut this = Self {
+        Ok(Self {
             eager: upkeep::eager(&queries, options, &store, keeps_rows),
-            agenda: Agenda::new(&queries),
-            expiring: (shared.lateness() > 0).then(|| Agenda::new(&queries)),
+            horizon: Horizon::new(&queries, options.order, shared, watermark),
             options,
-            lateness: shared.lateness(),
-            is_cumulative: shared.is_cumulative(),
             discards: shared.discards(),
             pending: Pending::new(&queries),
             slices: Timelines::new(keeps_rows),
             store,
             cutter: upkeep::cutter(&queries),
             tuples,
-            watermark,
-            accepted_from: Vec::with_capacity(queries.registered().len()),
-            swept: None,
-            cutoff: None,
             reopened: Reopened::default(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
             queries,
-        };
-        this.find_cutoffs();
-        Ok(this)
+        })
     }
 
     /// What it holds and has done.
@@ -231,34 +123,6 @@ impl Engine {
         }
     }
 
-    /// The parameters of a call that emits windows up to watermark `now`.
-    fn call(&self, now: Option<i64>, closing: bool) -> Call {
-        Call {
-            before: self.watermark,
-            now,
-            horizon: self.horizon(),
-            floor: self.floor(),
-            base: self.tuples.as_ref().map_or(0, Tuples::next),
-            since: None,
-            closing,
-            is_out_of_order: self.options.order == Order::OutOfOrder,
-        }
-    }
-
-    /// The rows that some window of this engine accepts.
-    pub(super) fn own_rows<'a>(
-        &self,
-        rows: &'a [Accepted],
-        keys: &StreamKeys,
-    ) -> Result<Cow<'a, [Accepted]>> {
-        let cutoff = self.cutoff().unwrap_or(i64::MIN);
-        if rows.iter().all(|batch| cutoff <= batch.least && !keys.ahead.may_be_after(batch.least)) {
-            return Ok(Cow::Borrowed(rows));
-        }
-        let own = rows.iter().map(|batch| self.without_late_of_ahead(batch.since(cutoff)?, keys));
-        own.collect()
-    }
-
     /// Adds rows, and finds the windows that are ready once watermarks have moved.
     ///
     /// # Errors
@@ -269,7 +133,7 @@ impl Engine {
         moved: Move,
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
-        let moved = Move { watermark: moved.watermark.max(self.watermark), ..moved };
+        let moved = Move { watermark: moved.watermark.max(self.horizon.watermark()), ..moved };
         let mut outgoing = self.nothing_outgoing();
         let ingested = match self.tuples {
             None if rows.is_empty() => Ingested::nothing(),
@@ -290,7 +154,8 @@ impl Engine {
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
         // Windows of this engine may have expired where others, updated for longer, still accept it.
-        let cutoff = self.cutoff().max(key.and_then(|key| self.cutoff_ahead(key, &keys.ahead)));
+        let mark = key.and_then(|key| keys.ahead.of(key));
+        let cutoff = self.horizon.cutoff_at(&self.queries, mark);
         if let Some(tuples) = self.tuples.as_mut().filter(|_| cutoff.is_none_or(|cutoff| cutoff <= time)) {
             tuples.punctuate(time, key);
         }
@@ -319,7 +184,7 @@ impl Engine {
         let mut pace = Pace::new();
         for &cell in self.cutter.cells() {
             pace.check(1)?;
-            if let Some(watermark) = keys.ahead.reached(self.watermark, cell.key)
+            if let Some(watermark) = keys.ahead.reached(self.horizon.watermark(), cell.key)
                 && cell.first < watermark
             {
                 late.push((cell.key, cell.first));
@@ -364,9 +229,6 @@ impl Engine {
         columns.keys.clear();
         let columns = columns.weighed(self.queries.stored(), batch.weight)?;
         let (rows, sorted) = (columns.times.len(), batch.is_sorted);
-        // Where rows before the horizon are put, so that they are new to the first window that has not expired.
-        let least = self.horizon().filter(|&horizon| self.is_cumulative && batch.least < horizon);
-        let moved = least.map(|least| columns.times.iter().map(|&t| t.max(least)).collect::<Vec<i64>>());
         let whole = rows;
         for from in (0..rows).step_by(CHUNK_ROWS) {
             if from > 0 {
@@ -378,9 +240,10 @@ impl Engine {
             let chunk = chunk.as_ref().unwrap_or(&columns);
             let times = &chunk.times[..];
             let of_rows = batch.keys.of_rows(from..from + rows);
-            let places = moved.as_ref().map_or(times, |moved| &moved[from..from + rows]);
-            let own = self.is_cumulative.then(|| self.put_at_horizon(places, of_rows, &keys.ahead)).flatten();
-            let (places, sorted) = own.as_deref().map_or((places, sorted), |own| (own, false));
+            let places = self.horizon.places(times, batch.least, of_rows, &keys.ahead);
+            // Those that are put at one horizon stay in order.
+            let sorted = sorted && (places.is_none() || keys.ahead.is_empty());
+            let places = places.as_deref().unwrap_or(times);
             self.cutter.cut(places, of_rows, keys.len(), sorted || simd::is_ascending(places));
             delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
@@ -433,7 +296,7 @@ impl Engine {
                 u32::MAX
             )));
         }
-        let common = Call { base: tuples.next(), ..self.call(moved.watermark, moved.closing) };
+        let base = tuples.next();
         let fresh = match rows {
             0 => tuples.nothing(),
             _ => {
@@ -441,7 +304,8 @@ impl Engine {
                 tuples.put(batches.collect(), &Accepted::joined_keys(accepted), keys.len())?
             }
         };
-        let late = tuples.late(&fresh, |key| keys.ahead.reached(self.watermark, key));
+        let watermark = self.horizon.watermark();
+        let late = tuples.late(&fresh, |key| keys.ahead.reached(watermark, key));
         let touched = match self.pending {
             None => Vec::new(),
             Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
@@ -449,13 +313,13 @@ impl Engine {
         let mut reopened = Reopened::default();
         if self.queries.widest_gap().is_some() {
             for &(key, time) in &late {
-                let Some(watermark) = keys.ahead.reached(self.watermark, key) else { continue };
+                let Some(watermark) = keys.ahead.reached(watermark, key) else { continue };
                 let cell = Cell { key, first: time, last: time };
                 reopened.note((cell, watermark), &self.queries, &self.slices);
             }
         }
-        let (Self { queries, slices, store, lateness, .. }, ahead) = (self, &keys.ahead);
-        let calls = Calls { common, key_watermark: moved.key_watermark, ahead, queries, lateness: *lateness };
+        let Self { queries, slices, store, horizon, .. } = self;
+        let calls = horizon.calls(moved, base, (queries, &keys.ahead));
         let changed = tuples.process((queries, slices), store, keys.len(), &fresh, &calls, outgoing)?;
         Ok(Ingested { changed, late, touched, reopened, rows: rows as u64 })
     }
@@ -468,9 +332,10 @@ impl Engine {
         keys: &StreamKeys,
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Box<Outcome>> {
+        let watermark = self.horizon.watermark();
         let Ingested { changed, late, touched, reopened: mut new, rows } = ingested;
         let Changed { delta, moves, recomputed } = changed;
-        new.keep_open(&self.queries, &self.slices, |key| keys.ahead.reached(self.watermark, key));
+        new.keep_open(&self.queries, &self.slices, |key| keys.ahead.reached(watermark, key));
         for (registered, outgoing) in self.queries.registered().iter().zip(&outgoing) {
             let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
             outgoing.check(&registered.plan, last, 0, || 0)?;
@@ -523,13 +388,11 @@ impl Engine {
         counts.merges += outcome.moves.merges;
         counts.shifts += outcome.moves.shifts;
         counts.recomputations += outcome.recomputed;
-        if outcome.watermark > self.watermark {
-            self.watermark = outcome.watermark;
-            self.turn_agendas();
+        if self.horizon.advance(&self.queries, outcome.watermark) {
             self.forget(outcome.rows, ahead);
         }
         if let Some((key, _)) = outcome.key_watermark {
-            self.forget_of_key(key, ahead);
+            self.forget_keys(key..key + 1, ahead);
         }
         self.tidy();
     }

@@ -1,7 +1,8 @@
 //! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
 
+use super::Engine;
+use super::call::Move;
 use super::reopened::Reopened;
-use super::{Engine, Move};
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::plan::Plan;
@@ -80,8 +81,8 @@ impl Engine {
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
                     let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
                     // They are late, so there is a watermark.
-                    let Some(upto) = ahead.reached(self.watermark, key) else { continue };
-                    let after = Some(upto.saturating_sub(self.lateness));
+                    let Some(upto) = ahead.reached(self.horizon.watermark(), key) else { continue };
+                    let after = self.horizon.expired(Some(upto));
                     let ending = Ending { after, upto, since: registered.since, bounds };
                     let from = registered.first_place(spans);
                     times.clear();
@@ -110,10 +111,11 @@ impl Engine {
         outgoing: &mut [Outgoing],
         reopened: &mut Reopened,
     ) -> Result<()> {
-        let Self { agenda, queries, slices, watermark, .. } = self;
+        let Self { horizon, queries, slices, .. } = self;
+        let (watermark, agenda) = (horizon.watermark(), &mut horizon.agenda);
         let (now, keys) = match (moved.key_watermark, moved.watermark) {
             (Some((key, now)), _) => (now, key..key + 1),
-            (None, Some(now)) if moved.watermark > *watermark => (now, 0..slices.keys() as u32),
+            (None, Some(now)) if moved.watermark > watermark => (now, 0..slices.keys() as u32),
             _ => return Ok(()),
         };
         // Of one key among many, what the agenda knows of the next search is not worth keeping.
@@ -127,7 +129,7 @@ impl Engine {
             let (query, number) = (topic.query as usize, topic.window as usize);
             let registered = &queries.registered()[query];
             let window = &registered.plan.windows()[number].1;
-            let ending = Ending { after: *watermark, upto: now, since: registered.since, bounds };
+            let ending = Ending { after: watermark, upto: now, since: registered.since, bounds };
             let Some(rules) = window.by_time().filter(|rules| rules.may_end(&ending)) else { continue };
             if let (Some(_), Some(after), true, true) =
                 (topic.sliding, ending.after, fresh.is_empty(), is_common)

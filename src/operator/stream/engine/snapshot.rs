@@ -7,7 +7,6 @@ use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types
 use super::Engine;
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
-use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::Stats;
 use crate::operator::stream::tuples::Tuples;
@@ -56,8 +55,7 @@ impl Engine {
         watermark: Option<i64>,
         known: &StreamKeys,
     ) -> Result<()> {
-        self.watermark = watermark;
-        self.find_cutoffs();
+        self.horizon.restore(&self.queries, watermark);
         self.counts = from.value()?;
         let key_count = known.len();
         let (columns, slots) = from.columns()?;
@@ -110,12 +108,11 @@ impl Engine {
             return broken();
         }
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
-        let common = self.call(watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
+        let base = tuples.next();
         tuples.load(from, &self.queries, key_count)?;
-        let (queries, lateness) = (&self.queries, self.lateness);
-        let calls = Calls { common, key_watermark: None, ahead: &known.ahead, queries, lateness };
-        tuples.check(queries, &self.slices, &calls)?;
+        let calls = self.horizon.calls_at_rest(base, (&self.queries, &known.ahead));
+        tuples.check(&self.queries, &self.slices, &calls)?;
         self.tuples = Some(tuples);
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! What is stored, for how long, and in what form.
 
+use std::ops::Range;
+
 use arrow_array::RecordBatch;
 
 use super::pending::Pending;
 use super::{Emptied, Engine};
 use crate::Result;
 use crate::aggregate::Partials;
-use crate::operator::stream::agenda::Agenda;
-use crate::operator::stream::ahead::{Ahead, Calls};
+use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::{Queries, Registered, windows};
@@ -15,7 +16,7 @@ use crate::operator::stream::sharing::Shared;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::strategy::Order;
 use crate::slice::{Calendar, Cutter, Eager, Store, Timelines, Wants};
-use crate::window::{Call, Point, Window};
+use crate::window::{Point, Window};
 
 /// This many window types read slices so often that a tree above them pays off.
 const MANY_WINDOWS: usize = 16;
@@ -46,7 +47,7 @@ impl Engine {
         ahead: &Ahead,
     ) -> Result<Self> {
         let partials = self.changing(&queries)?;
-        let mut part = Self::new(self.queries.clone(), self.options, shared, self.watermark)?;
+        let mut part = Self::new(self.queries.clone(), self.options, shared, self.horizon.watermark())?;
         part.slices = self.slices.copied();
         part.reopened.clone_from(&self.reopened);
         part.pending = self.pending.as_ref().map(Pending::copied);
@@ -62,7 +63,7 @@ impl Engine {
         partials: Vec<Box<dyn Partials>>,
         ahead: &Ahead,
     ) {
-        (self.is_cumulative, self.discards) = (shared.is_cumulative(), shared.discards());
+        self.discards = shared.discards();
         let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
         let places: Vec<Option<usize>> =
             self.queries.registered().iter().map(|registered| place(&registered.name)).collect();
@@ -78,7 +79,7 @@ impl Engine {
             Some(pending) => pending.changed(&queries, place),
             None => Pending::new(&queries),
         };
-        self.set_queries(queries);
+        self.set_queries(queries, shared);
         if self.tuples.is_some() {
             self.refit(ahead);
         } else {
@@ -90,22 +91,16 @@ impl Engine {
     }
 
     /// Takes over queries that are the same as before, but now among others.
-    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries) {
+    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries, shared: &Shared) {
         self.queries = queries;
-        // What was known of upcoming windows may concern former queries.
-        self.agenda = Agenda::new(&self.queries);
-        self.expiring = self.expiring.is_some().then(|| Agenda::new(&self.queries));
-        self.accepted_from.reserve(self.queries.registered().len());
-        self.swept = None;
-        self.find_cutoffs();
+        self.horizon.change(&self.queries, shared);
     }
 
     /// Fits slices to the current windows, where rows are stored.
     fn refit(&mut self, ahead: &Ahead) {
-        let common = self.call(self.watermark, false);
         let Some(mut tuples) = self.tuples.take() else { return };
-        let (queries, lateness) = (&self.queries, self.lateness);
-        let calls = Calls { common, key_watermark: None, ahead, queries, lateness };
+        let queries = &self.queries;
+        let calls = self.horizon.calls_at_rest(tuples.next(), (queries, ahead));
         let done = tuples.refit((queries, &mut self.slices), &self.store, &calls);
         self.tuples = Some(tuples);
         match done {
@@ -127,23 +122,6 @@ impl Engine {
         self.eager = eager(&self.queries, self.options, &self.store, self.tuples.is_some());
         let slices = &self.slices;
         self.eager.invalidate((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
-    }
-
-    /// The time up to which windows have expired.
-    pub(in crate::operator::stream) fn horizon(&self) -> Option<i64> {
-        Some(self.watermark?.saturating_sub(self.lateness))
-    }
-
-    /// Moves agendas on to the watermark and the horizon.
-    pub(super) fn turn_agendas(&mut self) {
-        let bounds = self.queries.edges().bounds();
-        if let (Some(watermark), Some(horizon)) = (self.watermark, self.horizon()) {
-            self.agenda.move_to(watermark, bounds);
-            if let Some(expiring) = &mut self.expiring {
-                expiring.move_to(horizon, bounds);
-            }
-        }
-        self.find_cutoffs();
     }
 
     /// How slices are stored, and why.
@@ -194,34 +172,36 @@ impl Engine {
         // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
         let is_worth_it = match &mut self.tuples {
             Some(tuples) => tuples.is_worth_sweeping(rows),
-            None => self.cutoff != self.swept,
+            None => self.horizon.is_unswept(),
         };
-        if let Some(needed) = self.cutoff().filter(|_| is_worth_it) {
-            self.swept = Some(needed);
-            let call = self.call(self.watermark, false);
-            for key in 0..self.slices.keys() as u32 {
-                match ahead.of(key) {
-                    None => self.forget_key(key, needed, call),
-                    Some(_) => self.forget_ahead(key, ahead),
-                }
-            }
-            if let (Some(tuples), Some(floor)) = (&mut self.tuples, call.floor) {
+        if is_worth_it && self.horizon.cutoff().is_some() {
+            self.horizon.sweep();
+            let floor = self.forget_keys(0..self.slices.keys() as u32, ahead);
+            if let (Some(tuples), Some(floor)) = (&mut self.tuples, floor) {
                 tuples.forget_points(floor);
             }
-            self.eager.forget(&self.slices);
-            self.pending.iter_mut().for_each(|pending| pending.forget(&self.slices, self.tuples.is_some()));
-            self.reopened.forget(&self.slices);
         }
         self.merge_settled();
     }
 
-    /// Drops the slices of a key, and its rows, that are not needed: no window needs a row before `needed`.
-    pub(super) fn forget_key(&mut self, key: u32, needed: i64, call: Call) {
-        let expired = self.slices.expired(key, needed, self.queries.widest_gap());
-        match &mut self.tuples {
-            None => self.slices.forget(key, expired, 0),
-            Some(tuples) => tuples.forget((&self.queries, &mut self.slices), key, expired, call),
+    /// Drops what nothing needs any longer of these keys. Returns the time that rows of keys which are not ahead are not
+    /// before.
+    pub(super) fn forget_keys(&mut self, keys: Range<u32>, ahead: &Ahead) -> Option<i64> {
+        let Self { queries, slices, tuples, horizon, .. } = self;
+        let base = tuples.as_ref().map_or(0, Tuples::next);
+        let calls = horizon.calls_at_rest(base, (queries, ahead));
+        for key in keys.start..keys.end.min(slices.keys() as u32) {
+            let Some(needed) = horizon.cutoff_at(queries, ahead.of(key)) else { continue };
+            let expired = slices.expired(key, needed, queries.widest_gap());
+            match tuples {
+                None => slices.forget(key, expired, 0),
+                Some(tuples) => tuples.forget((queries, slices), key, expired, calls.of(key)),
+            }
         }
+        self.eager.forget(slices);
+        self.pending.iter_mut().for_each(|pending| pending.forget(slices, tuples.is_some()));
+        self.reopened.forget(slices);
+        calls.common.floor
     }
 
     /// Merges slices between which no window needs an edge, once there are many.
@@ -233,7 +213,7 @@ impl Engine {
     fn merge_settled(&mut self) {
         let registered = self.queries.registered();
         let may_merge = self.queries.has_long() && self.tuples.is_none();
-        let Some(horizon) = self.horizon().filter(|_| may_merge) else { return };
+        let Some(horizon) = self.horizon.expired(None).filter(|_| may_merge) else { return };
         let is_needed = |earlier: i64, later: i64| {
             // No slice has rows from before and after a query was added.
             let comes_between = |registered: &Registered| {
@@ -319,52 +299,6 @@ impl Engine {
         if let Some(tuples) = &mut self.tuples {
             points.iter().for_each(|point| tuples.hold_point(point.time, point.key));
         }
-    }
-
-    /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
-    /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
-    pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
-        self.cutoff
-    }
-
-    /// The earliest time of a row that a query accepts, unless it was added later.
-    pub(in crate::operator::stream) fn takes_from(&self, query: usize) -> i64 {
-        self.accepted_from.get(query).copied().unwrap_or(i64::MIN)
-    }
-
-    /// Finds both, after the watermark or the queries have changed.
-    pub(super) fn find_cutoffs(&mut self) {
-        let mut from = std::mem::take(&mut self.accepted_from);
-        from.clear();
-        if let Some(horizon) = self.horizon() {
-            from.extend((0..self.queries.registered().len()).map(|query| self.found_from(query, horizon)));
-        }
-        self.cutoff = (!from.is_empty()).then(|| self.queries.cutoff(|query| from[query])).flatten();
-        self.accepted_from = from;
-    }
-
-    fn found_from(&self, query: usize, horizon: i64) -> i64 {
-        let (bounds, windows) =
-            (self.queries.edges().bounds(), self.queries.registered()[query].plan.windows());
-        let agenda = self.expiring.as_ref().unwrap_or(&self.agenda);
-        let takes_from = |at: usize| windows[at].1.takes_from(horizon, bounds);
-        match agenda.least_start(query) {
-            // What the agenda knows need not be computed.
-            Some(least) => agenda.others(query).map(takes_from).fold(least, i64::min),
-            None => self.queries.takes_from(query, horizon),
-        }
-    }
-
-    /// Future rows are at or after this time. Windows still to be emitted contain no rows before it other than those
-    /// present when the watermark moved.
-    pub(super) fn floor(&self) -> Option<i64> {
-        let (watermark, cutoff) = (self.watermark?, self.cutoff()?);
-        Some(match self.options.order {
-            Order::InOrder => watermark,
-            // Queries that were added late may accept no row before they begin, although the watermark is behind that
-            // time: windows that the watermark has not reached are not emitted yet.
-            Order::OutOfOrder => cutoff.min(watermark),
-        })
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
