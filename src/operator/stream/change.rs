@@ -70,17 +70,23 @@ impl Operator {
         let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         let mut changes = Vec::new();
         // Engines drop those that no row of theirs can be around any more: some sooner than others.
-        let points = self.engines().map(Engine::points).max_by_key(|points| points.len()).unwrap_or_default();
+        let points = self
+            .engines()
+            .map(|engine| engine.slices.points())
+            .max_by_key(|points| points.len())
+            .unwrap_or_default();
         for (place, shared) in Shared::of(classes(&entries), &known) {
             let queries = Queries::among(&entries, &shared, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
                     let mut engine = Engine::new(queries, self.options, &shared, self.watermark)?;
-                    engine.set_points(points);
+                    engine.slices.set_points(points);
                     Change::New(Box::new(engine))
                 }
                 Some((at, engine)) if engine.queries.names().eq(queries.names()) => Change::Same(at, queries),
-                Some((at, engine)) => Change::Partials(at, engine.changing(&queries)?, queries),
+                Some((at, engine)) => {
+                    Change::Partials(at, engine.slices.changing(&engine.queries, &queries)?, queries)
+                }
             };
             changes.push((shared, change));
         }
@@ -127,7 +133,7 @@ impl Operator {
     /// The first engine of which these rows are not alike for all windows.
     fn first_divided(&self, rows: &[Accepted]) -> Option<usize> {
         let divides = |(shared, engine): &(Shared, Engine)| {
-            engine.horizon.divides(&engine.queries, shared, rows, &self.keys)
+            engine.horizon().divides(&engine.queries, shared, rows, &self.keys)
         };
         self.engines.iter().position(divides)
     }

@@ -50,10 +50,10 @@ impl Operator {
         let limit = |entry: &Entry| Limit { from: i64::MAX, since: entry.since, expired: None };
         let mut limits: Vec<Limit> = self.entries.iter().map(limit).collect();
         for engine in self.engines() {
-            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon.expired(mark));
+            let (bounds, horizon) = (engine.queries.edges().bounds(), engine.horizon().expired(mark));
             for (query, registered) in engine.queries.registered().iter().enumerate() {
                 let limit = &mut limits[registered.entry];
-                limit.from = limit.from.min(engine.horizon.takes_from(&engine.queries, query, mark));
+                limit.from = limit.from.min(engine.horizon().takes_from(&engine.queries, query, mark));
                 limit.expired = horizon.map(|horizon| (horizon, bounds));
             }
         }

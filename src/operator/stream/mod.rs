@@ -238,7 +238,7 @@ impl Operator {
     /// How slices without rows are stored, and why: in one way, or in several.
     pub fn store_forms(&self) -> Vec<(&'static str, &'static str)> {
         let sliced = self.engines.iter().filter(|(shared, _)| !shared.keeps_rows());
-        let mut forms: Vec<_> = sliced.map(|(_, engine)| engine.store_form()).collect();
+        let mut forms: Vec<_> = sliced.map(|(_, engine)| engine.slices.form()).collect();
         forms.sort_unstable();
         forms.dedup();
         forms
@@ -434,7 +434,7 @@ impl Operator {
     /// Forgets the keys of which nothing is held, once they are many.
     fn forget_keys(&mut self) {
         let known = self.keys.len();
-        let slices = self.engines().map(Engine::slice_count).max().unwrap_or_default();
+        let slices = self.engines().map(|engine| engine.slices.timelines.len()).max().unwrap_or_default();
         if known > IDLE_KEYS && slices < known / 2 {
             let live = self.live_keys();
             if live.len() <= known / 2 {
@@ -446,7 +446,7 @@ impl Operator {
     /// The keys of which something is held.
     fn live_keys(&self) -> Vec<u32> {
         let mut is_live = vec![false; self.keys.len()];
-        self.engines().for_each(|engine| engine.mark_live(&mut is_live));
+        self.engines().for_each(|engine| engine.slices.mark_live(&mut is_live));
         self.emission.iter().for_each(|emission| emission.mark_live(&mut is_live));
         self.keys.ahead.each().for_each(|(key, _)| is_live[key as usize] = true);
         (0..).zip(is_live).filter(|(_, is_live)| *is_live).map(|(key, _)| key).collect()

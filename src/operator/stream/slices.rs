@@ -136,7 +136,7 @@ impl Operator {
     pub(super) fn check_whole(&self, slices: &[Accepted]) -> Result<()> {
         let plan = self.leader();
         let since = self.entries.iter().filter_map(|entry| entry.since).map(|since| since.saturating_add(1));
-        for from in self.engines().filter_map(|engine| engine.horizon.cutoff()).chain(since) {
+        for from in self.engines().filter_map(|engine| engine.horizon().cutoff()).chain(since) {
             for slices in slices.iter().filter(|slices| slices.least < from) {
                 let lasts = last_column(plan).map(|column| plan.measure().read(slices.rows.column(column)));
                 let lasts = lasts.transpose()?;

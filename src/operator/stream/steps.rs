@@ -139,7 +139,7 @@ impl Operator {
     fn try_take(&mut self, batches: &[RecordBatch], kind: InputKind) -> Result<Attempted> {
         let (mut gate, limits) = (self.gate(), self.limits(None));
         // None is the least.
-        let cutoff = self.engines().map(|engine| engine.horizon.cutoff()).min().flatten();
+        let cutoff = self.engines().map(|engine| engine.horizon().cutoff()).min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let mut drawn = Drawn::default();
         let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
@@ -200,7 +200,7 @@ impl Operator {
         }
         let moved = Move { watermark, ..Move::default() };
         let outcomes = self.all(|engine, keys| {
-            let own = engine.horizon.own_rows(&engine.queries, &accepted, keys)?;
+            let own = engine.horizon().own_rows(&engine.queries, &accepted, keys)?;
             engine.attempt(&own, moved, keys)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
@@ -295,7 +295,8 @@ impl Operator {
 
     fn try_close(&mut self) -> Result<Attempted> {
         check_open(self.closed, "close")?;
-        let emptied = self.engines().map(Engine::emptied).collect::<Result<_>>()?;
+        let emptied =
+            self.engines().map(|engine| engine.slices.emptied(&engine.queries)).collect::<Result<_>>()?;
         let watermark = Some(i64::MAX);
         let outcomes = self.moved(Move { watermark, closing: true, ..Move::default() })?;
         Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })

@@ -1,4 +1,4 @@
-//! Results of windows that are ready, from slices or from the aggregate store above them.
+//! Results of windows that are ready: their partials, from slices or from the aggregate store above them, and their columns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, StructArray, UInt32Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 
-use super::Engine;
+use super::slice_manager::SliceManager;
 use crate::aggregate::Partials;
 use crate::interrupt::{Pace, check};
 use crate::kernels::Ranges;
@@ -14,163 +14,106 @@ use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
 use crate::operator::schema::rank_fields;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::outgoing::{Answer, Answered, NONE, Outgoer, Outgoing, Ranks};
-use crate::operator::stream::queries::{Registered, WindowColumns};
+use crate::operator::stream::queries::{Queries, Registered, WindowColumns};
 use crate::select::take;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
-impl Engine {
-    /// The results of the windows to be emitted, query by query, with its place in the operator.
-    pub(super) fn answer(
-        &mut self,
-        mut outgoing: Vec<Outgoing>,
-        delta: &Delta,
-        keys: &StreamKeys,
-    ) -> Result<Answers> {
-        let mut results = Answers::default();
-        if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
-            return Ok(results);
-        }
-        let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
-        let gathered = self.gather(&outgoing, delta)?;
-        for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
-            let (own, rows) = (self.queries.registered()[query].partials.clone(), &outgoing.of_rows);
-            let all = &outgoing.windows[..];
-            if own.iter().all(|&at| self.eager.has(at)) {
-                // The aggregate store above the slices answers windows in any order.
-                for windows in all.chunks(BATCH_ROWS) {
-                    let answers: Vec<Box<dyn Partials>> = self.answers_above(&own, windows, delta)?.into();
-                    self.add_batch(query, (windows, rows), keys, Some(&answers), &mut results)?;
-                }
-            } else {
-                let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
-                for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
-                    let of_slices: Vec<&dyn Partials> =
-                        own.iter().filter_map(|&at| gathered.partial(at)).collect();
-                    let ranges: Vec<(u32, u32)> = windows.iter().map(|each| gathered.range(each)).collect();
-                    let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
-                    let mut above = self.answers_above(&own, windows, delta)?;
-                    let next =
-                        |&at: &usize| if self.eager.has(at) { above.pop_front() } else { of_slices.next() };
-                    let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
-                    self.add_batch(query, (windows, rows), keys, Some(&answers), &mut results)?;
-                }
-            }
-            if !withdrawn.is_empty() {
-                self.add_batch(query, (&withdrawn, rows), keys, None, &mut results)?;
-            }
-        }
-        Ok(results)
+/// The results of the windows to be emitted, query by query, with its place in the operator.
+pub(super) fn answer(
+    queries: &Queries,
+    slices: &mut SliceManager,
+    mut outgoing: Vec<Outgoing>,
+    delta: &Delta,
+    keys: &StreamKeys,
+) -> Result<Answers> {
+    let mut results = Answers::default();
+    if outgoing.iter().all(|outgoing| outgoing.windows.is_empty()) {
+        return Ok(results);
     }
+    let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
+    let gathered = gather(queries, slices, &outgoing, delta)?;
+    for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
+        let (own, rows) = (&queries.registered()[query].partials, &outgoing.of_rows);
+        let all = &outgoing.windows[..];
+        if own.iter().all(|&at| slices.above.has(at)) {
+            // The aggregate store above the slices answers windows in any order.
+            for windows in all.chunks(BATCH_ROWS) {
+                let answers: Vec<Box<dyn Partials>> = answers_above(slices, own, windows, delta)?.into();
+                results.add(queries, query, (windows, rows), keys, Some(&answers))?;
+            }
+        } else {
+            let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
+            for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
+                let of_slices: Vec<&dyn Partials> =
+                    own.iter().filter_map(|&at| gathered.partial(at)).collect();
+                let ranges: Vec<(u32, u32)> = windows.iter().map(|each| gathered.range(each)).collect();
+                let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
+                let mut above = answers_above(slices, own, windows, delta)?;
+                let next =
+                    |&at: &usize| if slices.above.has(at) { above.pop_front() } else { of_slices.next() };
+                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
+                results.add(queries, query, (windows, rows), keys, Some(&answers))?;
+            }
+        }
+        if !withdrawn.is_empty() {
+            results.add(queries, query, (&withdrawn, rows), keys, None)?;
+        }
+    }
+    Ok(results)
+}
 
-    /// The partials among `own` of windows that the aggregate store above the slices answers.
-    fn answers_above(
-        &mut self,
-        own: &[usize],
-        windows: &[Outgoer],
-        delta: &Delta,
-    ) -> Result<VecDeque<Box<dyn Partials>>> {
-        let wanted =
-            |each: &Outgoer| Wanted { key: each.key, slices: each.found.lo as usize..each.found.hi as usize };
-        self.eager.answer((&self.store, delta), &self.slices, own, windows.iter().map(wanted), check)
-    }
+/// The partials among `own` of windows that the aggregate store above the slices answers.
+fn answers_above(
+    slices: &mut SliceManager,
+    own: &[usize],
+    windows: &[Outgoer],
+    delta: &Delta,
+) -> Result<VecDeque<Box<dyn Partials>>> {
+    let wanted =
+        |each: &Outgoer| Wanted { key: each.key, slices: each.found.lo as usize..each.found.hi as usize };
+    slices.above.answer((&slices.store, delta), &slices.timelines, own, windows.iter().map(wanted), check)
+}
 
-    /// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
-    fn gather(&self, outgoing: &[Outgoing], delta: &Delta) -> Result<Gathered> {
-        let mut which: Vec<usize> = Vec::new();
-        let own = self.queries.registered().iter().zip(outgoing);
-        for (registered, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
-            which.extend(registered.partials.iter().filter(|&&at| !self.eager.has(at)));
-        }
-        if which.is_empty() {
-            return Ok(Gathered::default());
-        }
-        which.sort_unstable();
-        which.dedup();
-        // The slices of each key that some window needs, one key after the other.
-        let mut needed = vec![(u32::MAX, 0); self.slices.keys()];
-        let mut pace = Pace::new();
-        for each in outgoing.iter().flat_map(|outgoing| &outgoing.windows) {
-            pace.check(1)?;
-            let (lo, hi) = &mut needed[each.key as usize];
-            (*lo, *hi) = (each.found.lo.min(*lo), each.found.hi.max(*hi));
-        }
-        let (mut wanted, mut places, mut slices) = (Vec::new(), vec![0; needed.len()], 0);
-        for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
-            wanted.push(Wanted { key: key as u32, slices: lo as usize..hi as usize });
-            places[key] = slices as i64 - i64::from(lo);
-            slices += (hi - lo) as usize;
-        }
-        if u32::try_from(slices).is_err() {
-            return Err(Error::InvalidValue(format!(
-                "watermark: windows of {slices} slices are final at once; at most {} can be, so advance in smaller steps",
-                u32::MAX
-            )));
-        }
-        let partials = self.store.gather(delta, &self.slices, &wanted, &which)?;
-        Ok(Gathered { which, partials, places, slices })
+/// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
+fn gather(
+    queries: &Queries,
+    slices: &SliceManager,
+    outgoing: &[Outgoing],
+    delta: &Delta,
+) -> Result<Gathered> {
+    let mut which: Vec<usize> = Vec::new();
+    let own = queries.registered().iter().zip(outgoing);
+    for (registered, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
+        which.extend(registered.partials.iter().filter(|&&at| !slices.above.has(at)));
     }
-
-    /// Adds a batch of results, or of withdrawn windows if there are no answers.
-    pub(super) fn add_batch(
-        &self,
-        query: usize,
-        (windows, of_rows): (&[Outgoer], &[Ranks]),
-        keys: &StreamKeys,
-        answers: Option<&[Box<dyn Partials>]>,
-        to: &mut Answers,
-    ) -> Result<()> {
-        check()?;
-        let registered = &self.queries.registered()[query];
-        let plan = &registered.plan;
-        let rows = windows.len();
-        let Lowered { columns: lowered, rows: of_windows } = match answers {
-            Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
-            None => {
-                let fields = plan.output().fields();
-                let own = &fields[fields.len() - plan.aggregates().len()..];
-                let columns = own.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
-                Lowered { columns, rows: None }
-            }
-        };
-        let mut own: Vec<ArrayRef> = Vec::with_capacity(self.queries.schema().fields().len());
-        let numbers: UInt32Array = windows.iter().map(|each| each.key).collect();
-        for values in keys.columns()? {
-            own.push(take(values, &numbers, None)?);
-        }
-        let extents: ArrayRef = match answers {
-            Some(_) => {
-                let measure = self.queries.leader().measure();
-                let starts = measure.array(windows.iter().map(|each| each.found.start).collect())?;
-                let ends = measure.array(windows.iter().map(|each| each.found.end).collect())?;
-                Arc::new(StructArray::try_new(self.queries.extents().clone(), vec![starts, ends], None)?)
-            }
-            None => self.queries.no_extents(rows),
-        };
-        let (ranks, numbers) = match of_rows.is_empty() {
-            true => (None, None),
-            false => rank_columns(windows, of_rows, |window| {
-                let window = &plan.windows()[window as usize].1;
-                (window.is_ranked(), window.is_numbered())
-            })?,
-        };
-        let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
-        let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
-        let columns = WindowColumns { extents, which, updates: updates.clone().into(), ranks, numbers };
-        let batch = self.queries.batch(query, own, columns, lowered)?;
-        let windows = match plan.policy() {
-            None => Vec::new(),
-            Some(_) => windows.iter().map(|each| each.answered(registered, of_rows)).collect(),
-        };
-        let answer = Answer { entry: registered.entry, batch, updates, windows };
-        match of_windows {
-            Some(rows) if rows.contains(&0) => to.add_weighed(answer, &rows, plan.policy().is_some()),
-            _ => {
-                to.results.push(answer);
-                Ok(())
-            }
-        }
+    if which.is_empty() {
+        return Ok(Gathered::default());
     }
+    which.sort_unstable();
+    which.dedup();
+    // The slices of each key that some window needs, one key after the other.
+    let mut needed = vec![(u32::MAX, 0); slices.timelines.keys()];
+    let mut pace = Pace::new();
+    for each in outgoing.iter().flat_map(|outgoing| &outgoing.windows) {
+        pace.check(1)?;
+        let (lo, hi) = &mut needed[each.key as usize];
+        (*lo, *hi) = (each.found.lo.min(*lo), each.found.hi.max(*hi));
+    }
+    let (mut wanted, mut places, mut count) = (Vec::new(), vec![0; needed.len()], 0);
+    for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
+        wanted.push(Wanted { key: key as u32, slices: lo as usize..hi as usize });
+        places[key] = count as i64 - i64::from(lo);
+        count += (hi - lo) as usize;
+    }
+    if u32::try_from(count).is_err() {
+        return Err(Error::InvalidValue(format!(
+            "watermark: windows of {count} slices are final at once; at most {} can be, so advance in smaller steps",
+            u32::MAX
+        )));
+    }
+    let partials = slices.store.gather(delta, &slices.timelines, &wanted, &which)?;
+    Ok(Gathered { which, partials, places, slices: count })
 }
 
 /// The results of windows, query by query.
@@ -182,6 +125,67 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Adds a batch of results, or of withdrawn windows if there are no answers.
+    pub(super) fn add(
+        &mut self,
+        queries: &Queries,
+        query: usize,
+        (windows, of_rows): (&[Outgoer], &[Ranks]),
+        keys: &StreamKeys,
+        answers: Option<&[Box<dyn Partials>]>,
+    ) -> Result<()> {
+        check()?;
+        let registered = &queries.registered()[query];
+        let plan = &registered.plan;
+        let rows = windows.len();
+        let Lowered { columns: lowered, rows: of_windows } = match answers {
+            Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+            None => {
+                let fields = plan.output().fields();
+                let own = &fields[fields.len() - plan.aggregates().len()..];
+                let columns = own.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
+                Lowered { columns, rows: None }
+            }
+        };
+        let mut own: Vec<ArrayRef> = Vec::with_capacity(queries.schema().fields().len());
+        let numbers: UInt32Array = windows.iter().map(|each| each.key).collect();
+        for values in keys.columns()? {
+            own.push(take(values, &numbers, None)?);
+        }
+        let extents: ArrayRef = match answers {
+            Some(_) => {
+                let measure = queries.leader().measure();
+                let starts = measure.array(windows.iter().map(|each| each.found.start).collect())?;
+                let ends = measure.array(windows.iter().map(|each| each.found.end).collect())?;
+                Arc::new(StructArray::try_new(queries.extents().clone(), vec![starts, ends], None)?)
+            }
+            None => queries.no_extents(rows),
+        };
+        let (ranks, numbers) = match of_rows.is_empty() {
+            true => (None, None),
+            false => rank_columns(windows, of_rows, |window| {
+                let window = &plan.windows()[window as usize].1;
+                (window.is_ranked(), window.is_numbered())
+            })?,
+        };
+        let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
+        let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
+        let columns = WindowColumns { extents, which, updates: updates.clone().into(), ranks, numbers };
+        let batch = queries.batch(query, own, columns, lowered)?;
+        let windows = match plan.policy() {
+            None => Vec::new(),
+            Some(_) => windows.iter().map(|each| each.answered(registered, of_rows)).collect(),
+        };
+        let answer = Answer { entry: registered.entry, batch, updates, windows };
+        match of_windows {
+            Some(rows) if rows.contains(&0) => self.add_weighed(answer, &rows, plan.policy().is_some()),
+            _ => {
+                self.results.push(answer);
+                Ok(())
+            }
+        }
+    }
+
     /// Adds results of windows some of which have no rows left. Such a window is left out, or retracted; without a policy,
     /// an update that leaves no row in a window has the values of none.
     fn add_weighed(&mut self, answer: Answer, rows: &[i64], retracts: bool) -> Result<()> {

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use arrow_array::BooleanArray;
 use arrow_buffer::BooleanBuffer;
 
-use super::call::Move;
 use crate::Result;
 use crate::operator::stream::agenda::Agenda;
 use crate::operator::stream::ahead::{Ahead, Calls};
@@ -20,6 +19,19 @@ use crate::operator::stream::sharing::Shared;
 use crate::slice::Keys;
 use crate::slice::strategy::Order;
 use crate::window::Call;
+
+/// How a call moves the watermarks, and which results are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::operator::stream) struct Move {
+    /// The watermark of the stream after the call; it never goes back.
+    pub(in crate::operator::stream) watermark: Option<i64>,
+    /// The only key whose watermark moves, and where to.
+    pub(in crate::operator::stream) key_watermark: Option<(u32, i64)>,
+    /// Whether the stream ends, so that all windows are final.
+    pub(in crate::operator::stream) closing: bool,
+    /// The only key whose results are asked for, if it is not all of them.
+    pub(in crate::operator::stream) of_key: Option<u32>,
+}
 
 /// Watermark and horizon, and what follows from them.
 pub(in crate::operator::stream) struct Horizon {
@@ -159,7 +171,7 @@ impl Horizon {
 
     /// Future rows are at or after this time. Windows still to be emitted contain no rows before it other than those
     /// present when the watermark moved.
-    fn floor(&self) -> Option<i64> {
+    pub(super) fn floor(&self) -> Option<i64> {
         let (watermark, cutoff) = (self.watermark?, self.cutoff?);
         Some(match self.order {
             Order::InOrder => watermark,

@@ -1,9 +1,16 @@
 //! Rows that no result of a query contains yet: their times, by which changed windows are found.
+//!
+//! | moment | what happens |
+//! |---|---|
+//! | a key fires | [`Pending::of`] has the times of its rows, for `early` |
+//! | a call is committed | [`Pending::settle`]: its rows are pending, and those of keys that fired no longer are |
+//! | slices have expired, or were dropped | [`Pending::forget`], [`Pending::keep_those_in`] |
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
+use super::slice_manager::SliceManager;
 use crate::Result;
 use crate::keys::keep;
 use crate::operator::stream::queries::Queries;
@@ -17,22 +24,29 @@ const MANY: usize = 16;
 type Times = Vec<Vec<i64>>;
 
 /// Times of rows by query and key; where slices are not cut by rows, at least one in each slice with such rows.
+#[derive(Clone)]
 pub(super) struct Pending {
     /// `None` of queries without a policy.
     queries: Vec<Option<Times>>,
+    /// Whether rows are dropped once a result has contained them.
+    discards: bool,
 }
 
 impl Pending {
     /// No rows yet; `None` if no query has a policy.
-    pub(super) fn new(queries: &Queries) -> Option<Self> {
+    pub(super) fn new(queries: &Queries, discards: bool) -> Option<Self> {
         let registered = queries.registered().iter();
         let queries: Vec<_> = registered.map(|each| each.plan.policy().map(|_| Vec::new())).collect();
-        queries.iter().any(Option::is_some).then_some(Self { queries })
+        queries.iter().any(Option::is_some).then_some(Self { queries, discards })
     }
 
     /// These rows for other queries: `place` maps a query to its new place.
-    pub(super) fn changed(self, queries: &Queries, place: impl Fn(usize) -> Option<usize>) -> Option<Self> {
-        let mut changed = Self::new(queries)?;
+    pub(super) fn changed(
+        self,
+        (queries, discards): (&Queries, bool),
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Self> {
+        let mut changed = Self::new(queries, discards)?;
         for (at, times) in self.queries.into_iter().enumerate() {
             if let (Some(at), Some(times)) = (place(at), times) {
                 changed.queries[at] = Some(times);
@@ -41,18 +55,30 @@ impl Pending {
         Some(changed)
     }
 
-    pub(super) fn copied(&self) -> Self {
-        Self { queries: self.queries.clone() }
-    }
-
     /// The times of a query's key, in any order.
     pub(super) fn of(&self, query: usize, key: u32) -> &[i64] {
         let times = self.queries[query].as_ref().and_then(|keys| keys.get(key as usize));
         times.map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// Commits a call: rows of these keys and times, and the keys that fired of each query.
+    pub(super) fn settle(
+        &mut self,
+        (queries, slices): (&Queries, &mut SliceManager),
+        rows: &[(u32, i64)],
+        fired: &[(usize, Vec<u32>)],
+    ) {
+        self.add(rows, &slices.timelines, slices.keeps_rows());
+        for (query, keys) in fired {
+            self.clear(*query, keys);
+        }
+        if self.discards {
+            slices.discard(queries, fired.iter().flat_map(|(_, keys)| keys.iter().copied()));
+        }
+    }
+
     /// Adds the keys and times of rows.
-    pub(super) fn add(&mut self, rows: &[(u32, i64)], slices: &Timelines, keeps_rows: bool) {
+    fn add(&mut self, rows: &[(u32, i64)], slices: &Timelines, keeps_rows: bool) {
         for keys in self.queries.iter_mut().flatten() {
             for of_key in rows.chunk_by(|a, b| a.0 == b.0) {
                 let key = of_key[0].0 as usize;
@@ -74,7 +100,7 @@ impl Pending {
     }
 
     /// Drops those of these keys.
-    pub(super) fn clear(&mut self, query: usize, fired: &[u32]) {
+    fn clear(&mut self, query: usize, fired: &[u32]) {
         for keys in self.queries[query].iter_mut() {
             for &key in fired {
                 if let Some(times) = keys.get_mut(key as usize) {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
 
 use super::Engine;
+use super::slice_manager::{SliceManager, store};
 use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::Stats;
-use crate::operator::stream::tuples::Tuples;
-use crate::slice::{Cell, Store, Timelines};
+use crate::slice::{Cell, Timelines};
 use crate::state::{Reader, Writer, broken};
 use crate::{Error, Result};
 
@@ -21,13 +21,14 @@ impl Engine {
         to.value(&Stats::default().and_did(self.stats()));
         let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut pace = Pace::new();
-        for key in 0..self.slices.keys() as u32 {
-            let spans = self.slices.of(key);
+        let slices = &self.slices.timelines;
+        for key in 0..slices.keys() as u32 {
+            let spans = slices.of(key);
             pace.check(16 + spans.len())?;
             keys.extend(std::iter::repeat_n(key, spans.len()));
             firsts.extend_from_slice(spans.firsts);
             lasts.extend_from_slice(spans.lasts);
-            los.extend_from_slice(self.slices.los(key));
+            los.extend_from_slice(slices.los(key));
         }
         let count = keys.len();
         let mut columns: Vec<ArrayRef> = vec![
@@ -35,17 +36,17 @@ impl Engine {
             Arc::new(Int64Array::from(firsts)),
             Arc::new(Int64Array::from(lasts)),
         ];
-        if self.tuples.is_some() {
+        if self.slices.keeps_rows() {
             columns.push(Arc::new(UInt32Array::from(los)));
         }
         to.columns(columns, count)?;
-        for partials in self.store.gather_all(&self.slices)? {
+        for partials in self.slices.store.gather_all(slices)? {
             check()?;
             to.columns(partials.state()?, count)?;
         }
-        to.value(&self.reopened);
+        to.value(&self.windows.reopened);
         self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
-        self.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
+        self.slices.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
 
     /// Reads what [`Engine::save`] wrote for the same queries.
@@ -55,7 +56,7 @@ impl Engine {
         watermark: Option<i64>,
         known: &StreamKeys,
     ) -> Result<()> {
-        self.horizon.restore(&self.queries, watermark);
+        self.windows.horizon.restore(&self.queries, watermark);
         self.counts = from.value()?;
         let key_count = known.len();
         let (columns, slots) = from.columns()?;
@@ -67,7 +68,7 @@ impl Engine {
         ) else {
             return broken();
         };
-        let los = match (los, &self.tuples) {
+        let los = match (los, &self.slices.tuples) {
             ([], None) => None,
             ([los], Some(_)) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
             _ => return broken(),
@@ -81,7 +82,7 @@ impl Engine {
             Some(_) => (a.key, a.last) <= (b.key, b.first),
         };
         let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
-        let has_places = self.tuples.is_none() || los.is_some();
+        let has_places = !self.slices.keeps_rows() || los.is_some();
         if !has_places || !cells.is_sorted_by(follows) || !cells.iter().all(is_one) {
             return broken();
         }
@@ -91,30 +92,27 @@ impl Engine {
                 return broken();
             }
         }
-        self.slices = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
+        self.slices.timelines = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
         let own: Vec<u32> = (0..slots as u32).collect();
-        let rows = Rows { slots: &own, times: firsts.values(), sparse: self.tuples.is_some() };
+        let rows = Rows { slots: &own, times: firsts.values(), sparse: self.slices.keeps_rows() };
         let mut partials = self.queries.columns(None, 0)?;
         for (partials, stored) in partials.iter_mut().zip(self.queries.stored()) {
             check()?;
             read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
         check()?;
-        let ordered = self.tuples.as_ref().map(Tuples::ordered).unwrap_or_default();
-        self.store = Store::new(partials, &ordered, slots);
-        self.rebuild_eager();
-        self.reopened = from.value()?;
-        if !self.reopened.is_sound(&self.queries, key_count) {
+        self.slices.store = store(self.slices.tuples.as_ref(), partials, slots);
+        self.slices.rebuild_above(&self.queries);
+        self.windows.reopened = from.value()?;
+        if !self.windows.reopened.is_sound(&self.queries, key_count) {
             return broken();
         }
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
-        let Some(mut tuples) = self.tuples.take() else { return Ok(()) };
-        let base = tuples.next();
+        let SliceManager { timelines, tuples, .. } = &mut self.slices;
+        let Some(tuples) = tuples else { return Ok(()) };
+        let calls = self.windows.horizon.calls_at_rest(tuples.next(), (&self.queries, &known.ahead));
         tuples.load(from, &self.queries, key_count)?;
-        let calls = self.horizon.calls_at_rest(base, (&self.queries, &known.ahead));
-        tuples.check(&self.queries, &self.slices, &calls)?;
-        self.tuples = Some(tuples);
-        Ok(())
+        tuples.check(&self.queries, timelines, &calls)
     }
 }
 

@@ -79,7 +79,7 @@ impl Tuples {
                 slices.push(key, slice);
                 continue;
             }
-            work.moves.splits += bounds.len() as u64 - 2;
+            work.did.splits += bounds.len() as u64 - 2;
             for part in bounds.windows(2) {
                 let bases = slices.chain(&slice).collect();
                 let change = part_of((key, tuples), bases, (lo, hi), (part[0], part[1]));

@@ -9,9 +9,10 @@
 
 use super::Tuples;
 use super::rows::KeyTuples;
-use super::work::{Change, Moves, Work};
+use super::work::{Change, Work};
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::operator::stream::options::Stats;
 use crate::operator::stream::queries::Queries;
 use crate::slice::{Slice, Timelines};
 use crate::window::{Call, New, RowCuts, gallop};
@@ -116,7 +117,7 @@ impl Tuples {
         let from = from.max(start);
         let cuts = self.cuts(queries, key, tuples, from, edges);
         let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base))?;
-        fit.count(&mut work.moves);
+        fit.count(&mut work.did);
         let mut refolded = None;
         let mut pace = Pace::new();
         for new in 0..fit.starts.len() {
@@ -243,16 +244,16 @@ impl Fit {
     }
 
     /// Counts what happened.
-    fn count(&self, moves: &mut Moves) {
-        moves.merges += self.bases.iter().map(|bases| bases.len().saturating_sub(1) as u64).sum::<u64>();
+    fn count(&self, did: &mut Stats) {
+        did.merges += self.bases.iter().map(|bases| bases.len().saturating_sub(1) as u64).sum::<u64>();
         for (pieces, heir) in self.pieces.iter().zip(&self.heirs) {
             for pair in pieces.windows(2) {
                 if self.why[pair[1].new] & BY_EDGE != 0 {
-                    moves.splits += 1;
+                    did.splits += 1;
                     continue;
                 }
                 let moved = if *heir == Some(pair[1].new) { pair[0] } else { pair[1] };
-                moves.shifts += moved.rows as u64;
+                did.shifts += moved.rows as u64;
             }
         }
     }

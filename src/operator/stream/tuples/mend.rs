@@ -12,6 +12,7 @@ use crate::Result;
 use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::interrupt::{Pace, STEPS, check};
 use crate::operator::plan::Stored;
+use crate::operator::stream::options::Stats;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::ArrayRef;
 
@@ -42,18 +43,23 @@ impl Kind {
     }
 }
 
+/// The changes a call makes to slices: their partials, and how many were split, merged or recomputed.
+#[derive(Default)]
+pub(in crate::operator::stream) struct Changed {
+    pub(in crate::operator::stream) delta: Delta,
+    pub(in crate::operator::stream) did: Stats,
+}
+
 impl Tuples {
     /// The partials of changed slices. O(rows added and removed), and O(rows of a slice) where partials cannot be
     /// updated.
-    ///
-    /// Also returns how many of them were recomputed.
     pub(super) fn derive(
         &self,
         stored: &[Stored],
         slots: &Store,
         work: &Work,
         fresh: &Fresh,
-    ) -> Result<(Delta, u64)> {
+    ) -> Result<Changed> {
         let keys = &self.keys;
         let changes = &work.changes;
         let mut pace = Pace::new();
@@ -93,7 +99,8 @@ impl Tuples {
         let rows = changes.iter().map(|change| change.hi - change.lo).sum::<usize>() + work.grouped;
         let mut delta = Delta::of(derived, work.slots(), rows);
         delta.settle()?;
-        Ok((delta, recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64))
+        let recomputations = recomputed.into_iter().filter(|&recomputed| recomputed).count() as u64;
+        Ok(Changed { delta, did: Stats { recomputations, ..work.did } })
     }
 
     /// One partial of changed slices, a slot each; says which of them were recomputed.

@@ -38,15 +38,15 @@ use crate::dictionary::widened;
 use crate::interrupt::Pace;
 use crate::memory::{attempted, lent};
 use crate::operator::plan::Stored;
-use crate::slice::{Delta, Store, Timelines};
+use crate::slice::{Store, Timelines};
 use crate::window::{Call, New, Point, Punctuation};
 use crate::{Error, Result};
 pub(super) use fresh::Fresh;
 use fresh::Own;
+pub(super) use mend::Changed;
 use mend::Kind;
 use rows::{Before, KeyTuples};
 use store::TupleStore;
-pub(super) use work::Moves;
 use work::Work;
 
 /// Largest number of columns of marks: they are kept as bits.
@@ -79,21 +79,6 @@ pub(super) struct Tuples {
     base: Option<u64>,
     /// The punctuation of the current call.
     point: Option<Point>,
-}
-
-/// The changes a call makes to slices.
-pub(super) struct Changed {
-    pub(super) delta: Delta,
-    pub(super) moves: Moves,
-    /// How many slices were recomputed from rows.
-    pub(super) recomputed: u64,
-}
-
-impl Changed {
-    /// No changes.
-    pub(super) fn none() -> Self {
-        Self { delta: Delta::default(), moves: Moves::default(), recomputed: 0 }
-    }
 }
 
 impl Tuples {
@@ -254,8 +239,7 @@ impl Tuples {
                 all.process_key((queries, slices), key, tuples, (fresh, own), call, outgoing, work)
             })?;
         }
-        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, fresh)?;
-        Ok(Changed { delta, moves: work.moves, recomputed })
+        self.derive(queries.stored(), partials, &work, fresh)
     }
 
     /// Does `work` with a key's rows.
@@ -431,8 +415,7 @@ impl Tuples {
             })?;
         }
         let fresh = self.nothing();
-        let (delta, recomputed) = self.derive(queries.stored(), partials, &work, &fresh)?;
-        Ok(Changed { delta, moves: work.moves, recomputed })
+        self.derive(queries.stored(), partials, &work, &fresh)
     }
 
     /// Rows of the call that came before the watermark of their key, key by key.

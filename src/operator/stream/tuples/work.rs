@@ -2,6 +2,7 @@
 
 use super::fresh::{Fresh, Own};
 use crate::aggregate::Run;
+use crate::operator::stream::options::Stats;
 
 /// No group.
 pub(super) const NONE: u32 = u32::MAX;
@@ -32,20 +33,13 @@ pub(super) struct Change {
     pub(super) known: bool,
 }
 
-/// What happened to slices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::operator::stream) struct Moves {
-    pub(in crate::operator::stream) splits: u64,
-    pub(in crate::operator::stream) merges: u64,
-    pub(in crate::operator::stream) shifts: u64,
-}
-
 /// The outcome of a call.
 ///
 /// Each changed slice gets a slot. Most contain only rows that came after all others of their key: these are folded in
 /// order of arrival, all keys in one pass. The others are [`Change`]s.
 pub(super) struct Work {
-    pub(super) moves: Moves,
+    /// What happened to slices.
+    pub(super) did: Stats,
     pub(super) changes: Vec<Change>,
     /// The slot of each change, of those of this call.
     pub(super) of_changes: Vec<u32>,
@@ -66,7 +60,7 @@ impl Work {
     /// No changes yet, for so many rows; slots count from `base`.
     pub(super) fn new(rows: usize, base: usize) -> Self {
         Self {
-            moves: Moves::default(),
+            did: Stats::default(),
             changes: Vec::new(),
             of_changes: Vec::new(),
             groups: Vec::new(),

@@ -1,13 +1,17 @@
-//! Windows that are ready: those that a watermark makes final, and final ones that late rows change.
+//! The window manager (Traub et al. 2019, §5.3): which windows are ready, as a watermark makes them final or late rows change
+//! them after that. What they contain is computed by `answers`, from slices.
 
-use super::Engine;
-use super::call::Move;
+use super::horizon::{Horizon, Move};
 use super::reopened::Reopened;
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::plan::Plan;
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
+use crate::operator::stream::queries::Queries;
+use crate::operator::stream::sharing::Shared;
+use crate::slice::Timelines;
+use crate::slice::strategy::Order;
 use crate::window::{ByTime, Cursor, Ending, Listed, Spans};
 
 /// How many simple steps a key takes, even without windows.
@@ -58,13 +62,26 @@ fn add_final(
     Ok(())
 }
 
-impl Engine {
+/// What decides which windows are ready.
+pub(super) struct WindowManager {
+    pub(super) horizon: Horizon,
+    pub(super) reopened: Reopened,
+}
+
+impl WindowManager {
+    /// Of windows of these classes, where the stream has come to this watermark.
+    pub(super) fn new(queries: &Queries, order: Order, shared: &Shared, watermark: Option<i64>) -> Self {
+        let horizon = Horizon::new(queries, order, shared, watermark);
+        Self { horizon, reopened: Reopened::default() }
+    }
+
     /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
     ///
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_changed(
         &self,
+        (queries, slices): (&Queries, &Timelines),
         changed: &[(u32, i64)],
         ahead: &Ahead,
         outgoing: &mut [Outgoing],
@@ -72,14 +89,14 @@ impl Engine {
         if changed.is_empty() {
             return Ok(());
         }
-        let bounds = self.queries.edges().bounds();
+        let bounds = queries.edges().bounds();
         let (mut times, mut found) = (Vec::new(), Vec::new());
         let mut pace = Pace::new();
-        for (registered, outgoing) in self.queries.registered().iter().zip(outgoing) {
+        for (registered, outgoing) in queries.registered().iter().zip(outgoing) {
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(window) = window.by_time() else { continue };
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
-                    let (key, spans) = (of_key[0].0, self.slices.of(of_key[0].0));
+                    let (key, spans) = (of_key[0].0, slices.of(of_key[0].0));
                     // They are late, so there is a watermark.
                     let Some(upto) = ahead.reached(self.horizon.watermark(), key) else { continue };
                     let after = self.horizon.expired(Some(upto));
@@ -106,13 +123,13 @@ impl Engine {
     /// `InvalidValue` if there are more than the query allows.
     pub(super) fn list_final(
         &mut self,
+        (queries, slices): (&Queries, &Timelines),
         moved: Move,
         ahead: &Ahead,
         outgoing: &mut [Outgoing],
         reopened: &mut Reopened,
     ) -> Result<()> {
-        let Self { horizon, queries, slices, .. } = self;
-        let (watermark, agenda) = (horizon.watermark(), &mut horizon.agenda);
+        let (watermark, agenda) = (self.horizon.watermark(), &mut self.horizon.agenda);
         let (now, keys) = match (moved.key_watermark, moved.watermark) {
             (Some((key, now)), _) => (now, key..key + 1),
             (None, Some(now)) if moved.watermark > watermark => (now, 0..slices.keys() as u32),

@@ -1,0 +1,65 @@
+//! Queries that come and go, and engines that are divided: slices and rows stay, and are cut and stored as the queries need.
+
+use super::Engine;
+use super::pending::Pending;
+use super::slicer::StreamSlicer;
+use crate::Result;
+use crate::aggregate::Partials;
+use crate::operator::stream::ahead::Ahead;
+use crate::operator::stream::queries::Queries;
+use crate::operator::stream::sharing::Shared;
+
+impl Engine {
+    /// An engine of its own for some of the windows, with the slices that there are, if it keeps no rows.
+    ///
+    /// # Errors
+    /// As [`SliceManager::changing`].
+    pub(in crate::operator::stream) fn part(
+        &self,
+        queries: Queries,
+        shared: &Shared,
+        ahead: &Ahead,
+    ) -> Result<Self> {
+        let partials = self.slices.changing(&self.queries, &queries)?;
+        let watermark = self.horizon().watermark();
+        let mut part = Self::new(self.queries.clone(), self.slices.options, shared, watermark)?;
+        part.slices.timelines = self.slices.timelines.copied();
+        part.windows.reopened = self.windows.reopened.clone();
+        part.pending = self.pending.clone();
+        part.change(queries, shared, partials, ahead);
+        Ok(part)
+    }
+
+    /// Changes the queries and keeps slices and rows; `partials` are what [`SliceManager::changing`] returned.
+    pub(in crate::operator::stream) fn change(
+        &mut self,
+        queries: Queries,
+        shared: &Shared,
+        partials: Vec<Box<dyn Partials>>,
+        ahead: &Ahead,
+    ) {
+        let place = |name: &str| queries.registered().iter().position(|other| other.name == name);
+        let places: Vec<Option<usize>> =
+            self.queries.registered().iter().map(|registered| place(&registered.name)).collect();
+        self.slices.change(&queries, &places, partials);
+        self.slicer = StreamSlicer::new(&queries);
+        let place = |query: usize| places.get(query).copied().flatten();
+        self.windows.reopened.change((&self.queries, &queries), place);
+        let discards = shared.discards();
+        self.pending = match self.pending.take() {
+            Some(pending) => pending.changed((&queries, discards), place),
+            None => Pending::new(&queries, discards),
+        };
+        self.set_queries(queries, shared);
+        let Self { queries, slicer, slices, windows, counts, .. } = self;
+        counts.merges += slices.refit(queries, slicer, (&windows.horizon, ahead));
+        slices.rebuild_above(queries);
+        self.forget(0, ahead);
+    }
+
+    /// Takes over queries that are the same as before, but now among others.
+    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries, shared: &Shared) {
+        self.queries = queries;
+        self.windows.horizon.change(&self.queries, shared);
+    }
+}

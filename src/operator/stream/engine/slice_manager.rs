@@ -1,0 +1,340 @@
+//! The slice manager (Traub et al. 2019, §5.2): the slices of each key in order of time, their partials, what is kept above
+//! them so that many windows need not read each slice, and the rows under them, if some query needs these.
+//!
+//! Calls change timelines and rows at once, and write what was there to undo logs; partials are linked in when a call is
+//! committed. So a call that fails leaves no trace.
+
+use std::ops::Range;
+
+use super::horizon::Horizon;
+use super::slicer::StreamSlicer;
+use super::store_form;
+use crate::Result;
+use crate::aggregate::Partials;
+use crate::interrupt::Pace;
+use crate::memory::attempted;
+use crate::operator::stream::ahead::Ahead;
+use crate::operator::stream::options::{Options, Stats};
+use crate::operator::stream::queries::{Queries, Registered, windows};
+use crate::operator::stream::tuples::Tuples;
+use crate::slice::{Cell, Delta, Eager, Store, Timelines};
+use crate::window::{Point, Window};
+
+/// What is held at the end of a stream: nothing, but columns of the right kinds.
+pub(in crate::operator::stream) struct Emptied {
+    store: Store,
+    tuples: Option<Tuples>,
+}
+
+/// The slices of all keys, and what is stored of them.
+pub(in crate::operator::stream) struct SliceManager {
+    pub(super) options: Options,
+    pub(in crate::operator::stream) timelines: Timelines,
+    pub(super) store: Store,
+    /// The aggregate store above the slices.
+    pub(super) above: Eager,
+    /// Rows under the slices, if some query needs them.
+    pub(super) tuples: Option<Tuples>,
+}
+
+impl SliceManager {
+    /// No slices yet.
+    ///
+    /// # Errors
+    /// What a user-defined function raises.
+    pub(super) fn new(queries: &Queries, options: Options, keeps_rows: bool) -> Result<Self> {
+        let partials = queries.columns(None, 0)?;
+        let tuples = keeps_rows.then(|| Tuples::new(queries, &partials)).transpose()?;
+        let store = store(tuples.as_ref(), partials, 0);
+        let above = store_form::above(queries, options, &store, keeps_rows);
+        Ok(Self { options, timelines: Timelines::new(keeps_rows), store, above, tuples })
+    }
+
+    /// How slices are stored, and why.
+    pub(in crate::operator::stream) fn form(&self) -> (&'static str, &'static str) {
+        store_form::form(&self.store, &self.above, self.options.store)
+    }
+
+    /// Whether rows are stored under the slices.
+    pub(super) fn keeps_rows(&self) -> bool {
+        self.tuples.is_some()
+    }
+
+    /// The number that the next row to be stored gets.
+    pub(super) fn next_row(&self) -> u64 {
+        self.tuples.as_ref().map_or(0, Tuples::next)
+    }
+
+    /// What is stored, and what calls have done; `did` is what was counted of the latter.
+    pub(super) fn stats(&self, did: Stats) -> Stats {
+        let slices = &self.timelines;
+        let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
+        Stats {
+            keys: (0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()).count(),
+            slices: slices.len(),
+            rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
+            bytes: slices.bytes() + self.store.bytes() + self.above.bytes() + of_rows,
+            merges: did.merges + slices.merges(),
+            ..did
+        }
+    }
+
+    /// Adds the cells of a call to slices: in this order, each with its place among them.
+    ///
+    /// # Errors
+    /// An interrupt.
+    pub(super) fn add(
+        &mut self,
+        queries: &Queries,
+        slicer: &mut StreamSlicer,
+        sorted: Option<&[(Cell, u32)]>,
+    ) -> Result<()> {
+        let slices = &mut self.timelines;
+        let base = slices.slots() as u32;
+        let count = slicer.cells().len();
+        (0..count).for_each(|_| {
+            slices.open();
+        });
+        let mut pace = Pace::new();
+        for place in 0..count {
+            let (cell, at) =
+                sorted.map_or_else(|| (slicer.cells()[place], place as u32), |sorted| sorted[place]);
+            // One among others moves those after it.
+            pace.check(8 + slices.of(cell.key).len() / 64)?;
+            slices.add((cell, base + at), slicer.slice_of(cell.first), queries.edges().gap_at(cell.first));
+        }
+        Ok(())
+    }
+
+    /// Commits a call, which brought so many rows.
+    pub(super) fn settle(&mut self, delta: Delta, rows: u64) {
+        self.store.append(delta);
+        self.timelines.settle();
+        if let Some(tuples) = &mut self.tuples {
+            tuples.settle(rows);
+        }
+    }
+
+    /// Rolls back a call.
+    pub(super) fn take_back(&mut self) {
+        self.above.invalidate(self.timelines.changed_keys());
+        self.timelines.take_back();
+        self.tuples.iter_mut().for_each(Tuples::take_back);
+    }
+
+    /// Whether it pays off to look for slices that are no longer needed, after a call with so many rows.
+    pub(super) fn is_worth_sweeping(&mut self, rows: u64, horizon: &Horizon) -> bool {
+        // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
+        // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
+        match &mut self.tuples {
+            Some(tuples) => tuples.is_worth_sweeping(rows),
+            None => horizon.is_unswept(),
+        }
+    }
+
+    /// Drops the slices of these keys that no later row and no window needs.
+    pub(super) fn forget(&mut self, queries: &Queries, horizon: &Horizon, keys: Range<u32>, ahead: &Ahead) {
+        let (base, slices) = (self.next_row(), &mut self.timelines);
+        let calls = horizon.calls_at_rest(base, (queries, ahead));
+        for key in keys.start..keys.end.min(slices.keys() as u32) {
+            let Some(needed) = horizon.cutoff_at(queries, ahead.of(key)) else { continue };
+            let expired = slices.expired(key, needed, queries.widest_gap());
+            match &mut self.tuples {
+                None => slices.forget(key, expired, 0),
+                Some(tuples) => tuples.forget((queries, slices), key, expired, calls.of(key)),
+            }
+        }
+        self.above.forget(slices);
+    }
+
+    /// Drops the punctuations that no row to come can be around.
+    pub(super) fn forget_points(&mut self, horizon: &Horizon) {
+        if let (Some(tuples), Some(floor)) = (&mut self.tuples, horizon.floor()) {
+            tuples.forget_points(floor);
+        }
+    }
+
+    /// Drops all slices of these keys, with their rows.
+    pub(super) fn discard(&mut self, queries: &Queries, keys: impl Iterator<Item = u32>) {
+        let slices = &mut self.timelines;
+        for key in keys {
+            match &mut self.tuples {
+                Some(tuples) => tuples.discard((queries, slices), key),
+                None if (key as usize) < slices.keys() => slices.forget(key, slices.of(key).len(), 0),
+                None => {}
+            }
+        }
+        self.above.forget(slices);
+    }
+
+    /// Merges slices between which no window needs an edge, once there are many: windows that ended by `horizon` have expired.
+    ///
+    /// A window that began long ago, such as a landmark window, a long band or the global window, needs what lies
+    /// between its start and its end, but none of the edges that other windows had there. So once those have expired,
+    /// their slices are merged, and the number of slices is that of the edges in use (Traub et al. 2019, §5.2: "we
+    /// merge slices").
+    pub(super) fn merge_settled(&mut self, queries: &Queries, slicer: &mut StreamSlicer, horizon: i64) {
+        if !queries.has_long() || self.keeps_rows() {
+            return;
+        }
+        let registered = queries.registered();
+        let is_needed = |earlier: i64, later: i64| {
+            // No slice has rows from before and after a query was added.
+            let comes_between = |registered: &Registered| {
+                registered.since.is_some_and(|since| earlier <= since && since < later)
+            };
+            let keeps_apart = |(query, window): (usize, &Window)| {
+                let rules = window.by_time();
+                rules.is_some_and(|rules| {
+                    rules.keeps_apart((earlier, later), registered[query].since, horizon)
+                })
+            };
+            registered.iter().any(comes_between) || windows(registered).any(keeps_apart)
+        };
+        let gap = queries.edges().gap();
+        let merged = self.timelines.merge_settled(|t| slicer.slice_of(t).1 <= horizon, is_needed, gap);
+        self.above.invalidate(merged.into_iter());
+    }
+
+    /// Compacts slots, once that pays off.
+    pub(super) fn tidy(&mut self) {
+        let kept = self.tuples.as_ref().map(Tuples::len);
+        if self.store.is_loose(&self.timelines, kept) {
+            // A user-defined function that fails here fails again in the call where a window needs the result.
+            let _ = self.store.compact(&mut self.timelines);
+        }
+        // What could not be dropped now is dropped by the next call.
+        let _ = self.store.drop_values();
+        if let Some(tuples) = &mut self.tuples {
+            tuples.tidy();
+        }
+    }
+
+    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
+    pub(super) fn shrink(&mut self, queries: &Queries) {
+        let _ = attempted(|| self.store.compact(&mut self.timelines));
+        let _ = attempted(|| self.store.drop_values());
+        if let Some(tuples) = &mut self.tuples {
+            let _ = attempted(|| {
+                tuples.squeeze();
+                Ok(())
+            });
+        }
+        self.rebuild_above(queries);
+    }
+
+    /// Builds anew what is kept above the slices.
+    pub(super) fn rebuild_above(&mut self, queries: &Queries) {
+        self.above = store_form::above(queries, self.options, &self.store, self.keeps_rows());
+        let slices = &self.timelines;
+        self.above.invalidate((0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()));
+    }
+
+    /// Sets the marks of the keys that have state.
+    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool]) {
+        if let Some(tuples) = &self.tuples {
+            tuples.mark_live(is_live);
+        }
+        (0..).zip(is_live).for_each(|(key, is_live)| *is_live |= !self.timelines.of(key).is_empty());
+    }
+
+    /// Keeps these keys, which ascend: the n-th of them becomes key n. The others have no slices.
+    pub(super) fn keep_keys(&mut self, queries: &Queries, kept: &[u32]) {
+        self.timelines.keep_keys(kept);
+        if let Some(tuples) = &mut self.tuples {
+            tuples.keep_keys(kept);
+        }
+        self.rebuild_above(queries);
+    }
+
+    /// The partials of all slices for other queries.
+    ///
+    /// # Errors
+    /// `InvalidValue` for queries that are incompatible; what a user-defined function raises.
+    pub(in crate::operator::stream) fn changing(
+        &self,
+        old: &Queries,
+        new: &Queries,
+    ) -> Result<Vec<Box<dyn Partials>>> {
+        if self.keeps_rows() {
+            Tuples::check_marks(new)?;
+        }
+        new.columns(Some((old, self.store.partials())), self.timelines.slots())
+    }
+
+    /// Stores `partials` for other queries, which [`SliceManager::changing`] returned; `places` has the new place of each
+    /// former query, if it stays.
+    pub(super) fn change(
+        &mut self,
+        queries: &Queries,
+        places: &[Option<usize>],
+        partials: Vec<Box<dyn Partials>>,
+    ) {
+        if let Some(tuples) = &mut self.tuples {
+            tuples.change(queries, places, &partials);
+        }
+        self.store = store(self.tuples.as_ref(), partials, self.timelines.slots());
+    }
+
+    /// Cuts slices where these queries need it. Returns how many were merged.
+    pub(super) fn refit(
+        &mut self,
+        queries: &Queries,
+        slicer: &mut StreamSlicer,
+        (horizon, ahead): (&Horizon, &Ahead),
+    ) -> u64 {
+        let Some(tuples) = &mut self.tuples else {
+            let edges = queries.edges();
+            self.timelines.remerge(|t| slicer.slice_of(t), |t| edges.gap_at(t));
+            return 0;
+        };
+        let calls = horizon.calls_at_rest(tuples.next(), (queries, ahead));
+        match tuples.refit((queries, &mut self.timelines), &self.store, &calls) {
+            Ok(changed) => {
+                self.settle(changed.delta, 0);
+                changed.did.merges
+            }
+            // A user-defined function that fails here fails again in the call where a window needs the result.
+            Err(_) => {
+                self.take_back();
+                0
+            }
+        }
+    }
+
+    /// What remains at the end of the stream, when nothing is needed any longer.
+    ///
+    /// # Errors
+    /// What a user-defined function raises.
+    pub(in crate::operator::stream) fn emptied(&self, queries: &Queries) -> Result<Emptied> {
+        let partials: Vec<_> = self.store.partials().iter().map(|partials| partials.empty()).collect();
+        let tuples = self.tuples.as_ref().map(|_| Tuples::new(queries, &partials)).transpose()?;
+        Ok(Emptied { store: store(tuples.as_ref(), partials, 0), tuples })
+    }
+
+    /// Drops all slices, as the stream has ended.
+    pub(super) fn end(&mut self, queries: &Queries, emptied: Emptied) {
+        let los = emptied.tuples.as_ref().map(|_| &[][..]);
+        self.timelines = Timelines::restore(std::iter::empty(), los, self.timelines.merges());
+        (self.store, self.tuples) = (emptied.store, emptied.tuples);
+        self.rebuild_above(queries);
+    }
+
+    /// The punctuations that rows to come may be around; none if no window is bounded by any.
+    pub(in crate::operator::stream) fn points(&self) -> &[Point] {
+        self.tuples.as_ref().map_or(&[], Tuples::points)
+    }
+
+    /// Takes over punctuations from elsewhere, before any row.
+    pub(in crate::operator::stream) fn set_points(&mut self, points: &[Point]) {
+        if let Some(tuples) = &mut self.tuples {
+            points.iter().for_each(|point| tuples.hold_point(point.time, point.key));
+        }
+    }
+}
+
+/// A store of the partials of so many slots, above these rows.
+pub(super) fn store(tuples: Option<&Tuples>, partials: Vec<Box<dyn Partials>>, slots: usize) -> Store {
+    let ordered = tuples.map(Tuples::ordered).unwrap_or_default();
+    Store::new(partials, &ordered, slots)
+}

@@ -1,0 +1,189 @@
+//! The stream slicer (Traub et al. 2019, §5.1): rows are cut at edges that are known in advance into cells, each of one key and
+//! one slice, and fold into the partials of their cells. Where a slice must end at rows, `tuples` takes its place.
+
+use arrow_array::{ArrayRef, RecordBatch};
+
+use super::horizon::Horizon;
+use crate::Result;
+use crate::aggregate::BySlot;
+use crate::interrupt::{Pace, check};
+use crate::operator::bounded::Columns;
+use crate::operator::plan::Plan;
+use crate::operator::stream::intake::{Accepted, InputKind};
+use crate::operator::stream::keys::StreamKeys;
+use crate::operator::stream::queries::Queries;
+use crate::operator::stream::slices::{last_column, state_columns};
+use crate::poll::sort_by_key;
+use crate::simd;
+use crate::slice::{Calendar, Cell, Cutter, Delta, Timelines};
+
+/// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
+const MANY_CELLS: usize = 1024;
+
+/// With more keys than this for each cell, counting the cells of every key takes longer than sorting cells.
+const SPARSE: usize = 8;
+
+/// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
+const CHUNK_ROWS: usize = 16_384;
+
+/// What cuts rows into cells.
+pub(super) struct StreamSlicer {
+    cutter: Cutter,
+}
+
+impl StreamSlicer {
+    /// A slicer for the windows of these queries.
+    pub(super) fn new(queries: &Queries) -> Self {
+        let edges = queries.edges();
+        // Rows from before a query was added do not belong to it: no slice has rows from before and after.
+        let added = queries.registered().iter().filter_map(|registered| registered.since);
+        let cuts: Vec<i64> = added.map(|since| since.saturating_add(1)).collect();
+        let slices = edges.gap().map(|_| Calendar::new(edges, &cuts));
+        Self { cutter: Cutter::new(Calendar::with_gap(edges, &cuts), slices) }
+    }
+
+    /// The cells of the current call.
+    pub(super) fn cells(&self) -> &[Cell] {
+        self.cutter.cells()
+    }
+
+    /// The slice of a time.
+    pub(super) fn slice_of(&mut self, t: i64) -> (i64, i64) {
+        self.cutter.slice_of(t)
+    }
+
+    /// Cuts the rows of a call into cells, and folds them into `delta`.
+    ///
+    /// # Errors
+    /// `Overflow` where a partial does not fit its type; what a user's function raises.
+    pub(super) fn cut(
+        &mut self,
+        own: (&Queries, &Horizon),
+        accepted: &[Accepted],
+        keys: &StreamKeys,
+        mut delta: Delta,
+    ) -> Result<Delta> {
+        self.cutter.begin();
+        accepted.iter().try_for_each(|batch| self.fold(own, batch, keys, &mut delta))?;
+        delta.settle()?;
+        Ok(delta)
+    }
+
+    /// Folds rows into the call's cells.
+    fn fold(
+        &mut self,
+        (queries, horizon): (&Queries, &Horizon),
+        batch: &Accepted,
+        keys: &StreamKeys,
+        delta: &mut Delta,
+    ) -> Result<()> {
+        if batch.kind == InputKind::Slices {
+            return self.fold_slices(queries.leader(), batch, delta);
+        }
+        let mut columns = Columns::of(queries.leader(), queries.stored(), &batch.rows)?;
+        columns.keys.clear();
+        let columns = columns.weighed(queries.stored(), batch.weight)?;
+        let (rows, sorted) = (columns.times.len(), batch.is_sorted);
+        let whole = rows;
+        for from in (0..rows).step_by(CHUNK_ROWS) {
+            if from > 0 {
+                check()?;
+            }
+            let rows = CHUNK_ROWS.min(rows - from);
+            // A small batch is not sliced, which would allocate for each column.
+            let chunk = (rows < whole).then(|| columns.slice(from, rows));
+            let chunk = chunk.as_ref().unwrap_or(&columns);
+            let times = &chunk.times[..];
+            let of_rows = batch.keys.of_rows(from..from + rows);
+            let places = horizon.places(times, batch.least, of_rows, &keys.ahead);
+            // Those that are put at one horizon stay in order.
+            let sorted = sorted && (places.is_none() || keys.ahead.is_empty());
+            let places = places.as_deref().unwrap_or(times);
+            self.cutter.cut(places, of_rows, keys.len(), sorted || simd::is_ascending(places));
+            delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cells().len())?;
+        }
+        Ok(())
+    }
+
+    /// Adds each pre-aggregated slice as a cell.
+    fn fold_slices(&mut self, plan: &Plan, slices: &Accepted, delta: &mut Delta) -> Result<()> {
+        let columns = slices.rows.columns();
+        let lasts = last_column(plan).map(|column| plan.measure().read(&columns[column])).transpose()?;
+        let states: Vec<&[ArrayRef]> = state_columns(plan).into_iter().map(|range| &columns[range]).collect();
+        let lasts = lasts.as_ref().unwrap_or(&slices.times);
+        let cells = slices.times.iter().zip(&lasts[..]).enumerate();
+        let cell = |(row, (&first, &last))| Cell { key: slices.keys.of(row), first, last };
+        self.cutter.take(cells.map(cell));
+        delta.merge(&states, &slices.times, self.cells().len())
+    }
+
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
+    /// mark, it starts and ends with its first and last row.
+    pub(super) fn all_slices(
+        &mut self,
+        queries: &Queries,
+        (slices, keeps_rows): (&Timelines, bool),
+        of: &StreamKeys,
+    ) -> Result<RecordBatch> {
+        let (least, most) = queries.edges().bounds();
+        let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
+        for key in 0..slices.keys() as u32 {
+            let spans = slices.of(key);
+            for at in 0..spans.len() {
+                let (first, last) = (spans.firsts[at], spans.lasts[at]);
+                let before = at.checked_sub(1).map(|at| spans.lasts[at]);
+                let after = spans.firsts.get(at + 1).copied();
+                let (mut start, end_of_slice) = self.slice_of(first);
+                let mut end = self.slice_of(last).1.max(end_of_slice);
+                let gap = queries.edges().gap_at(first);
+                // Where there is no edge, the slice begins or ends with its rows.
+                let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
+                if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
+                    start = first;
+                }
+                if let Some(gap) = gap {
+                    // A fragment begins with its session, or where a window cuts the session in two.
+                    let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
+                    if before.is_none_or(|before| !joins(before, first)) {
+                        start = first;
+                    }
+                    if after.is_none_or(|after| !joins(last, after)) {
+                        end = end.min(last.saturating_add(gap));
+                    }
+                }
+                if is_open || keeps_rows && after.is_some_and(|after| after < end) {
+                    end = last;
+                }
+                keys.push(key);
+                for (column, t) in times.iter_mut().zip([start, end, first, last]) {
+                    column.push(t);
+                }
+            }
+        }
+        of.slices(queries.leader(), keys, times)
+    }
+}
+
+/// Cells with their places, in the order of their keys and times, if they are many and come in another order.
+///
+/// They are copied, so that each is fetched from where it was only once.
+pub(super) fn sorted(cells: &[Cell], keys: usize) -> Result<Option<Vec<(Cell, u32)>>> {
+    let time = |cell: &Cell| (cell.key, cell.first);
+    if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
+        return Ok(None);
+    }
+    let mut sorted = Vec::with_capacity(cells.len());
+    if keys > SPARSE * cells.len() {
+        sorted.extend(cells.iter().copied().zip(0..));
+        sort_by_key(&mut sorted, |(cell, _)| time(cell), check)?;
+        return Ok(Some(sorted));
+    }
+    let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
+    sorted.extend(BySlot::new(&own, keys).entries(0..keys).map(|at| (cells[at as usize], at)));
+    let mut pace = Pace::new();
+    for of_key in sorted.chunk_by_mut(|before, after| before.0.key == after.0.key) {
+        pace.check(of_key.len())?;
+        sort_by_key(of_key, |(cell, _)| cell.first, check)?;
+    }
+    Ok(Some(sorted))
+}
