@@ -212,7 +212,7 @@ impl Operator {
         let results = self.windows_so_far(key)?;
         match &self.emission {
             None => Ok(results.into_iter().map(|answer| answer.batch).collect()),
-            Some(emission) => emission.labelled_early(&results),
+            Some(emission) => emission.labelled_early(results),
         }
     }
 

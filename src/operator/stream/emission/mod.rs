@@ -5,29 +5,27 @@
 //! its rows and its watermark have taken effect. Early results join the other results of the call, and all results of
 //! retracting queries go through their ledgers.
 
+mod firing;
 mod ledger;
 mod outbox;
 mod shape;
 mod triggers;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Int8Array, RecordBatch};
-use arrow_buffer::BooleanBuffer;
+use arrow_array::{Int8Array, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::ahead::Reach;
 use super::engine::Asked;
-use super::intake::Accepted;
 use super::names::Names;
 use super::outgoing::Answer;
 use super::queries::Entry;
-use crate::operator::policy::Refinement;
+use crate::operator::policy::{Flush, Refinement};
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 use ledger::Ledger;
-use outbox::{Outbox, Waiting};
+use outbox::{Labelled, Outbox};
 use shape::Shape;
 use triggers::Triggers;
 
@@ -91,20 +89,9 @@ impl Emission {
 
     /// Lets the results that wait have the columns of these queries.
     fn take_waiting(&mut self, old: &Self) -> Result<()> {
-        for emitter in &mut self.emitters {
-            let Some(known) = old.emitters.iter().find(|known| known.name == emitter.name) else { continue };
-            let moved = |waiting: &Waiting| {
-                let batch = emitter.shape.moved(&known.shape, &waiting.batch)?;
-                let labels = waiting.batch.column(known.shape.width()).clone();
-                let mut columns = [batch.columns(), &[labels]].concat();
-                if self.weighs {
-                    let weights = waiting.batch.columns().get(known.shape.width() + 1).cloned();
-                    let ones = || Arc::new(Int8Array::from(vec![1; batch.num_rows()]));
-                    columns.push(weights.unwrap_or_else(|| ones()));
-                }
-                Ok(waiting.with(RecordBatch::try_new(self.schema.clone(), columns)?))
-            };
-            emitter.outbox = Outbox::of(known.outbox.each().map(moved).collect::<Result<_>>()?);
+        for Emitter { name, shape, outbox, .. } in &mut self.emitters {
+            let Some(known) = old.emitters.iter().find(|known| known.name == *name) else { continue };
+            *outbox = known.outbox.with(|batch| shape.moved(&known.shape, batch))?;
         }
         Ok(())
     }
@@ -155,87 +142,6 @@ impl Emission {
         self.emitters.iter().filter_map(|emitter| emitter.triggers.as_ref())
     }
 
-    /// Takes note of rows; `late` has, for each query, the rows that are late for it, if any are. There are so many keys.
-    pub(super) fn note(&mut self, rows: &Accepted, late: &[Option<BooleanBuffer>], key_count: usize) {
-        for (at, emitter) in self.emitters.iter_mut().enumerate() {
-            if let Some(triggers) = &mut emitter.triggers {
-                triggers.make_room(key_count);
-                triggers.note(rows, late.get(at).and_then(Option::as_ref));
-            }
-        }
-    }
-
-    /// What must be emitted early at the end of a call that emits these final windows.
-    pub(super) fn ask(&mut self, reach: &Reach<'_>, now: Option<i64>, finals: &[Answer]) -> Vec<Asked> {
-        // A call that does not look leaves the clock as it was.
-        self.clock.1 = now.max(self.clock.0);
-        for answer in finals {
-            let Some(triggers) = &mut self.emitters[answer.entry].triggers else { continue };
-            if triggers.policy.has_stages() {
-                let windows = answer.windows.iter().zip(&answer.updates);
-                windows.filter(|(_, is_update)| !is_update).for_each(|(window, _)| {
-                    triggers.make_room(window.key as usize + 1);
-                    triggers.begin_again(window.key);
-                });
-            }
-        }
-        let corrected = self.corrected(finals);
-        let mut asked = Vec::new();
-        for (entry, emitter) in self.emitters.iter_mut().enumerate() {
-            let Some(triggers) = &mut emitter.triggers else { continue };
-            let (mut keys, shares) = (triggers.look(reach, self.clock), triggers.policy.shares().to_vec());
-            keys.extend(corrected.iter().filter(|(of, _)| *of == entry).map(|(_, key)| key));
-            keys.sort_unstable();
-            keys.dedup();
-            if !keys.is_empty() || !shares.is_empty() {
-                asked.push(Asked { entry, keys, shares });
-            }
-        }
-        asked
-    }
-
-    /// Queries and keys whose early results final windows may have overtaken: of later numbers than theirs.
-    fn corrected(&self, finals: &[Answer]) -> Vec<(usize, u32)> {
-        let mut corrected = Vec::new();
-        for answer in finals {
-            let Emitter { shape, ledger: Some(ledger), .. } = &self.emitters[answer.entry] else { continue };
-            if shape.may_vanish().next().is_some() {
-                let last = last_numbers([answer].into_iter());
-                let overtaken =
-                    last.iter().filter(|&(&place, &last)| ledger.beyond(place, last).next().is_some());
-                corrected.extend(overtaken.map(|(place, _)| (answer.entry, place.0)));
-            }
-        }
-        corrected
-    }
-
-    /// Retracts early results of windows that were there when a key fired before, and are not now that it fires again.
-    fn retract_vanished(&mut self, asked: &[Asked], early: &[Answer]) -> Result<Vec<(usize, RecordBatch)>> {
-        let mut retractions = Vec::new();
-        for Asked { entry, keys, .. } in asked {
-            let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[*entry] else { continue };
-            if keys.is_empty() || shape.may_vanish().next().is_none() {
-                continue;
-            }
-            let last = last_numbers(early.iter().filter(|answer| answer.entry == *entry));
-            let places = keys.iter().flat_map(|&key| shape.may_vanish().map(move |window| (key, window)));
-            let last = places.map(|place| (place, last.get(&place).copied().unwrap_or(i64::MIN)));
-            retractions.extend(ledger.retract_beyond(shape, last)?.map(|batch| (*entry, batch)));
-        }
-        Ok(retractions)
-    }
-
-    /// What must be emitted early of a key that is fired by hand, or of all keys.
-    pub(super) fn ask_by_hand(&mut self, key: Option<u32>) -> Vec<Asked> {
-        self.clock.1 = self.clock.0;
-        let mut asked = Vec::new();
-        for (entry, emitter) in self.emitters.iter_mut().enumerate() {
-            let Some(triggers) = &mut emitter.triggers else { continue };
-            asked.push(Asked { entry, keys: triggers.fire_by_hand(key), shares: Vec::new() });
-        }
-        asked
-    }
-
     /// The results of a call: final windows, then early results, which were `asked` for, as far as they do not wait.
     /// `horizon` is the time up to which a query's windows no longer change.
     pub(super) fn emit(
@@ -245,10 +151,7 @@ impl Emission {
         horizon: impl Fn(usize) -> Option<i64>,
         (reach, is_closing): (&Reach<'_>, bool),
     ) -> Result<Vec<RecordBatch>> {
-        let mut results = Vec::new();
-        for (entry, batch) in self.retract_vanished(asked, &early)? {
-            results.push((entry, self.labelled(&batch, &vec![RETRACTION; batch.num_rows()])?));
-        }
+        let mut results = self.retract_vanished(asked, &early)?;
         let vanished = vanished.into_iter().map(|(answer, is_final)| (answer, (is_final, true)));
         let finals = finals.into_iter().map(|answer| (answer, (true, false)));
         let early = early.into_iter().map(|answer| (answer, (false, false)));
@@ -256,57 +159,47 @@ impl Emission {
             let entry = answer.entry;
             if let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[entry] {
                 let recorded = ledger.record(shape, answer, (is_final, is_gone), (reach, horizon(entry)))?;
-                if let Some(batch) = recorded.retractions {
-                    let labels = vec![RETRACTION; batch.num_rows()];
-                    results.push((entry, self.labelled(&batch, &labels)?));
-                }
+                results.extend(recorded.retractions.map(|batch| (entry, retraction(batch))));
                 answer = recorded.results;
             }
             if answer.batch.num_rows() > 0 {
                 let label = |late: bool| if late { LATE } else { FINAL };
-                let labels: Vec<u32> = match is_final {
+                let labels = match is_final {
                     true => answer.updates.iter().map(label).collect(),
                     false => vec![EARLY; answer.batch.num_rows()],
                 };
-                results.push((entry, self.labelled(&answer.batch, &labels)?));
+                results.push((entry, Labelled { batch: answer.batch, labels }));
             }
         }
-        if is_closing {
-            let mut rest = Vec::new();
-            for (entry, Emitter { shape, ledger, .. }) in self.emitters.iter_mut().enumerate() {
-                if let Some(ledger) = ledger {
-                    rest.extend(ledger.retract_open(shape)?.map(|batch| (entry, batch)));
-                }
-            }
-            for (entry, batch) in rest {
-                results.push((entry, self.labelled(&batch, &vec![RETRACTION; batch.num_rows()])?));
+        for (entry, Emitter { shape, ledger, .. }) in self.emitters.iter_mut().enumerate() {
+            if let Some(ledger) = ledger.as_mut().filter(|_| is_closing) {
+                results.extend(ledger.retract_open(shape)?.map(|batch| (entry, retraction(batch))));
             }
         }
-        Ok(self.passed(results, (reach.before, reach.after), is_closing))
+        self.passed(results, (reach.before, reach.after), is_closing)
     }
 
     /// The results that leave with a call, and those that have waited for it.
     fn passed(
         &mut self,
-        results: Vec<(usize, RecordBatch)>,
+        results: Vec<(usize, Labelled)>,
         moved: (Option<i64>, Option<i64>),
         is_closing: bool,
-    ) -> Vec<RecordBatch> {
+    ) -> Result<Vec<RecordBatch>> {
+        let flush = |emitter: &Emitter| emitter.triggers.as_ref().map(|triggers| triggers.policy.flush());
         let (mut leaving, mut held) = (Vec::new(), vec![Vec::new(); self.emitters.len()]);
-        for (entry, batch) in results {
-            let policy = self.emitters[entry].triggers.as_ref().map(|triggers| &triggers.policy);
-            match policy.is_some_and(|policy| policy.flush().holds()) {
-                true => held[entry].push(batch),
-                false => leaving.push(batch),
+        for (entry, results) in results {
+            match flush(&self.emitters[entry]).is_some_and(Flush::holds) {
+                true => held[entry].push(results),
+                false => leaving.push(results),
             }
         }
-        for (Emitter { triggers, outbox, .. }, held) in self.emitters.iter_mut().zip(held) {
-            let flush = triggers.as_ref().map(|triggers| triggers.policy.flush()).unwrap_or_default();
-            if flush.holds() {
-                leaving.extend(outbox.pass(flush, held, moved, is_closing));
+        for (emitter, held) in self.emitters.iter_mut().zip(held) {
+            if let Some(flush) = flush(emitter).filter(|flush| flush.holds()) {
+                leaving.extend(emitter.outbox.pass(flush, held, moved, is_closing));
             }
         }
-        leaving
+        leaving.iter().map(|results| self.written(results)).collect()
     }
 
     /// The watermark that holds of the results handed out, where that of the stream is this.
@@ -322,8 +215,8 @@ impl Emission {
         own.map(|emitter| emitter.outbox.rows()).sum()
     }
 
-    /// A batch with the columns `emission` and, if there are weights, `weight`.
-    fn labelled(&self, batch: &RecordBatch, labels: &[u32]) -> Result<RecordBatch> {
+    /// Results with the columns `emission` and, if there are weights, `weight`.
+    fn written(&self, Labelled { batch, labels }: &Labelled) -> Result<RecordBatch> {
         let mut columns = batch.columns().to_vec();
         columns.push(self.labels.column(labels)?);
         if self.weighs {
@@ -334,9 +227,9 @@ impl Emission {
     }
 
     /// Results that are only looked at.
-    pub(super) fn labelled_early(&self, results: &[Answer]) -> Result<Vec<RecordBatch>> {
-        let labelled = |batch: &RecordBatch| self.labelled(batch, &vec![EARLY; batch.num_rows()]);
-        results.iter().map(|answer| labelled(&answer.batch)).collect()
+    pub(super) fn labelled_early(&self, results: Vec<Answer>) -> Result<Vec<RecordBatch>> {
+        let written = |answer: Answer| self.written(&Labelled::all(answer.batch, EARLY));
+        results.into_iter().map(written).collect()
     }
 
     /// Commits the current call; `horizon` is as for [`Emission::emit`].
@@ -400,7 +293,7 @@ impl Emission {
         for Emitter { triggers, ledger, outbox, .. } in &self.emitters {
             triggers.as_ref().map_or(Ok(()), |triggers| triggers.save(to))?;
             ledger.as_ref().map_or(Ok(()), |ledger| ledger.save(to))?;
-            outbox.save(to, &self.schema)?;
+            outbox.save(to, &self.schema, |results| self.written(results))?;
         }
         Ok(())
     }
@@ -415,7 +308,7 @@ impl Emission {
         for Emitter { shape, triggers, ledger, outbox, .. } in &mut self.emitters {
             triggers.as_mut().map_or(Ok(()), |triggers| triggers.load(from, keys))?;
             ledger.as_mut().map_or(Ok(()), |ledger| ledger.load(from, shape, keys))?;
-            outbox.load(from, &self.schema)?;
+            outbox.load(from, &self.schema, |batch| read(shape, batch))?;
         }
         Ok(())
     }
@@ -435,14 +328,17 @@ impl Emitter {
     }
 }
 
-/// The greatest number of each key's windows of each type.
-fn last_numbers<'a>(answers: impl Iterator<Item = &'a Answer>) -> HashMap<(u32, u32), i64> {
-    let mut last = HashMap::new();
-    for window in answers.flat_map(|answer| &answer.windows) {
-        let known = last.entry((window.key, window.window)).or_insert(window.identity.0);
-        *known = window.identity.0.max(*known);
-    }
-    last
+/// Results of a query of which [`Emission::written`] made this batch.
+fn read(shape: &Shape, batch: &RecordBatch) -> Option<Labelled> {
+    let label = |text: Option<&str>| LABELS.iter().position(|label| Some(*label) == text);
+    let labels = batch.column(shape.width()).as_string_opt::<i32>()?.iter();
+    let labels = labels.map(|text| label(text).map(|at| at as u32)).collect::<Option<_>>()?;
+    Some(Labelled { batch: shape.plain(batch).ok()?, labels })
+}
+
+/// Results that take earlier ones back.
+fn retraction(batch: RecordBatch) -> Labelled {
+    Labelled::all(batch, RETRACTION)
 }
 
 /// The schema of results with `emission` and `weight`.

@@ -11,10 +11,17 @@ use crate::aggregate::held_bytes;
 use crate::operator::policy::Flush;
 use crate::state::{Reader, Writer, broken};
 
+/// Results, and what each is, by number.
+#[derive(Clone)]
+pub(super) struct Labelled {
+    pub(super) batch: RecordBatch,
+    pub(super) labels: Vec<u32>,
+}
+
 /// Results of a call.
 #[derive(Clone)]
-pub(super) struct Waiting {
-    pub(super) batch: RecordBatch,
+struct Waiting {
+    results: Labelled,
     /// The watermark before the call, and after it.
     moved: (Option<i64>, Option<i64>),
 }
@@ -27,9 +34,33 @@ pub(super) struct Outbox {
     undo: Option<VecDeque<Waiting>>,
 }
 
+impl Labelled {
+    /// Results that are all the same.
+    pub(super) fn all(batch: RecordBatch, label: u32) -> Self {
+        Self { labels: vec![label; batch.num_rows()], batch }
+    }
+
+    /// Removes the first `rows` of them.
+    fn take_first(&mut self, rows: usize) -> Self {
+        let rest = self.labels.split_off(rows);
+        let first =
+            Self { batch: self.batch.slice(0, rows), labels: std::mem::replace(&mut self.labels, rest) };
+        self.batch = self.batch.slice(rows, self.labels.len());
+        first
+    }
+}
+
 impl Outbox {
-    pub(super) fn of(waiting: VecDeque<Waiting>) -> Self {
-        Self { waiting, undo: None }
+    /// These results, with columns that `moved` makes of theirs.
+    ///
+    /// # Errors
+    /// Errors of `moved`.
+    pub(super) fn with(&self, moved: impl Fn(&RecordBatch) -> Result<RecordBatch>) -> Result<Self> {
+        let with = |waiting: &Waiting| {
+            let results = Labelled { batch: moved(&waiting.results.batch)?, ..waiting.results.clone() };
+            Ok(Waiting { results, ..*waiting })
+        };
+        Ok(Self { waiting: self.waiting.iter().map(with).collect::<Result<_>>()?, undo: None })
     }
 
     /// Adds the results of a call that moved the watermark so, and returns those that leave with it: all of them if the
@@ -37,14 +68,14 @@ impl Outbox {
     pub(super) fn pass(
         &mut self,
         flush: Flush,
-        new: Vec<RecordBatch>,
+        new: Vec<Labelled>,
         moved: (Option<i64>, Option<i64>),
         is_closing: bool,
-    ) -> Vec<RecordBatch> {
+    ) -> Vec<Labelled> {
         if self.undo.is_none() {
             self.undo = Some(self.waiting.clone());
         }
-        self.waiting.extend(new.into_iter().map(|batch| Waiting { batch, moved }));
+        self.waiting.extend(new.into_iter().map(|results| Waiting { results, moved }));
         let is_ready = |waiting: &Waiting| {
             let ready_at =
                 flush.later.map(|later| waiting.moved.1.map_or(i64::MIN, |t| t.saturating_add(later)));
@@ -52,15 +83,14 @@ impl Outbox {
         };
         let (mut left, mut leaving) = (flush.at_most.unwrap_or_default(), Vec::new());
         while let Some(mut next) = self.waiting.pop_front() {
-            let rows = next.batch.num_rows() as u64;
+            let rows = next.results.labels.len() as u64;
             if is_ready(&next) || rows <= left {
                 left = left.saturating_sub(rows);
-                leaving.push(next.batch);
+                leaving.push(next.results);
                 continue;
             }
             if left > 0 {
-                leaving.push(next.batch.slice(0, left as usize));
-                next.batch = next.batch.slice(left as usize, (rows - left) as usize);
+                leaving.push(next.results.take_first(left as usize));
             }
             self.waiting.push_front(next);
             break;
@@ -75,11 +105,7 @@ impl Outbox {
 
     /// How many rows wait.
     pub(super) fn rows(&self) -> usize {
-        self.each().map(|waiting| waiting.batch.num_rows()).sum()
-    }
-
-    pub(super) fn each(&self) -> impl Iterator<Item = &Waiting> {
-        self.waiting.iter()
+        self.waiting.iter().map(|waiting| waiting.results.labels.len()).sum()
     }
 
     /// Commits the current call.
@@ -96,29 +122,34 @@ impl Outbox {
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        held_bytes(self.each().flat_map(|waiting| waiting.batch.columns()))
+        held_bytes(self.waiting.iter().flat_map(|waiting| waiting.results.batch.columns()))
+            + self.rows() * size_of::<u32>()
     }
 
-    pub(super) fn save(&self, to: &mut Writer, schema: &SchemaRef) -> Result<()> {
+    /// Writes these results, as `written` makes batches of this schema of them.
+    pub(super) fn save(
+        &self,
+        to: &mut Writer,
+        schema: &SchemaRef,
+        written: impl Fn(&Labelled) -> Result<RecordBatch>,
+    ) -> Result<()> {
         to.value(&self.waiting.iter().map(|waiting| waiting.moved).collect::<Vec<_>>());
-        self.waiting.iter().try_for_each(|waiting| to.batches(schema, std::slice::from_ref(&waiting.batch)))
+        self.waiting.iter().try_for_each(|waiting| to.batches(schema, &[written(&waiting.results)?]))
     }
 
-    pub(super) fn load(&mut self, from: &mut Reader<'_>, schema: &SchemaRef) -> Result<()> {
+    /// Reads what [`Outbox::save`] wrote; `read` is the inverse of `written`.
+    pub(super) fn load(
+        &mut self,
+        from: &mut Reader<'_>,
+        schema: &SchemaRef,
+        read: impl Fn(&RecordBatch) -> Option<Labelled>,
+    ) -> Result<()> {
         for moved in from.value::<Vec<(Option<i64>, Option<i64>)>>()? {
             let (known, mut batches) = from.batches()?;
-            let (Some(batch), true) = (batches.pop(), known.fields() == schema.fields()) else {
-                return broken();
-            };
-            self.waiting.push_back(Waiting { batch, moved });
+            let batch = batches.pop().filter(|_| known.fields() == schema.fields());
+            let Some(results) = batch.as_ref().and_then(&read) else { return broken() };
+            self.waiting.push_back(Waiting { results, moved });
         }
         Ok(())
-    }
-}
-
-impl Waiting {
-    /// These results as another batch.
-    pub(super) fn with(&self, batch: RecordBatch) -> Self {
-        Self { batch, moved: self.moved }
     }
 }

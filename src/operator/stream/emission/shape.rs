@@ -72,6 +72,14 @@ impl Shape {
         self.schema.fields().len()
     }
 
+    /// Results without `emission` and `weight`.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn plain(&self, results: &RecordBatch) -> Result<RecordBatch> {
+        Ok(RecordBatch::try_new(self.schema.clone(), results.columns()[..self.width()].to_vec())?)
+    }
+
     pub(super) fn windows(&self) -> &[(String, Window)] {
         self.plan.windows()
     }
