@@ -159,7 +159,7 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
-    use super::super::queries::{Entry, classes};
+    use super::super::entry::{Entry, classes};
     use super::super::sharing::Shared;
     use super::*;
     use crate::operator::{AggregateSpec, Length, Plan, WindowKind, WindowSpec};

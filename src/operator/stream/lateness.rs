@@ -7,9 +7,9 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 
 use super::Operator;
+use super::entry::Entry;
 use super::intake::{Accepted, InputKind};
 use super::late::Reason;
-use super::queries::Entry;
 use super::slices::{counted, row_counts};
 use crate::Result;
 use crate::select::{filter_record_batch, take};

@@ -15,8 +15,10 @@
 mod agenda;
 mod ahead;
 mod change;
+mod commit;
 mod emission;
 mod engine;
+mod entry;
 mod intake;
 mod key_numbers;
 mod keys;
@@ -27,6 +29,8 @@ mod options;
 mod outgoing;
 mod progress;
 mod queries;
+mod relief;
+mod results;
 mod sharing;
 mod shedding;
 mod slices;
@@ -43,25 +47,21 @@ use super::call::all_or_nothing;
 use super::plan::Plan;
 use crate::interrupt::undisturbed;
 use crate::memory::{attempted, spared};
-use crate::select::concat_batches;
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
 use emission::Emission;
 use engine::Engine;
+use entry::{Entry, classes};
 use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
 pub use progress::{By, Delay};
-use queries::{Entry, Queries, classes};
+use queries::Queries;
 use sharing::{Shared, strategy};
+use shedding::Shedding;
 pub use shedding::{Keep, Shed, ShedStats};
-use shedding::{Sample, Shedding};
 pub use snapshot::Contents;
-use steps::Attempted;
-
-/// Keys without any state that may accumulate before they are forgotten.
-const IDLE_KEYS: usize = 4096;
 
 /// A stream operator.
 pub struct Operator {
@@ -317,25 +317,6 @@ impl Operator {
         self.now = self.now.max(Some(now));
     }
 
-    /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
-    /// column has it.
-    ///
-    /// # Errors
-    /// `InvalidValue` if no watermark follows rows.
-    pub fn progress(&self) -> Result<RecordBatch> {
-        self.followed()?.table(self.input(), self.leader().measure(), self.now)
-    }
-
-    fn followed(&self) -> Result<&Progress> {
-        self.progress.as_ref().ok_or_else(|| {
-            Error::InvalidValue(
-                "progress: no watermark follows the rows of this operator; progress=windowkit.delay(...) of \
-                 query.operator() makes one do so"
-                    .into(),
-            )
-        })
-    }
-
     /// Ends the stream: emits all remaining windows.
     ///
     /// # Errors
@@ -394,72 +375,6 @@ impl Operator {
         all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)
     }
 
-    /// Undoes all that a step has changed.
-    fn roll_back(&mut self) {
-        self.engines_mut().for_each(Engine::take_back);
-        self.emission.iter_mut().for_each(Emission::take_back);
-    }
-
-    /// Commits a step, which is not rolled back any more.
-    fn commit(&mut self, attempted: Attempted) {
-        if let Some(emission) = &mut self.emission {
-            emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
-        }
-        if attempted.watermark > self.watermark {
-            attempted.watermark.into_iter().for_each(|watermark| self.keys.ahead.pass(watermark));
-        }
-        attempted.key_watermark.into_iter().for_each(|(key, mark)| self.keys.ahead.set(key, mark));
-        let ahead = &self.keys.ahead;
-        let each = self.engines.iter_mut().zip(attempted.outcomes);
-        each.for_each(|((_, engine), outcome)| engine.keep(outcome, ahead));
-        self.late.add(attempted.refused);
-        if attempted.takes_late {
-            self.late.take();
-        }
-        (self.watermark, self.latest) = (attempted.watermark, attempted.latest);
-        if let (Some(progress), Some(seen)) = (&mut self.progress, attempted.seen) {
-            progress.seen = seen;
-        }
-        self.past.rows += attempted.rows;
-        self.shedding.iter_mut().for_each(|shedding| shedding.drew(attempted.drawn));
-        if let Some(emptied) = attempted.emptied {
-            self.closed = true;
-            self.emission.iter_mut().for_each(Emission::end);
-            self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
-            self.keys.forget_all();
-        }
-        self.forget_keys();
-    }
-
-    /// Forgets the keys of which nothing is held, once they are many.
-    fn forget_keys(&mut self) {
-        let known = self.keys.len();
-        let slices = self.engines().map(|engine| engine.slices.timelines.len()).max().unwrap_or_default();
-        if known > IDLE_KEYS && slices < known / 2 {
-            let live = self.live_keys();
-            if live.len() <= known / 2 {
-                self.keep_keys(&live);
-            }
-        }
-    }
-
-    /// The keys of which something is held.
-    fn live_keys(&self) -> Vec<u32> {
-        let mut is_live = vec![false; self.keys.len()];
-        self.engines().for_each(|engine| engine.slices.mark_live(&mut is_live));
-        self.emission.iter().for_each(|emission| emission.mark_live(&mut is_live));
-        self.keys.ahead.each().for_each(|(key, _)| is_live[key as usize] = true);
-        (0..).zip(is_live).filter(|(_, is_live)| *is_live).map(|(key, _)| key).collect()
-    }
-
-    /// Keeps these keys, which ascend, and forgets the others: the n-th of them becomes key n. If that fails, all stay.
-    fn keep_keys(&mut self, kept: &[u32]) {
-        if self.keys.keep(kept) {
-            self.engines_mut().for_each(|engine| engine.keep_keys(kept));
-            self.emission.iter_mut().for_each(|emission| emission.keep_keys(kept));
-        }
-    }
-
     /// The schema of [`Operator::take_late`].
     pub fn late_schema(&self) -> &SchemaRef {
         self.late.schema()
@@ -473,92 +388,5 @@ impl Operator {
         let keys_ahead = self.keys.ahead.len();
         let shed = self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default();
         Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, keys_ahead, shed, ..all }
-    }
-
-    /// Drops what the state holds too much of by [`Options::shed`], if the last call may have led to that; every call
-    /// begins with it, and so does whoever asks what the state is.
-    ///
-    /// # Errors
-    /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
-    pub fn relieve(&mut self) -> Result<()> {
-        if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
-            return Ok(());
-        }
-        let mut is_tight = false;
-        loop {
-            let Stats { keys, slices, bytes, .. } = self.stats();
-            let Some(shedding) = &mut self.shedding else { return Ok(()) };
-            if self.closed || !shedding.is_above(bytes, is_tight) {
-                shedding.measured(keys);
-                return Ok(());
-            }
-            if !is_tight {
-                spared(|| self.tighten());
-                is_tight = true;
-                continue;
-            }
-            let (keep, half) = (shedding.shed.keep, shedding.half().filter(|_| slices > 1));
-            let mut drop_half = |sample| match keep {
-                Keep::Keys => self.keep_sampled(sample),
-                Keep::Rows => self.thin(sample).map(Some),
-            };
-            let dropped = match half {
-                None => None,
-                Some(sample) => attempted(|| drop_half(sample))?.map(|dropped| (sample, dropped)),
-            };
-            let Some(shedding) = &mut self.shedding else { return Ok(()) };
-            let Some((sample, dropped)) = dropped else {
-                shedding.cannot_help(keys, bytes);
-                return Ok(());
-            };
-            shedding.drop_to(sample, dropped);
-        }
-    }
-
-    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
-    fn tighten(&mut self) {
-        if let Ok(live) = attempted(|| Ok(self.live_keys())) {
-            self.keep_keys(&live);
-        }
-        self.engines_mut().for_each(Engine::shrink);
-    }
-
-    /// Drops the keys that are not in a sample, unless none would be left; returns how many these are, and their slices.
-    fn keep_sampled(&mut self, sample: Sample) -> Result<Option<(usize, usize)>> {
-        let kept = sample.of_keys(&self.keys.plain_columns()?, self.keys.len())?;
-        if !self.engines().any(|engine| engine.has_slices_of(&kept)) {
-            return Ok(None);
-        }
-        let live: Vec<u32> = kept.set_indices_u32().collect();
-        spared(|| {
-            let dropped = self.engines_mut().map(|engine| engine.discard_others(&kept));
-            let dropped = dropped.fold((0, 0), |all, own| (own.0.max(all.0), all.1 + own.1));
-            self.keep_keys(&live);
-            self.engines_mut().for_each(Engine::shrink);
-            Ok(Some(dropped))
-        })
-    }
-
-    /// Drops half of the slices; returns how many, and of how many keys (0).
-    fn thin(&mut self, sample: Sample) -> Result<(usize, usize)> {
-        let doubled = self.engines_mut().map(Engine::doubled).collect::<Result<Vec<_>>>()?;
-        spared(|| {
-            let each = self.engines_mut().zip(doubled);
-            let dropped = each.map(|(engine, doubled)| engine.thin(sample, doubled)).sum();
-            self.tighten();
-            Ok((0, dropped))
-        })
-    }
-
-    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
-    pub fn slices(&mut self) -> Result<RecordBatch> {
-        let Self { engines, keys, .. } = self;
-        let all =
-            engines.iter_mut().map(|(_, engine)| engine.all_slices(keys)).collect::<Result<Vec<_>>>()?;
-        match &all[..] {
-            [only] => Ok(only.clone()),
-            [first, ..] => Ok(concat_batches(&first.schema(), &all)?),
-            [] => Err(Error::Internal("an operator without queries".into())),
-        }
     }
 }

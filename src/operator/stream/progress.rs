@@ -15,6 +15,7 @@ use datasketches::common::SearchCriteria;
 use datasketches::kll::KllSketch;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::Operator;
 use super::intake::Accepted;
 use crate::dictionary::widened;
 use crate::interrupt::check;
@@ -290,6 +291,27 @@ impl Progress {
 fn nullable(measure: &Measure, times: &Int64Array) -> Result<ArrayRef> {
     let values = measure.array(times.values().to_vec())?;
     Ok(make_array(values.to_data().into_builder().nulls(times.nulls().cloned()).build()?))
+}
+
+impl Operator {
+    /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
+    /// column has it.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self) -> Result<RecordBatch> {
+        self.followed()?.table(self.input(), self.leader().measure(), self.now)
+    }
+
+    pub(super) fn followed(&self) -> Result<&Progress> {
+        self.progress.as_ref().ok_or_else(|| {
+            Error::InvalidValue(
+                "progress: no watermark follows the rows of this operator; progress=windowkit.delay(...) of \
+                 query.operator() makes one do so"
+                    .into(),
+            )
+        })
+    }
 }
 
 impl Delay {

@@ -1,20 +1,18 @@
-//! The queries of a stream: what their slices store together, where slices are cut, and the columns of the results.
+//! The queries of an engine: what their slices store together, and where slices are cut.
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{Field, SchemaRef};
 
+use super::entry::Entry;
 use super::names::Names;
-use super::sharing::{Class, Shared, part};
+use super::results::{OwnColumns, ResultColumns, place, place_aggregates};
+use super::sharing::{Shared, part};
 use crate::aggregate::{Input, Partials, Rows};
 use crate::operator::plan::{Plan, Stored};
 use crate::operator::policy::Refinement;
-use crate::operator::schema::{extent_fields, rank_fields};
 use crate::slice::Edges;
-use crate::slice::strategy::Order;
-use crate::types::named;
-use crate::window::{Measure, Session, Spans, Window};
+use crate::window::{Session, Spans, Window};
 use crate::{Error, Result};
 
 /// A query of a stream.
@@ -28,10 +26,8 @@ pub(in crate::operator) struct Registered {
     pub(super) entry: usize,
     /// Which of the stream's partials are its own.
     pub(in crate::operator) partials: Vec<usize>,
-    /// Which of the stream's aggregate columns are its own.
-    columns: Vec<usize>,
-    /// The names of its windows.
-    names: Names,
+    /// Its columns of results.
+    pub(super) columns: OwnColumns,
     /// The number of each of its windows among all of the query, of which other engines may run some.
     pub(super) windows: Vec<u32>,
 }
@@ -55,89 +51,16 @@ impl Registered {
     }
 }
 
-/// A query of an operator, whichever engine runs it.
-#[derive(Debug, Clone)]
-pub(in crate::operator) struct Entry {
-    pub(in crate::operator) name: String,
-    pub(in crate::operator) plan: Arc<Plan>,
-    /// Only rows and windows that begin after this belong to it; all of them if it was there from the start.
-    pub(in crate::operator) since: Option<i64>,
-    /// For how long after its end a window is updated.
-    pub(in crate::operator) lateness: i64,
-    /// Of each of its windows: they say which engine runs it.
-    pub(in crate::operator) classes: Vec<Class>,
-}
-
-impl Entry {
-    /// A query of an operator with these options.
-    ///
-    /// # Errors
-    /// What a user-defined function raises.
-    pub(super) fn new(
-        name: String,
-        (plan, lateness): (Arc<Plan>, i64),
-        since: Option<i64>,
-        order: Order,
-    ) -> Result<Self> {
-        let classes = Class::of(&name, &plan, order, lateness)?;
-        let discards = plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Discarding);
-        if discards && lateness > 0 {
-            return Err(Error::InvalidValue(format!(
-                "refinement: it is 'discarding' for '{name}', whose allowed_lateness is {lateness}; an update covers \
-                 all rows of a window, so allowed are 'accumulating' and 'retracting', or an allowed_lateness of 0"
-            )));
-        }
-        Ok(Self { name, plan, since, lateness, classes })
-    }
-
-    /// Windows that ended at or before this have expired once the watermark is there.
-    pub(super) fn horizon(&self, watermark: Option<i64>) -> Option<i64> {
-        watermark.map(|watermark| watermark.saturating_sub(self.lateness))
-    }
-}
-
-/// The classes of all windows of these queries.
-pub(super) fn classes(entries: &[Entry]) -> impl Iterator<Item = &Class> {
-    entries.iter().flat_map(|entry| &entry.classes)
-}
-
-/// What results say of windows besides their keys and aggregates, one entry per window.
-#[derive(Debug, Clone)]
-pub(in crate::operator) struct WindowColumns {
-    pub(in crate::operator) extents: ArrayRef,
-    /// Which of the query's windows each is.
-    pub(in crate::operator) which: Vec<u32>,
-    pub(in crate::operator) updates: BooleanArray,
-    /// The ranks of their rows; null where a window is not measured by rows.
-    pub(in crate::operator) ranks: Option<ArrayRef>,
-    /// Their numbers; null where a window has none.
-    pub(in crate::operator) numbers: Option<ArrayRef>,
-}
-
-/// Which columns results have, besides keys, extents and aggregates.
-#[derive(Debug, Clone, Copy)]
-struct Columns {
-    window_names: bool,
-    ranks: bool,
-    numbers: bool,
-}
-
 /// All queries of a stream.
 #[derive(Debug, Clone)]
 pub(in crate::operator) struct Queries {
     registered: Vec<Registered>,
     stored: Vec<Stored>,
     edges: Edges,
-    aggregates: Vec<Field>,
-    schema: SchemaRef,
-    /// Of the column of windows.
-    extents: Fields,
     /// Of sessions.
     widest_gap: Option<i64>,
     has_long: bool,
-    results: Columns,
-    /// Whether there ever was more than one query, so that results name the query.
-    several: bool,
+    results: ResultColumns,
 }
 
 impl Queries {
@@ -159,24 +82,7 @@ impl Queries {
                 )));
             }
             check_alike(&leader, plan, name)?;
-            let mut columns = Vec::new();
-            let fields = plan.output().fields();
-            for field in &fields[fields.len() - plan.aggregates().len()..] {
-                let column = place(&mut aggregates, field.as_ref(), |other| other.name() == field.name());
-                if field.is_nullable() {
-                    aggregates[column].set_nullable(true);
-                }
-                if aggregates[column].data_type() != field.data_type() {
-                    return Err(Error::InvalidValue(format!(
-                        "query: '{}' of '{name}' is {}, but {} in another query; give one of them another name with \
-                         .alias()",
-                        field.name(),
-                        named(field.data_type()),
-                        named(aggregates[column].data_type())
-                    )));
-                }
-                columns.push(column);
-            }
+            let aggregates = place_aggregates(&mut aggregates, plan, name)?;
             let Some(plan) = part(plan, classes, shared) else { continue };
             let is_own = |at: &u32| shared.has(&classes[*at as usize]);
             let own_windows = (0..classes.len() as u32).filter(is_own).collect();
@@ -190,8 +96,7 @@ impl Queries {
                 since: *since,
                 entry: at,
                 partials,
-                columns,
-                names,
+                columns: OwnColumns { aggregates, names },
                 windows: own_windows,
             });
         }
@@ -199,29 +104,12 @@ impl Queries {
             let windows = registered.plan.windows().iter();
             windows.map(|(_, window)| (window, registered.since))
         }));
-        let schema = schema(entries, &aggregates, several)?;
-        let extents = extent_fields(leader.measure());
+        let results = ResultColumns::of(entries, aggregates, several)?;
         let gaps = windows(&registered).filter_map(|(_, window)| window.merging().map(Session::gap));
         let widest_gap = gaps.max();
         let is_long = |window: &Window| window.by_time().is_some_and(|rules| rules.is_long());
         let has_long = windows(&registered).any(|(_, window)| is_long(window));
-        let results = Columns {
-            window_names: names_windows(entries),
-            ranks: has_ranks(entries),
-            numbers: has_numbers(entries),
-        };
-        Ok(Self {
-            registered,
-            stored,
-            edges,
-            aggregates,
-            schema,
-            extents,
-            widest_gap,
-            has_long,
-            results,
-            several,
-        })
+        Ok(Self { registered, stored, edges, widest_gap, has_long, results })
     }
 
     /// Whether there is a query of this number with a window type of that number.
@@ -285,14 +173,14 @@ impl Queries {
         self.has_long
     }
 
-    /// The fields of the column of windows.
-    pub(super) fn extents(&self) -> &Fields {
-        &self.extents
+    /// The columns of results.
+    pub(super) fn results(&self) -> &ResultColumns {
+        &self.results
     }
 
     /// The schema of results.
     pub(in crate::operator) fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.results.schema()
     }
 
     /// Columns for `slots` slots of the partials; partials that `old` also has are moved over.
@@ -337,61 +225,6 @@ impl Queries {
         }
         Ok(fresh.into_iter().flatten().collect())
     }
-
-    /// A batch of results of one query.
-    ///
-    /// `keys`, `starts` and `ends` have an entry per window; `which` says which of the query's windows each is, and
-    /// `lowered` are the query's aggregates.
-    pub(in crate::operator) fn batch(
-        &self,
-        query: usize,
-        keys: Vec<ArrayRef>,
-        windows: WindowColumns,
-        lowered: Vec<ArrayRef>,
-    ) -> Result<RecordBatch> {
-        let WindowColumns { extents, which, updates, ranks, numbers } = windows;
-        let (registered, rows) = (&self.registered[query], which.len());
-        let mut columns = keys;
-        columns.reserve_exact(self.schema.fields().len() - columns.len());
-        if self.several {
-            let names = std::iter::repeat_n(registered.name.as_str(), rows);
-            columns.push(Arc::new(StringArray::from_iter_values(names)));
-        }
-        if self.results.window_names {
-            columns.push(registered.names.column(&which)?);
-        }
-        columns.push(extents);
-        let nothing = |kind: DataType| new_null_array(&kind, rows);
-        if self.results.ranks {
-            columns.push(ranks.unwrap_or_else(|| nothing(DataType::Struct(rank_fields()))));
-        }
-        if self.results.numbers {
-            columns.push(numbers.unwrap_or_else(|| nothing(DataType::Int64)));
-        }
-        let mut own: Vec<Option<ArrayRef>> = vec![None; self.aggregates.len()];
-        for (&column, values) in registered.columns.iter().zip(lowered) {
-            own[column] = Some(values);
-        }
-        let own = own.into_iter().zip(&self.aggregates);
-        columns
-            .extend(own.map(|(own, field)| own.unwrap_or_else(|| new_null_array(field.data_type(), rows))));
-        columns.push(Arc::new(updates));
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
-    }
-
-    /// Extents of withdrawn windows.
-    pub(in crate::operator) fn no_extents(&self, rows: usize) -> ArrayRef {
-        new_null_array(&DataType::Struct(extent_fields(self.leader().measure())), rows)
-    }
-}
-
-/// The place of an item equal to `item`, which is added if it is missing.
-fn place<T: Clone>(items: &mut Vec<T>, item: &T, alike: impl Fn(&T) -> bool) -> usize {
-    items.iter().position(alike).unwrap_or_else(|| {
-        items.push(item.clone());
-        items.len() - 1
-    })
 }
 
 /// All windows of queries, with the query of each.
@@ -400,22 +233,6 @@ pub(in crate::operator) fn windows(registered: &[Registered]) -> impl Iterator<I
         .iter()
         .enumerate()
         .flat_map(|(at, registered)| registered.plan.windows().iter().map(move |(_, window)| (at, window)))
-}
-
-fn names_windows(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| entry.plan.windows().len() > 1)
-}
-
-fn all_windows(entries: &[Entry]) -> impl Iterator<Item = &Window> {
-    entries.iter().flat_map(|entry| entry.plan.windows().iter().map(|(_, window)| window))
-}
-
-fn has_ranks(entries: &[Entry]) -> bool {
-    all_windows(entries).any(|window| window.is_ranked())
-}
-
-fn has_numbers(entries: &[Entry]) -> bool {
-    all_windows(entries).any(|window| window.is_numbered())
 }
 
 fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
@@ -446,53 +263,4 @@ fn check_alike(leader: &Plan, plan: &Plan, name: &str) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn schema(entries: &[Entry], aggregates: &[Field], several: bool) -> Result<SchemaRef> {
-    let leader = &entries[0].plan;
-    let mut fields: Vec<Field> =
-        leader.output().fields()[..leader.by().len()].iter().map(|field| field.as_ref().clone()).collect();
-    if several {
-        fields.push(Field::new("query_name", DataType::Utf8, false));
-    }
-    if names_windows(entries) {
-        fields.push(Field::new("window_name", DataType::Utf8, false));
-    }
-    let sessions = all_windows(entries).all(|window| window.is_session());
-    let vanish = all_windows(entries).any(|window| window.may_vanish());
-    let extent = extent_field(leader.measure(), if sessions { "session_window" } else { "window" });
-    fields.push(extent.with_nullable(vanish));
-    if has_ranks(entries) {
-        let nullable = vanish || !all_windows(entries).all(|window| window.is_ranked());
-        fields.push(Field::new("window_rows", DataType::Struct(rank_fields()), nullable));
-    }
-    if has_numbers(entries) {
-        fields.push(Field::new(
-            "window_number",
-            DataType::Int64,
-            !all_windows(entries).all(|window| window.is_numbered()),
-        ));
-    }
-    // A query without a column has nulls there.
-    let nullable = |field: &Field| {
-        let everywhere = entries
-            .iter()
-            .all(|entry| entry.plan.output().fields().iter().any(|own| own.name() == field.name()));
-        field.clone().with_nullable(field.is_nullable() || vanish || !everywhere)
-    };
-    fields.extend(aggregates.iter().map(nullable));
-    fields.push(Field::new("update", DataType::Boolean, false));
-    for (at, field) in fields.iter().enumerate() {
-        if fields[..at].iter().any(|other| other.name() == field.name()) {
-            return Err(Error::InvalidValue(format!(
-                "aggs: results would have two columns '{}'; give one of them another name with .alias()",
-                field.name()
-            )));
-        }
-    }
-    Ok(Arc::new(Schema::new(fields)))
-}
-
-fn extent_field(measure: &Measure, name: &str) -> Field {
-    Field::new(name, DataType::Struct(extent_fields(measure)), false)
 }

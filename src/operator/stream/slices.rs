@@ -16,6 +16,7 @@ use crate::aggregate::Partial;
 use crate::interrupt::Pace;
 use crate::operator::buckets::{check_types, schema, types};
 use crate::operator::plan::Plan;
+use crate::select::concat_batches;
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
@@ -105,6 +106,18 @@ impl Operator {
             return Err(Error::InvalidValue(format!("slices: {why}; push rows instead")));
         }
         batches.iter().map(|batch| as_rows(self.leader(), batch)).collect()
+    }
+
+    /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
+    pub fn slices(&mut self) -> Result<RecordBatch> {
+        let Self { engines, keys, .. } = self;
+        let all =
+            engines.iter_mut().map(|(_, engine)| engine.all_slices(keys)).collect::<Result<Vec<_>>>()?;
+        match &all[..] {
+            [only] => Ok(only.clone()),
+            [first, ..] => Ok(concat_batches(&first.schema(), &all)?),
+            [] => Err(Error::Internal("an operator without queries".into())),
+        }
     }
 
     /// Why slices do not lead to the results that their rows have; `None` if they do.

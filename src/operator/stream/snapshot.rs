@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Operator;
 use super::emission::Emission;
+use super::entry::{Entry, classes};
 use super::options::{Options, Stats};
-use super::queries::{Entry, classes};
 use super::sharing::Shared;
 use super::shedding::Shedding;
 use crate::operator::plan::Plan;

@@ -18,9 +18,9 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::ahead::Reach;
 use super::engine::Asked;
+use super::entry::Entry;
 use super::names::Names;
 use super::outgoing::Answer;
-use super::queries::Entry;
 use crate::operator::policy::{Flush, Refinement};
 use crate::state::{Reader, Writer};
 use crate::{Error, Result};

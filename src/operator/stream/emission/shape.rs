@@ -8,8 +8,8 @@ use arrow_array::{
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::operator::plan::Plan;
+use crate::operator::stream::entry::Entry;
 use crate::operator::stream::names::Names;
-use crate::operator::stream::queries::Entry;
 use crate::operator::stream::shedding::SHARE;
 use crate::window::Window;
 use crate::{Error, Result};

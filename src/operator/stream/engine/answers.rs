@@ -14,7 +14,8 @@ use crate::operator::output::{BATCH_ROWS, Lowered, lowered};
 use crate::operator::schema::rank_fields;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::outgoing::{Answer, Answered, NONE, Outgoer, Outgoing, Ranks};
-use crate::operator::stream::queries::{Queries, Registered, WindowColumns};
+use crate::operator::stream::queries::{Queries, Registered};
+use crate::operator::stream::results::WindowColumns;
 use crate::select::take;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
@@ -157,9 +158,9 @@ impl Answers {
                 let measure = queries.leader().measure();
                 let starts = measure.array(windows.iter().map(|each| each.found.start).collect())?;
                 let ends = measure.array(windows.iter().map(|each| each.found.end).collect())?;
-                Arc::new(StructArray::try_new(queries.extents().clone(), vec![starts, ends], None)?)
+                Arc::new(StructArray::try_new(queries.results().extents().clone(), vec![starts, ends], None)?)
             }
-            None => queries.no_extents(rows),
+            None => queries.results().no_extents(rows),
         };
         let (ranks, numbers) = match of_rows.is_empty() {
             true => (None, None),
@@ -171,7 +172,8 @@ impl Answers {
         let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
         let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
         let columns = WindowColumns { extents, which, updates: updates.clone().into(), ranks, numbers };
-        let batch = queries.batch(query, own, columns, lowered)?;
+        let own_columns = (registered.name.as_str(), &registered.columns);
+        let batch = queries.results().batch(own_columns, own, columns, lowered)?;
         let windows = match plan.policy() {
             None => Vec::new(),
             Some(_) => windows.iter().map(|each| each.answered(registered, of_rows)).collect(),
