@@ -13,7 +13,7 @@ impl Engine {
     /// An engine of its own for some of the windows, with the slices that there are, if it keeps no rows.
     ///
     /// # Errors
-    /// As [`SliceManager::changing`].
+    /// As `SliceManager::changing`.
     pub(in crate::operator::stream) fn part(
         &self,
         queries: Queries,
@@ -30,7 +30,7 @@ impl Engine {
         Ok(part)
     }
 
-    /// Changes the queries and keeps slices and rows; `partials` are what [`SliceManager::changing`] returned.
+    /// Changes the queries and keeps slices and rows; `partials` are what `SliceManager::changing` returned.
     pub(in crate::operator::stream) fn change(
         &mut self,
         queries: Queries,

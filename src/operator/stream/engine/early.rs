@@ -58,9 +58,8 @@ impl Early<'_> {
     /// The times of a key's pending rows, ascending, even of those whose slices have expired in the meantime.
     fn pending_times(&self, query: usize, key: u32) -> Vec<i64> {
         let known = self.pending.of(query, key);
-        let touched = self.touched;
-        let from = touched.partition_point(|&(other, _)| other < key);
-        let new = touched[from..].iter().take_while(|&&(other, _)| other == key);
+        let from = self.touched.partition_point(|&(other, _)| other < key);
+        let new = self.touched[from..].iter().take_while(|&&(other, _)| other == key);
         let mut times: Vec<i64> = known.iter().copied().chain(new.map(|&(_, time)| time)).collect();
         times.sort_unstable();
         times.dedup();

@@ -220,26 +220,22 @@ impl Horizon {
         if rows.iter().all(|batch| cutoff <= batch.least && !keys.ahead.may_be_after(batch.least)) {
             return Ok(Cow::Borrowed(rows));
         }
-        rows.iter().map(|batch| self.without_late_of_ahead(queries, batch.since(cutoff)?, keys)).collect()
-    }
-
-    /// These rows but for those that are too late for every window, as their key is ahead.
-    fn without_late_of_ahead(
-        &self,
-        queries: &Queries,
-        rows: Accepted,
-        keys: &StreamKeys,
-    ) -> Result<Accepted> {
-        let behind = keys.behind(&rows);
-        let is_late = |&(row, mark): &(usize, i64)| {
-            self.cutoff_at(queries, Some(mark)).is_some_and(|cutoff| rows.times[row] < cutoff)
+        let own = |batch: &Accepted| {
+            let rows = batch.since(cutoff)?;
+            // Too late for every window, as their key is ahead.
+            let is_late = |&(row, mark): &(usize, i64)| {
+                self.cutoff_at(queries, Some(mark)).is_some_and(|cutoff| rows.times[row] < cutoff)
+            };
+            let late: Vec<usize> =
+                keys.behind(&rows).into_iter().filter(is_late).map(|(row, _)| row).collect();
+            if late.is_empty() {
+                return Ok(rows);
+            }
+            let taken =
+                BooleanBuffer::collect_bool(rows.times.len(), |row| late.binary_search(&row).is_err());
+            rows.only(&BooleanArray::new(taken, None))
         };
-        let late: Vec<usize> = behind.iter().filter(|each| is_late(each)).map(|&(row, _)| row).collect();
-        if late.is_empty() {
-            return Ok(rows);
-        }
-        let taken = BooleanBuffer::collect_bool(rows.times.len(), |row| late.binary_search(&row).is_err());
-        rows.only(&BooleanArray::new(taken, None))
+        rows.iter().map(own).collect()
     }
 
     /// Whether some of these rows are not alike for all windows, whose classes these are.

@@ -362,7 +362,12 @@ impl Engine {
 
     /// Drops slices that no later row and no window needs. `rows` came with the call.
     fn forget(&mut self, rows: u64, ahead: &Ahead) {
-        let is_worth_it = self.slices.is_worth_sweeping(rows, &self.windows.horizon);
+        // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
+        // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
+        let is_worth_it = match &mut self.slices.tuples {
+            Some(tuples) => tuples.is_worth_sweeping(rows),
+            None => self.windows.horizon.is_unswept(),
+        };
         if is_worth_it && self.horizon().cutoff().is_some() {
             self.windows.horizon.sweep();
             self.forget_keys(0..self.slices.timelines.keys() as u32, ahead);

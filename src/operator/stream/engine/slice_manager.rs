@@ -122,16 +122,6 @@ impl SliceManager {
         self.tuples.iter_mut().for_each(Tuples::take_back);
     }
 
-    /// Whether it pays off to look for slices that are no longer needed, after a call with so many rows.
-    pub(super) fn is_worth_sweeping(&mut self, rows: u64, horizon: &Horizon) -> bool {
-        // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
-        // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
-        match &mut self.tuples {
-            Some(tuples) => tuples.is_worth_sweeping(rows),
-            None => horizon.is_unswept(),
-        }
-    }
-
     /// Drops the slices of these keys that no later row and no window needs.
     pub(super) fn forget(&mut self, queries: &Queries, horizon: &Horizon, keys: Range<u32>, ahead: &Ahead) {
         let (base, slices) = (self.next_row(), &mut self.timelines);

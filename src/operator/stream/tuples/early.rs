@@ -1,6 +1,7 @@
 //! Early results of windows determined by rows.
 
 use super::Tuples;
+use super::listing::of_rows;
 use super::mend::{Stretch, fold};
 use crate::Result;
 use crate::aggregate::Partials;
@@ -31,25 +32,14 @@ impl Tuples {
         let call = Call { since: registered.since, ..call };
         for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
             let Some(rules) = window.by_rows() else { continue };
-            let known = tuples.memories.iter().find(|(of, _)| *of == (query, number));
-            let mut memory = known.map_or_else(Memory::default, |(_, memory)| memory.copied());
+            let mut memory = tuples.known((query, number)).map_or_else(Memory::default, Memory::copied);
             let rows = New::From(tuples.len() - offset);
             let view = self.view(tuples, (key, query, offset), rows, true, call);
             let mut ready = Ready::default();
             rules.ready(&view, &mut memory, &mut ready)?;
             for each in ready.windows.iter().filter(|each| each.lo < each.hi && offset + each.hi > first) {
-                outgoing.push_of_rows(
-                    key,
-                    OfRows {
-                        window: number as u32,
-                        lo: offset + each.lo,
-                        hi: offset + each.hi,
-                        extent: each.extent,
-                        ranks: (view.base + each.lo as u64, view.base + each.hi as u64),
-                        number: each.number,
-                        update: false,
-                    },
-                );
+                let window = of_rows(number, (offset, view.base), each);
+                outgoing.push_of_rows(key, OfRows { update: false, ..window });
             }
         }
         outgoing.check(&registered.plan, 0, 0, || 0)

@@ -79,16 +79,8 @@ impl Tuples {
                     false => list(tuples, &mut Memory::default()),
                 };
                 next = earlier(next, later?);
-                let window = |each: &Emission| OfRows {
-                    window: number as u32,
-                    lo: offset + each.lo,
-                    hi: offset + each.hi,
-                    extent: each.extent,
-                    ranks: (base + each.lo as u64, base + each.hi as u64),
-                    number: each.number,
-                    update: each.update,
-                };
-                listed.windows.extend(ready.windows.iter().map(|each| (query, window(each))));
+                let windows = ready.windows.iter().map(|each| (query, of_rows(number, (offset, base), each)));
+                listed.windows.extend(windows);
                 listed.ready.edges.extend(ready.edges.iter().map(|edge| offset + edge));
                 ready.from.into_iter().for_each(|from| listed.ready.looks_from(offset + from));
                 listed.ready.is_shrunk |= ready.is_shrunk;
@@ -115,13 +107,25 @@ impl Tuples {
             let mut own = Vec::new();
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(rules) = window.by_rows() else { continue };
-                let known = tuples.memories.iter().find(|(of, _)| *of == (query, number));
-                let memory = known.map_or(&nothing, |(_, memory)| memory);
+                let memory = tuples.known((query, number)).unwrap_or(&nothing);
                 rules.final_edges(&view, memory, from.saturating_sub(offset), &mut own)?;
             }
             edges.extend(own.into_iter().map(|edge| offset + edge));
         }
         edges.retain(|&edge| from <= edge);
         Ok(edges)
+    }
+}
+
+/// A ready window of a type, given by its number. The rows of its query begin at place `offset` of the key's, with rank `base`.
+pub(super) fn of_rows(window: usize, (offset, base): (usize, u64), ready: &Emission) -> OfRows {
+    OfRows {
+        window: window as u32,
+        lo: offset + ready.lo,
+        hi: offset + ready.hi,
+        extent: ready.extent,
+        ranks: (base + ready.lo as u64, base + ready.hi as u64),
+        number: ready.number,
+        update: ready.update,
     }
 }

@@ -79,6 +79,11 @@ impl KeyTuples {
         self.marks.get(place).copied().unwrap_or_default()
     }
 
+    /// What is remembered of a window, if anything is.
+    pub(super) fn known(&self, of: WindowAt) -> Option<&Memory> {
+        self.memories.iter().find(|(own, _)| *own == of).map(|(_, memory)| memory)
+    }
+
     /// What is remembered of a window.
     pub(super) fn memory(&mut self, of: WindowAt) -> &mut Memory {
         let at = self.memories.iter().position(|(own, _)| *own == of).unwrap_or_else(|| {
