@@ -100,7 +100,10 @@ impl Engine {
         Ok(Self {
             slicer: StreamSlicer::new(&queries),
             slices: SliceManager::new(&queries, options, shared.keeps_rows())?,
-            windows: WindowManager::new(&queries, options.order, shared, watermark),
+            windows: WindowManager {
+                horizon: Horizon::new(&queries, options.order, shared, watermark),
+                reopened: Reopened::default(),
+            },
             pending: Pending::new(&queries, shared.discards()),
             elsewhere: Vec::new(),
             counts: Stats::default(),
@@ -185,7 +188,7 @@ impl Engine {
         let (mut late, mut reopened) = (Vec::new(), Reopened::default());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
         let mut pace = Pace::new();
-        for &cell in slicer.cells() {
+        for &cell in slicer.cutter.cells() {
             pace.check(1)?;
             if let Some(watermark) = keys.ahead.reached(windows.horizon.watermark(), cell.key)
                 && cell.first < watermark
@@ -195,13 +198,13 @@ impl Engine {
             }
         }
         sort_unstable(&mut late, check)?;
-        let sorted = sorted(slicer.cells(), keys.len())?;
+        let sorted = sorted(slicer.cutter.cells(), keys.len())?;
         let mut touched: Vec<(u32, i64)> = Vec::new();
         if self.pending.is_some() {
             let time = |cell: &Cell| (cell.key, cell.first);
             match &sorted {
                 Some(sorted) => touched.extend(sorted.iter().map(|(cell, _)| time(cell))),
-                None => touched.extend(slicer.cells().iter().map(time)),
+                None => touched.extend(slicer.cutter.cells().iter().map(time)),
             }
             sort_by_key(&mut touched, |&each| each, check)?;
         }

@@ -60,11 +60,6 @@ impl SliceManager {
         self.tuples.is_some()
     }
 
-    /// The number that the next row to be stored gets.
-    pub(super) fn next_row(&self) -> u64 {
-        self.tuples.as_ref().map_or(0, Tuples::next)
-    }
-
     /// What is stored, and what calls have done; `did` is what was counted of the latter.
     pub(super) fn stats(&self, did: Stats) -> Stats {
         let slices = &self.timelines;
@@ -91,17 +86,21 @@ impl SliceManager {
     ) -> Result<()> {
         let slices = &mut self.timelines;
         let base = slices.slots() as u32;
-        let count = slicer.cells().len();
+        let count = slicer.cutter.cells().len();
         (0..count).for_each(|_| {
             slices.open();
         });
         let mut pace = Pace::new();
         for place in 0..count {
             let (cell, at) =
-                sorted.map_or_else(|| (slicer.cells()[place], place as u32), |sorted| sorted[place]);
+                sorted.map_or_else(|| (slicer.cutter.cells()[place], place as u32), |sorted| sorted[place]);
             // One among others moves those after it.
             pace.check(8 + slices.of(cell.key).len() / 64)?;
-            slices.add((cell, base + at), slicer.slice_of(cell.first), queries.edges().gap_at(cell.first));
+            slices.add(
+                (cell, base + at),
+                slicer.cutter.slice_of(cell.first),
+                queries.edges().gap_at(cell.first),
+            );
         }
         Ok(())
     }
@@ -124,7 +123,8 @@ impl SliceManager {
 
     /// Drops the slices of these keys that no later row and no window needs.
     pub(super) fn forget(&mut self, queries: &Queries, horizon: &Horizon, keys: Range<u32>, ahead: &Ahead) {
-        let (base, slices) = (self.next_row(), &mut self.timelines);
+        let base = self.tuples.as_ref().map_or(0, Tuples::next);
+        let slices = &mut self.timelines;
         let calls = horizon.calls_at_rest(base, (queries, ahead));
         for key in keys.start..keys.end.min(slices.keys() as u32) {
             let Some(needed) = horizon.cutoff_at(queries, ahead.of(key)) else { continue };
@@ -182,7 +182,7 @@ impl SliceManager {
             registered.iter().any(comes_between) || windows(registered).any(keeps_apart)
         };
         let gap = queries.edges().gap();
-        let merged = self.timelines.merge_settled(|t| slicer.slice_of(t).1 <= horizon, is_needed, gap);
+        let merged = self.timelines.merge_settled(|t| slicer.cutter.slice_of(t).1 <= horizon, is_needed, gap);
         self.above.invalidate(merged.into_iter());
     }
 
@@ -275,7 +275,7 @@ impl SliceManager {
     ) -> u64 {
         let Some(tuples) = &mut self.tuples else {
             let edges = queries.edges();
-            self.timelines.remerge(|t| slicer.slice_of(t), |t| edges.gap_at(t));
+            self.timelines.remerge(|t| slicer.cutter.slice_of(t), |t| edges.gap_at(t));
             return 0;
         };
         let calls = horizon.calls_at_rest(tuples.next(), (queries, ahead));

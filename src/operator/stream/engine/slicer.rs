@@ -28,7 +28,8 @@ const CHUNK_ROWS: usize = 16_384;
 
 /// What cuts rows into cells.
 pub(super) struct StreamSlicer {
-    cutter: Cutter,
+    /// It has the cells of the current call.
+    pub(super) cutter: Cutter,
 }
 
 impl StreamSlicer {
@@ -40,16 +41,6 @@ impl StreamSlicer {
         let cuts: Vec<i64> = added.map(|since| since.saturating_add(1)).collect();
         let slices = edges.gap().map(|_| Calendar::new(edges, &cuts));
         Self { cutter: Cutter::new(Calendar::with_gap(edges, &cuts), slices) }
-    }
-
-    /// The cells of the current call.
-    pub(super) fn cells(&self) -> &[Cell] {
-        self.cutter.cells()
-    }
-
-    /// The slice of a time.
-    pub(super) fn slice_of(&mut self, t: i64) -> (i64, i64) {
-        self.cutter.slice_of(t)
     }
 
     /// Cuts the rows of a call into cells, and folds them into `delta`.
@@ -100,7 +91,7 @@ impl StreamSlicer {
             let sorted = sorted && (places.is_none() || keys.ahead.is_empty());
             let places = places.as_deref().unwrap_or(times);
             self.cutter.cut(places, of_rows, keys.len(), sorted || simd::is_ascending(places));
-            delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cells().len())?;
+            delta.update(&chunk.inputs, times, &self.cutter.rows(), self.cutter.cells().len())?;
         }
         Ok(())
     }
@@ -114,7 +105,7 @@ impl StreamSlicer {
         let cells = slices.times.iter().zip(&lasts[..]).enumerate();
         let cell = |(row, (&first, &last))| Cell { key: slices.keys.of(row), first, last };
         self.cutter.take(cells.map(cell));
-        delta.merge(&states, &slices.times, self.cells().len())
+        delta.merge(&states, &slices.times, self.cutter.cells().len())
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`. Where a slice is cut by rank, or by a
@@ -133,8 +124,8 @@ impl StreamSlicer {
                 let (first, last) = (spans.firsts[at], spans.lasts[at]);
                 let before = at.checked_sub(1).map(|at| spans.lasts[at]);
                 let after = spans.firsts.get(at + 1).copied();
-                let (mut start, end_of_slice) = self.slice_of(first);
-                let mut end = self.slice_of(last).1.max(end_of_slice);
+                let (mut start, end_of_slice) = self.cutter.slice_of(first);
+                let mut end = self.cutter.slice_of(last).1.max(end_of_slice);
                 let gap = queries.edges().gap_at(first);
                 // Where there is no edge, the slice begins or ends with its rows.
                 let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);

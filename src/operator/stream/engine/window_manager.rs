@@ -9,9 +9,7 @@ use crate::operator::plan::Plan;
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Queries;
-use crate::operator::stream::sharing::Shared;
 use crate::slice::Timelines;
-use crate::slice::strategy::Order;
 use crate::window::{ByTime, Cursor, Ending, Listed, Spans};
 
 /// How many simple steps a key takes, even without windows.
@@ -69,12 +67,6 @@ pub(super) struct WindowManager {
 }
 
 impl WindowManager {
-    /// Of windows of these classes, where the stream has come to this watermark.
-    pub(super) fn new(queries: &Queries, order: Order, shared: &Shared, watermark: Option<i64>) -> Self {
-        let horizon = Horizon::new(queries, order, shared, watermark);
-        Self { horizon, reopened: Reopened::default() }
-    }
-
     /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
     ///
     /// # Errors
