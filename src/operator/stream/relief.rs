@@ -8,8 +8,8 @@ use crate::Result;
 use crate::memory::{attempted, spared};
 
 impl Operator {
-    /// Drops what the state holds too much of by [`Options::shed`], if the last call may have led to that; every call
-    /// begins with it, and so does whoever asks what the state is.
+    /// Drops what the state holds too much of by [`Options::shed`](super::Options::shed), if the last call may have led
+    /// to that; every call begins with it, and so does whoever asks what the state is.
     ///
     /// # Errors
     /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
