@@ -191,7 +191,6 @@ class TestColumns:
             (pa.list_(pa.int8()), "argmax", "integers, floats, decimal128, booleans"),
             (pa.decimal256(50, 2), "sum", "integers, floats, decimal128 and durations"),
             (pa.dictionary(pa.int8(), pa.string()), "max", "integers, floats, decimal128, booleans"),
-            (pa.null(), "sum", "integers, floats, decimal128 and durations"),
         ],
         ids=str,
     )

@@ -100,7 +100,8 @@ def test_decimals_whose_sums_catalyst_cannot_hold(from_arrow, check, window):
     aggs = [function("too wide") for function in ARITHMETIC + ORDERED]
     query = wk.query(by="k", time="ts", windows=window, aggs=aggs)
     check(frame, query, routes=("packed", "rows"))
-    for route in ("catalyst", "catalyst-panes"):
+    alone = ["catalyst"] if isinstance(window, wk.Tumbling) else []
+    for route in (*alone, "catalyst-panes"):
         with pytest.raises(wk.InvalidValue, match=r"a sum of `too wide`, a decimal\(38,8\), may not fit"):
             query.run(frame, route=route)
     held = wk.query(by="k", time="ts", windows=window, aggs=[wk.max("too wide"), wk.stddev("too wide")])
