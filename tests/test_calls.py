@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,12 +11,10 @@ import pytest
 
 import windowkit as wk
 from support.moments import at_each_moment
+from support.signals import needs_whole_steps
 from windowkit import kernels, partition
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 11),
-    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
-)
+pytestmark = needs_whole_steps
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
 SUMS = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=[wk.sum("v"), wk.count().alias("n")])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from support.programs import program
+from support.signals import needs_whole_steps
 
 HEAD = """
     import random, signal, sys
@@ -114,10 +113,7 @@ PARTITIONER = """
 """
 
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 11),
-    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
-)
+pytestmark = needs_whole_steps
 
 
 @pytest.mark.parametrize("algorithm", ["daba", "two_stacks"])

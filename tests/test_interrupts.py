@@ -13,6 +13,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import program
+from support.signals import needs_whole_steps
 
 HEAD = """
     import signal, sys, threading, time
@@ -338,10 +339,7 @@ ANY_MOMENT = """
 """
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 11),
-    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
-)
+@needs_whole_steps
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slices", "rows"])
 @pytest.mark.parametrize("seed", range(2))

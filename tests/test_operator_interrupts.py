@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import program
+from support.signals import needs_whole_steps
 
 PROGRAM = """
     import random, signal, sys
@@ -114,10 +114,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 11),
-    reason="CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls",
-)
+@needs_whole_steps
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("order", ["in-order", "out-of-order", "clock"])
 def test_rows_in_are_rows_in_windows_and_late_rows(order: str, seed: int) -> None:

@@ -25,7 +25,7 @@ MAY_BE_LEFT_OUT: Final = {
 
 
 class Times(Queried):
-    """An operator that is told how far its stream is complete; see `windowkit.Operator`."""
+    """The part of an operator that says how far its stream has come; see `windowkit.Operator`."""
 
     @property
     def watermark(self) -> Any:

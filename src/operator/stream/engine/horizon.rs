@@ -134,8 +134,8 @@ impl Horizon {
         Some(mark.or(self.watermark)?.saturating_sub(self.lateness))
     }
 
-    /// The earliest time of a row that is accepted: that of the earliest window, as a row alone would open it, which
-    /// has not expired, or else the time up to which windows have expired. `None` while every row is accepted.
+    /// The earliest time of a row that is accepted: the start of the earliest window that has not expired, if a row may open
+    /// it, and otherwise the time up to which windows have expired. `None` while every row is accepted.
     pub(in crate::operator::stream) fn cutoff(&self) -> Option<i64> {
         self.cutoff
     }
@@ -175,8 +175,8 @@ impl Horizon {
         let (watermark, cutoff) = (self.watermark?, self.cutoff?);
         Some(match self.order {
             Order::InOrder => watermark,
-            // Queries that were added late may accept no row before they begin, although the watermark is behind that
-            // time: windows that the watermark has not reached are not emitted yet.
+            // A query that was added late accepts no row before it begins. The watermark may still be behind that time,
+            // and windows that it has not reached are not emitted.
             Order::OutOfOrder => cutoff.min(watermark),
         })
     }
@@ -206,7 +206,7 @@ impl Horizon {
         self.calls(Move { watermark: self.watermark, ..Move::default() }, base, own)
     }
 
-    /// Those of the rows that some window accepts.
+    /// The rows that some window accepts.
     ///
     /// # Errors
     /// Errors of Arrow.
@@ -262,8 +262,8 @@ impl Horizon {
         })
     }
 
-    /// The times at which rows count for cumulative windows, if not all count at their own: those before the horizon are put
-    /// there, so that they are new to the first window that has not expired. No row is before `least`.
+    /// The times at which rows count for cumulative windows, if not all count at their own. A row before the horizon counts at
+    /// the horizon, and so is new to the first window that has not expired. No row is before `least`.
     pub(super) fn places(
         &self,
         times: &[i64],
