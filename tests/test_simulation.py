@@ -9,6 +9,7 @@ import pytest
 import windowkit as wk
 from support.failing import InjectedError
 from support.simulation import fails, passes, simulate
+from support.simulation.disturbances import FAILED, INTERRUPTED
 
 
 @pytest.mark.slow
@@ -22,7 +23,7 @@ def test_a_seed_determines_a_run(seed: int) -> None:
     logs: list[list[str]] = [[], []]
     for log in logs:
         simulate(seed, log=log.append)
-    drawn = [[line for line in log if line not in ("  interrupted", "  failed")] for log in logs]
+    drawn = [[line for line in log if not line.startswith((INTERRUPTED, FAILED))] for log in logs]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) > 5
 

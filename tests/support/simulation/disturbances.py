@@ -16,6 +16,10 @@ from support.failing import FAILURE, InjectedError
 
 T = TypeVar("T")
 
+INTERRUPTED = "  interrupted"
+FAILED = "  failed"
+"""What lines of a log about disturbances begin with: all that a seed does not determine, as signals take their time."""
+
 INTERRUPTS = sys.version_info >= (3, 11)
 """CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls."""
 UNLIKE = ("bytes", "keys", "late_bytes", "slices", "merges")
@@ -93,17 +97,17 @@ class Disturbances:
                     )
                 return call()
             except KeyboardInterrupt:
-                self.log("  interrupted")
-                if op.calls > before:
-                    self.log("  after it had taken effect")
+                taken = op.calls > before
+                self.log(f"{INTERRUPTED}, {'after' if taken else 'before'} it had taken effect")
+                if taken:
                     assert op.calls == before + 1
                     return last()
             except InjectedError:
-                self.log("  failed")
+                self.log(FAILED)
             except wk.InvalidValue as error:
                 if not isinstance(error.__cause__, InjectedError):
                     raise
-                self.log("  failed")
+                self.log(FAILED)
             finally:
                 FAILURE.left = None
             assert op.calls == before
