@@ -58,7 +58,7 @@ class Known(State[_native.Operator]):
         """Whether rows get the time of the clock, in a last column."""
         return isinstance(self.leader.time, ProcessingTime)
 
-    @property
+    @cached_property
     def has_clock(self) -> bool:
         """Whether the clock matters: to the times of rows, to sources that may be idle, or to a policy."""
         if self.core is not None:

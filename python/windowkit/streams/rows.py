@@ -96,7 +96,7 @@ class Rows(Queried):
             core.set_clock(self._clock.now(None))
             return core.push(rows)
 
-        return stamped if state.is_stamped else at_clock if core.has_clock else core.push
+        return stamped if state.is_stamped else at_clock if state.has_clock else core.push
 
     def push_slices(self, slices: Any, *, validate: bool | None = None) -> pa.Table:
         """Add rows that were aggregated to slices before, as by another process: `windowkit.Query.slices`.
