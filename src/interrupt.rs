@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// Asks whoever is in charge: an error if work should end, and otherwise whether to ask again.
 pub type Look = fn() -> Result<bool>;
 
-/// How often is asked, and how often at the least if asking takes long: Python may wait for other threads then.
+/// Poll interval, and its upper bound where polling is slow, as Python may wait for other threads then.
 const EVERY: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_millis(50);
 
