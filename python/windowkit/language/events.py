@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Final, cast
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import checked_name, number, one_of, wrong_type
@@ -216,17 +216,23 @@ def read(form: object) -> Trigger:
     if list(form) == ["repeat"]:
         return read(form["repeat"]).repeat()
     for each, make in TRIGGERS.items():
-        if each.keys[0] in form and form.keys() <= set(each.keys):
+        if needed(each) <= form.keys() <= set(each.keys):
             if issubclass(each, Combined):
                 return make(operands(each.keys[0], form[each.keys[0]]))
             return make(*(form[key] for key in each.keys if key in form))
     kinds = ", ".join([*(each.keys[0] for each in TRIGGERS), "repeat"])
-    optional = [
+    others = [
         f"{kind} also takes {', '.join(more)}" for kind, *more in (each.keys for each in TRIGGERS) if more
     ]
     raise InvalidValue(
-        f"early: {form!r:.60} is not a trigger; it has one of the keys {kinds} ({'; '.join(optional)})"
+        f"early: {form!r:.60} is not a trigger; it has one of the keys {kinds} ({'; '.join(others)})"
     )
+
+
+def needed(kind: type[Trigger]) -> set[str]:
+    """Return the keys of a form that must be there: those of fields without a default."""
+    stated = zip(kind.keys, fields(cast(Any, kind)), strict=False)
+    return {key for key, field in stated if field.default is MISSING}
 
 
 def operands(kind: str, given: object) -> tuple[Trigger, ...]:

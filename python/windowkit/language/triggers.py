@@ -108,7 +108,7 @@ class Trigger(ABC):
         return trigger("repeat", self)
 
     keys: ClassVar[tuple[str, ...]]
-    """Of its form: first the one that names its kind, then those that may be missing."""
+    """Of its form: first the one that names its kind. Those of fields that have a default may be missing."""
 
     @property
     def parts(self) -> tuple[Trigger, ...]:

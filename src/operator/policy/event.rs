@@ -25,6 +25,17 @@ pub(in crate::operator) enum Event {
     Ticked(i64),
 }
 
+/// What determines whether an event occurs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::operator) enum Cause {
+    /// Rows of the key.
+    Rows,
+    /// The watermark, of which keys may have their own.
+    Watermark,
+    /// The clock.
+    Clock,
+}
+
 /// A time before and after a call.
 type Progress = (Option<i64>, Option<i64>);
 
@@ -52,7 +63,7 @@ impl Event {
         }))
     }
 
-    /// The rows that set it, if rows do.
+    /// The rows that set it, if rows do. It cannot fail: whatever may be refused is refused by [`Event::read`].
     pub(in crate::operator) fn marked(&self, rows: &RecordBatch) -> Option<BooleanBuffer> {
         match self {
             Self::Marked(column) => {
@@ -73,19 +84,13 @@ impl Event {
         }
     }
 
-    /// Whether it depends on rows.
-    pub(super) fn looks_at_rows(&self) -> bool {
-        matches!(self, Self::Marked(_))
-    }
-
-    /// Whether it depends on the watermark, of which keys may have their own.
-    pub(in crate::operator) fn follows_watermark(&self) -> bool {
-        matches!(self, Self::Passed(_))
-    }
-
-    /// Whether it depends on the clock.
-    pub(super) fn follows_clock(&self) -> bool {
-        matches!(self, Self::Ticked(_))
+    /// What determines whether it occurs.
+    pub(in crate::operator) fn cause(&self) -> Cause {
+        match self {
+            Self::Marked(_) => Cause::Rows,
+            Self::Passed(_) => Cause::Watermark,
+            Self::Ticked(_) => Cause::Clock,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 
 use arrow_schema::Schema;
 
-pub(super) use event::{Event, Moved};
+pub(super) use event::{Cause, Event, Moved};
 pub(super) use share::Share;
 use trigger::{Layout, Trigger, chain, repeated};
 
@@ -187,12 +187,12 @@ impl Policy {
 
     /// Whether the clock matters.
     pub fn has_clock(&self) -> bool {
-        self.events.iter().any(Event::follows_clock)
+        self.events.iter().any(|event| event.cause() == Cause::Clock)
     }
 
     /// Whether it matters how many rows come, or what is in them, rather than whether any do.
     pub(super) fn looks_at_rows(&self) -> bool {
-        self.events.iter().any(Event::looks_at_rows)
+        self.events.iter().any(|event| event.cause() == Cause::Rows)
             || self.trigger.as_ref().is_some_and(Trigger::counts_rows)
     }
 

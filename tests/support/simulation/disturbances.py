@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 INTERRUPTED = "  interrupted"
 FAILED = "  failed"
-"""What lines of a log about disturbances begin with: all that a seed does not determine, as signals take their time."""
+"""What lines about disturbances begin with; a seed does not determine them, as signals take their time."""
 
 INTERRUPTS = sys.version_info >= (3, 11)
 """CPython 3.10 handles signals between any two steps, also while it leaves the lock of calls."""

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, UInt32Array, UInt64Array, cast::AsArray, types::*};
 use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
-use crate::operator::policy::{Moved, Policy};
+use crate::operator::policy::{Cause, Moved, Policy};
 use crate::operator::stream::ahead::Reach;
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::key_numbers::KeyNumbers;
@@ -117,7 +117,7 @@ impl Triggers {
         let policy = self.policy.clone();
         let mut has_passed = false;
         for (latch, event) in policy.events().iter().enumerate() {
-            let is_of_key = event.follows_watermark() && !reach.is_uniform();
+            let is_of_key = event.cause() == Cause::Watermark && !reach.is_uniform();
             let of_all = event.is_passed(Moved { watermark: (reach.before, reach.after), clock });
             if !of_all && !is_of_key {
                 continue;
