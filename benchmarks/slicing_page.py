@@ -91,7 +91,8 @@ FIGURES = {
         "Aggregate functions, windows over time",
         "function",
         "The functions are the crate's, of which a multiset serves median, quantile and distinct count; all "
-        "sides are shown, where the paper has slicing.",
+        "sides are shown, where the paper has slicing. `sum_without_invert` is the benchmark's own, a "
+        "user-defined aggregate in Rust: the sum of integers, whose inverse is never used.",
     ),
     "13b": Figure(
         "Aggregate functions, windows of a number of rows",

@@ -257,7 +257,7 @@ FORGED = {
 }  # fmt: skip
 
 
-ALIKE = {"count", "sum_without_invert", "log_sum", "min", "arg_min", "max_count", "first_valid", "last_valid"}
+ALIKE = {"count", "log_sum", "min", "arg_min", "max_count", "first_valid", "last_valid"}
 """Partials with the columns, and the code that reads them, of one that `FORGED` has."""
 
 

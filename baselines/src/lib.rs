@@ -57,6 +57,7 @@ mod row_store;
 mod sessions;
 mod slots;
 mod stream;
+mod sum_without_invert;
 #[cfg(test)]
 mod tests;
 mod tuple_buckets;
@@ -75,6 +76,7 @@ use windowkit::window::Window;
 use windowkit::{Error, Result};
 
 pub use edges::ContextFree;
+pub use sum_without_invert::SumWithoutInvert;
 
 /// A way to aggregate windows over a stream of rows.
 pub trait Technique: Send {

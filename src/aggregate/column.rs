@@ -118,8 +118,9 @@ impl<M: Monoid> Column<M> {
         }
     }
 
-    /// The slot's state, to fold values into that are not null; grows to `len` slots.
-    pub(super) fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
+    /// The monoid and the states, grown to `len` slots, to fold into the slots of these runs values of which none is null:
+    /// for [`Aggregate::update_runs`](super::Aggregate::update_runs).
+    pub fn slots_of_runs(&mut self, runs: &[Run], len: usize) -> (&M, &mut [M::State]) {
         grow(&mut self.states, len, self.monoid.identity());
         if let Some(seen) = &mut self.seen {
             grow(seen, len, false);

@@ -71,14 +71,13 @@ const NUMBERS: &str = "integers, floats and decimal128";
 
 impl Function {
     /// The functions without parameters, by name.
-    fn named() -> [(&'static str, Function); 27] {
+    fn named() -> [(&'static str, Function); 26] {
         use Partial::*;
         let variance = |sample, root| Function::Variance { sample, root };
         [
             ("count_all", Function::Plain(CountAll)),
             ("count", Function::Plain(Count)),
             ("sum", Function::Plain(Sum)),
-            ("sum_without_invert", Function::Plain(SumWithoutInvert)),
             ("min", Function::Plain(Min)),
             ("max", Function::Plain(Max)),
             ("min_count", Function::Plain(MinCount)),
@@ -192,7 +191,7 @@ impl Function {
         let estimate = match self {
             Function::Plain(Partial::CountAll) => Estimate::CountAll,
             Function::Plain(Partial::Count) => Estimate::Count,
-            Function::Plain(Partial::Sum | Partial::SumWithoutInvert) => Estimate::Sum,
+            Function::Plain(Partial::Sum) => Estimate::Sum,
             Function::Mean => Estimate::Mean,
             _ => return None,
         };
@@ -262,9 +261,7 @@ impl Function {
             Function::Plain(Partial::CountAll | Partial::Count | Partial::MinCount | Partial::MaxCount) => {
                 DataType::Int64
             }
-            Function::Plain(Partial::Sum | Partial::SumWithoutInvert) => {
-                sum_type(plain(input)).ok_or_else(refused)?
-            }
+            Function::Plain(Partial::Sum) => sum_type(plain(input)).ok_or_else(refused)?,
             Function::Plain(Partial::Values | Partial::List) => {
                 DataType::List(Arc::new(Field::new_list_field(widened(input), true)))
             }

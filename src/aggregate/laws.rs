@@ -389,14 +389,12 @@ fn inverses_are_exact() {
         }
     }
     check(crate::algebra::Count, &[0, 1, 7, 1 << 40]);
-    for inverts in [true, false] {
-        let exact = |kind: DataType| sum::Integers::<i128>::new(&kind, kind.clone(), inverts);
-        check(exact(DataType::Int64), &[0, -1, i64::MAX.into(), i128::from(u64::MAX) << 32]);
-        check(exact(DataType::Duration(TimeUnit::Second)), &[0, -5]);
-        let decimal = DataType::Decimal128(38, 0);
-        let sum = sum::Integers::<i256>::new(&decimal, decimal.clone(), inverts);
-        check(sum, &[0, i128::MAX, i128::MIN].map(i256::from_i128));
-    }
+    let exact = |kind: DataType| sum::Integers::<i128>::new(&kind, kind.clone());
+    check(exact(DataType::Int64), &[0, -1, i64::MAX.into(), i128::from(u64::MAX) << 32]);
+    check(exact(DataType::Duration(TimeUnit::Second)), &[0, -5]);
+    let decimal = DataType::Decimal128(38, 0);
+    let sum = sum::Integers::<i256>::new(&decimal, decimal.clone());
+    check(sum, &[0, i128::MAX, i128::MIN].map(i256::from_i128));
     check(sum::Floats::new(false), &[0.1, 1e300].map(crate::algebra::Twofold::new));
     check(sum::Floats::new(true), &[crate::algebra::Twofold::new(0.1)]);
 }

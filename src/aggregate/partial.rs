@@ -29,8 +29,6 @@ pub enum Partial {
     Count,
     /// Sum of values.
     Sum,
-    /// Sum of values, computed without its inverse.
-    SumWithoutInvert,
     /// Sum of the natural logarithms of values.
     LogSum,
     /// Least value; NaN only if there are no other values.
@@ -88,7 +86,6 @@ impl Partial {
             Partial::CountAll => "count_all",
             Partial::Count => "count",
             Partial::Sum => "sum",
-            Partial::SumWithoutInvert => "sum_without_invert",
             Partial::LogSum => "log_sum",
             Partial::Min => "min",
             Partial::Max => "max",
@@ -131,8 +128,7 @@ impl Partial {
         };
         let column = match self {
             Partial::CountAll | Partial::Count => return Ok(Box::new(Column::new(Count))),
-            Partial::Sum => sums(plain(input), true),
-            Partial::SumWithoutInvert => sums(plain(input), false),
+            Partial::Sum => sums(plain(input)),
             Partial::LogSum if is_number(plain(input)) => {
                 return Ok(Box::new(Column::new(Floats::new(true))));
             }
@@ -173,7 +169,7 @@ impl Partial {
     pub fn state_columns(&self, input: &DataType) -> usize {
         match self {
             // Two halves, or a sum of floats and the rounding errors of its additions.
-            Partial::Sum | Partial::SumWithoutInvert => {
+            Partial::Sum => {
                 let number = plain(input);
                 let is_float = sum_type(number) == Some(DataType::Float64);
                 if is_float || is_halved(number) { 2 } else { 1 }
@@ -196,16 +192,14 @@ impl Partial {
         match self {
             Min | Max | First | Last | FirstValid | LastValid => 1,
             ArgMin | ArgMax => 2,
-            CountAll | Count | Sum | SumWithoutInvert | LogSum | MinCount | MaxCount | Moments | Values
-            | List | Rows(_) | Sketch | HyperLogLog(_) | Term(_) | User(_) => 0,
+            CountAll | Count | Sum | LogSum | MinCount | MaxCount | Moments | Values | List | Rows(_)
+            | Sketch | HyperLogLog(_) | Term(_) | User(_) => 0,
         }
     }
 
     fn allowed(&self) -> &'static str {
         match self {
-            Partial::Sum | Partial::SumWithoutInvert => {
-                "integers, floats, decimal128, booleans and durations"
-            }
+            Partial::Sum => "integers, floats, decimal128, booleans and durations",
             Partial::Moments | Partial::LogSum | Partial::Term(_) => "integers, floats and decimal128",
             Partial::Sketch => "integers, floats, booleans, dates, times, timestamps and durations",
             Partial::HyperLogLog(_) => {

@@ -21,14 +21,12 @@ use crate::types::named;
 use crate::{Error, Result};
 
 /// An empty column of sums over values of type `input`, if those can be summed.
-///
-/// With `inverts` false they are computed like sums of floats, for comparison (Traub et al. 2019, §6.3.2).
-pub(super) fn sums(input: &DataType, inverts: bool) -> Option<Box<dyn Partials>> {
+pub(super) fn sums(input: &DataType) -> Option<Box<dyn Partials>> {
     let output = sum_type(input)?;
     Some(match output {
         DataType::Float64 => Box::new(Column::new(Floats::new(false))),
-        DataType::Decimal128(..) => Box::new(Column::new(Integers::<i256>::new(input, output, inverts))),
-        _ => Box::new(Column::new(Integers::<i128>::new(input, output, inverts))),
+        DataType::Decimal128(..) => Box::new(Column::new(Integers::<i256>::new(input, output))),
+        _ => Box::new(Column::new(Integers::<i128>::new(input, output))),
     })
 }
 
@@ -108,10 +106,8 @@ pub(super) struct Integers<T> {
 }
 
 impl<T: Total> Integers<T> {
-    pub(super) fn new(input: &DataType, output: DataType, inverts: bool) -> Self {
-        let mut sum = ExactSum::new();
-        sum.inverts = inverts;
-        Self { input: input.clone(), output, sum }
+    pub(super) fn new(input: &DataType, output: DataType) -> Self {
+        Self { input: input.clone(), output, sum: ExactSum::new() }
     }
 }
 
@@ -122,7 +118,7 @@ impl<T: Total> Monoid for Integers<T> {
 
 impl Aggregate for Integers<i128> {
     fn properties(&self) -> Properties {
-        Properties::commutative(Kind::Distributive).inverted(self.inverts())
+        Properties::commutative(Kind::Distributive).inverted(true)
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -183,7 +179,7 @@ impl Aggregate for Integers<i128> {
 
 impl Aggregate for Integers<i256> {
     fn properties(&self) -> Properties {
-        Properties::commutative(Kind::Distributive).inverted(self.inverts())
+        Properties::commutative(Kind::Distributive).inverted(true)
     }
 
     fn update(column: &mut Column<Self>, inputs: &[ArrayRef], rows: Rows<'_>, len: usize) -> Result<()> {
@@ -254,7 +250,7 @@ mod tests {
     #[test]
     fn only_the_true_sum_of_a_window_overflows() {
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![i64::MAX, 5, -6]));
-        let mut column = Column::new(Integers::<i128>::new(&DataType::Int64, DataType::Int64, true));
+        let mut column = Column::new(Integers::<i128>::new(&DataType::Int64, DataType::Int64));
         let rows = Rows::all(&[0, 0, 0], &[0, 0, 0]);
         Integers::<i128>::update(&mut column, std::slice::from_ref(&values), rows, 1).unwrap();
         assert_eq!(

@@ -14,7 +14,6 @@ WINDOWS = [wk.sliding("20 seconds", "7 seconds"), wk.tumbling("20 seconds"), wk.
 ROWS = 90
 HELD = [
     wk.geometric_mean("p"),
-    wk.sum_without_invert("n"),
     wk.arg_min("s", by="d"),
     wk.arg_max("n", by="d"),
     wk.arg_max("ts", by="d"),

@@ -188,7 +188,6 @@ FUNCTIONS: Final[dict[str, tuple[wk.Aggregate, list[Mutant]]]] = {
     "count_all": (wk.count(), [without_a_row, wk.count("v")]),
     "count": (wk.count("v"), [without_a_row, wk.count()]),
     "sum": (wk.sum("v"), [without_a_row]),
-    "sum_without_invert": (wk.sum_without_invert("f"), [without_a_row]),
     "mean": (wk.mean("f"), [without_a_row]),
     "min": (wk.min("v"), [without_a_row, wk.max("v")]),
     "max": (wk.max("v"), [without_a_row, wk.min("v")]),

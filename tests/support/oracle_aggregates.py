@@ -107,8 +107,6 @@ def aggregate(
             return geometric_mean(values)
         case "m4" | "m4_times":
             return m4(each.function, column, valid, times)
-        case "sum_without_invert":
-            return total(values, kind)
         case "first_valid" | "last_valid":
             return column[end_of_time(each.function, valid, times)]
         case "min":

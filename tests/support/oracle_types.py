@@ -39,7 +39,6 @@ def output_type(function: str, kind: pa.DataType | None, time: pa.DataType) -> p
     """Return the type of an aggregate of a column of type `kind`, by times of type `time`."""
     by_function: dict[str, Callable[[Any], pa.DataType]] = {
         "sum": sum_type,
-        "sum_without_invert": sum_type,
         "mean": mean_type,
         "median": quantile_type,
         "quantile": quantile_type,
@@ -111,7 +110,7 @@ def functions_of(kind: pa.DataType) -> list[Callable[[str], wk.Aggregate]]:
     ]
     plain_kind = value_type(kind)
     if is_number(plain_kind) or pa.types.is_duration(plain_kind):
-        functions += [wk.sum, wk.sum_without_invert, wk.mean]
+        functions += [wk.sum, wk.mean]
     if is_number(plain_kind):
         functions += [wk.var_samp, wk.var_pop, wk.stddev_samp, wk.stddev_pop, wk.geometric_mean]
     if quantiles_interpolate(plain_kind):

@@ -53,7 +53,7 @@ def named(*aggs: wk.Aggregate) -> list[wk.Aggregate]:
 
 
 OTHERS = (
-    *("top_k", "frequent", "collect_rows", "last_valid", "m4_times", "quantile_disc", "sum_without_invert"),
+    *("top_k", "frequent", "collect_rows", "last_valid", "m4_times", "quantile_disc"),
     *("var_pop", "var_samp", "stddev_pop", "approx_count_distinct", "hll_sketch"),
 )
 """Functions that are not in the snapshots of releases, or added to them by `SKETCHES`."""

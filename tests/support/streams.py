@@ -68,7 +68,6 @@ AGGREGATES = [
     wk.last("s", ignore_nulls=True),
     wk.m4("i", times=True).alias("m4 times"),
     wk.quantile("s", 0.5, discrete=True),
-    wk.sum_without_invert("f"),
     wk.var_pop("i"),
     wk.var_samp("f"),
     wk.stddev_pop("f"),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, Field, Schema};
-use windowkit::aggregate::{Function, Input, Operand, Partials};
+use windowkit::aggregate::{Function, Input, Operand, Partials, User};
 use windowkit::operator::{
     AggregateSpec, Flush, Length, Operator, Options, Plan, Policy, StoreKind, WindowKind, WindowSpec,
 };
@@ -13,7 +13,7 @@ use windowkit::poll::never;
 use windowkit::slice::strategy::Order;
 use windowkit::window::Window;
 use windowkit::{Error, Result};
-use windowkit_baselines::{Method, Setting, Technique, Windows};
+use windowkit_baselines::{Method, Setting, SumWithoutInvert, Technique, Windows};
 
 /// Windows over a column of times, a function of one of integers, and the stream's order.
 #[derive(Clone)]
@@ -184,9 +184,17 @@ impl Workload {
         Self { keyed: true, ..self }
     }
 
+    /// The function, where it is one of the benchmarks and not one of windowkit's.
+    fn own(&self) -> Option<User> {
+        (self.function == SumWithoutInvert::NAME).then(SumWithoutInvert::user)
+    }
+
     /// The function, bound to no column yet.
     fn bound(&self) -> Result<Function> {
-        Function::parse(self.function, &[], self.parameters)
+        match self.own() {
+            Some(own) => Ok(Function::User(own, 1)),
+            None => Function::parse(self.function, &[], self.parameters),
+        }
     }
 
     pub fn partials(&self) -> Result<Vec<Box<dyn Partials>>> {
@@ -221,6 +229,7 @@ impl Workload {
         let columns = vec!["v"; self.bound()?.columns()];
         let aggregate = AggregateSpec {
             parameters: self.parameters.to_vec(),
+            user: self.own(),
             ..AggregateSpec::new(self.function, &columns, "result")
         };
         let mut fields = vec![("t", DataType::Int64), ("v", DataType::Int64)];

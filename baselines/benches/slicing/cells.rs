@@ -6,6 +6,7 @@ use stats_alloc::{Region, StatsAlloc};
 use windowkit::aggregate::Rows;
 use windowkit::kernels::Ranges;
 use windowkit::window::{Counted, Sliding, Window};
+use windowkit_baselines::SumWithoutInvert;
 
 use crate::Given;
 use crate::data::{RATE, SECOND, Stream, Values};
@@ -85,7 +86,7 @@ pub fn throughput(given: &Given) {
         let functions: [(&str, &[f64]); 19] = [
             ("count", &[]),
             ("sum", &[]),
-            ("sum_without_invert", &[]),
+            (SumWithoutInvert::NAME, &[]),
             ("mean", &[]),
             ("geometric_mean", &[]),
             ("stddev_samp", &[]),
@@ -104,7 +105,7 @@ pub fn throughput(given: &Given) {
             ("quantile", &[0.9]),
         ];
         // Invertible, not, an extremum, and holistic.
-        let some = ["sum", "sum_without_invert", "max", "median"];
+        let some = ["sum", SumWithoutInvert::NAME, "max", "median"];
         for (function, parameters) in functions {
             if options.quick && !some.contains(&function) {
                 continue;

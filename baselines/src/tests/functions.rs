@@ -16,6 +16,7 @@ use windowkit::poll::never;
 use windowkit::{Error, Result};
 
 use super::Row;
+use crate::SumWithoutInvert;
 
 /// A function, the columns it reads, and whether it is filtered.
 #[derive(Debug, Clone)]
@@ -42,13 +43,14 @@ const DEFINED: [(&str, &[char], bool); 8] = [
 pub(super) const PLAIN: usize = 5;
 
 /// A function of every kind of partial, over every kind of column.
-const EVERY: [(&str, &[char], bool); 30] = [
+const EVERY: [(&str, &[char], bool); 31] = [
     ("count_all", &[], false),
     ("count_all", &[], true),
     ("count", &['f'], false),
     ("sum", &['i'], false),
     ("sum", &['i'], true),
     ("sum", &['f'], false),
+    (SumWithoutInvert::NAME, &['i'], false),
     ("mean", &['i'], false),
     ("min", &['f'], false),
     ("max", &['i'], false),
@@ -75,9 +77,8 @@ const EVERY: [(&str, &[char], bool); 30] = [
     ("joined", &['i'], true),
 ];
 
-/// Partials that [`EVERY`] lacks: one differs from another only where windows overlap, and the slots and merges of
-/// sketches are tested in windowkit.
-const ELSEWHERE: [&str; 3] = ["sum_without_invert", "sketch", "hyperloglog"];
+/// Partials that [`EVERY`] lacks: the slots and merges of sketches are tested in windowkit.
+const ELSEWHERE: [&str; 2] = ["sketch", "hyperloglog"];
 
 #[test]
 fn every_kind_of_partial_is_tested() {
@@ -115,6 +116,7 @@ impl Tested {
                 let text = Text { commutative: name == "greatest" };
                 Function::User(User(Arc::new(Arrays(Arc::new(text)))), 1)
             }
+            SumWithoutInvert::NAME => Function::User(SumWithoutInvert::user(), 1),
             "quantile" => Function::parse(name, &[], &[0.25]).expect("a function of the core"),
             _ => Function::parse(name, &names(columns), &[]).expect("a function of the core"),
         };
@@ -204,7 +206,7 @@ impl Tested {
         let or_null = |value: Option<String>| value.unwrap_or("null".into());
         let any = (!known.is_empty()).then_some(());
         Some(match self.name {
-            "sum" => or_null(any.map(|()| known.iter().sum::<i64>().to_string())),
+            "sum" | SumWithoutInvert::NAME => or_null(any.map(|()| known.iter().sum::<i64>().to_string())),
             "max" => or_null(known.iter().max().map(i64::to_string)),
             "mean" => {
                 or_null(any.map(|()| (known.iter().sum::<i64>() as f64 / known.len() as f64).to_string()))

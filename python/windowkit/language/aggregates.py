@@ -44,7 +44,6 @@ __all__ = [
     "stddev_pop",
     "stddev_samp",
     "sum",
-    "sum_without_invert",
     "top_k",
     "var_pop",
     "var_samp",
@@ -334,30 +333,6 @@ def last(column: Column, ignore_nulls: bool = False) -> Aggregate:
     'last(v)'
     """
     return make("last", column, option=ignore_nulls)
-
-
-def sum_without_invert(column: Column) -> Aggregate:
-    """Sum of the values of a numeric column, evaluated without the inverse.
-
-    For measuring what an inverse is worth (Traub et al. 2019, §6.3.2): results are those of `sum`, which
-    subtracts rows that leave a window from a running sum wherever that is exact.
-
-    Parameters
-    ----------
-    column : str or expression
-        As for `sum`.
-
-    Returns
-    -------
-    Aggregate
-        ``sum_without_invert(<column>)``, of the type of `sum`.
-
-    Examples
-    --------
-    >>> sum_without_invert("v").name
-    'sum_without_invert(v)'
-    """
-    return make("sum_without_invert", column)
 
 
 def min_count(column: Column) -> Aggregate:

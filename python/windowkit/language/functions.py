@@ -79,7 +79,6 @@ class Form(NamedTuple):
 FORMS: Final = {
     "count": Form("count", "count({0})"),
     "sum": Form("sum", "sum({0})"),
-    "sum_without_invert": Form("sum_without_invert", "sum_without_invert({0})"),
     "min": Form("min", "min({0})"),
     "max": Form("max", "max({0})"),
     "min_count": Form("min_count", "min_count({0})"),

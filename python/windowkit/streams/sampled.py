@@ -10,7 +10,7 @@ from windowkit.language.shedding import Shed
 
 __all__ = ["refuse"]
 
-ESTIMATED: Final = ("count_all", "count", "sum", "sum_without_invert", "mean")
+ESTIMATED: Final = ("count_all", "count", "sum", "mean")
 """What the core calls the functions that have an unbiased estimate."""
 
 

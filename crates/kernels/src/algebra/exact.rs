@@ -57,16 +57,12 @@ impl Total for i256 {
 
 /// The sum of integers.
 #[derive(Debug, Clone, Copy)]
-pub struct ExactSum<T> {
-    /// Whether the inverse is used.
-    pub inverts: bool,
-    total: PhantomData<fn() -> T>,
-}
+pub struct ExactSum<T>(PhantomData<fn() -> T>);
 
 impl<T> ExactSum<T> {
-    /// A sum with its inverse.
+    /// The sum.
     pub fn new() -> Self {
-        Self { inverts: true, total: PhantomData }
+        Self(PhantomData)
     }
 }
 
@@ -90,12 +86,12 @@ impl<T: Total> Monoid for ExactSum<T> {
     }
 
     fn inverts(&self) -> bool {
-        self.inverts
+        true
     }
 
     #[inline]
     fn evict(&self, whole: T, part: T) -> Option<T> {
-        self.inverts.then(|| whole.minus(part))
+        Some(whole.minus(part))
     }
 }
 

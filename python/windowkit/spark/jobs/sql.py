@@ -32,7 +32,6 @@ __all__ = [
     "LOST",
     "LOW",
     "SKETCHES",
-    "SUMS",
     "UNHELD",
     "UNLIKE",
     "aggregate",
@@ -48,7 +47,6 @@ __all__ = [
 NAMES: Final = {
     "count": "count",
     "sum": "sum",
-    "sum_without_invert": "sum",
     "min": "min",
     "max": "max",
     "mean": "avg",
@@ -76,7 +74,6 @@ UNLIKE: Final = {
     "hll_sketch": "the bytes of Spark's own sketches depend on the order of rows",
 }
 """Functions whose expression in `aggregate` gives other results than ours, and why."""
-SUMS: Final = ("sum", "sum_without_invert")
 SKETCHES: Final = ("approx_count_distinct", "hll_sketch")
 """Functions that Spark has for numbers and bytes only; see `counted`."""
 LEAST: Final = f"bigint('{-(2**63)}')"
@@ -200,7 +197,7 @@ def aggregate(
 
 def summed(function: str, kind: spark.DataType, value: str) -> str:
     """Return what Spark's sums and means take of a value: it has none of booleans."""
-    is_summed = function in (*SUMS, "mean") and isinstance(kind, spark.BooleanType)
+    is_summed = function in ("sum", "mean") and isinstance(kind, spark.BooleanType)
     return f"int({value})" if is_summed else value
 
 
@@ -313,9 +310,9 @@ def partial(
     if kind == "count_all":
         return [f"count(1){taken}"]
     value = summed(kind, types[0], values[0])
-    if kind in SUMS and isinstance(types[0], spark.LongType):
+    if kind == "sum" and isinstance(types[0], spark.LongType):
         return [f"sum(shiftright({value}, 32)){taken}", f"sum({value} & {LOW}){taken}"]
-    if kind in SUMS and isinstance(types[0], spark.FloatType | spark.DoubleType | spark.NullType):
+    if kind == "sum" and isinstance(types[0], spark.FloatType | spark.DoubleType | spark.NullType):
         return [f"sum({value}){taken}", LOST]
     if kind == "log_sum":
         return [f"sum({logarithm(value)}){taken}", LOST]

@@ -97,7 +97,7 @@ def unlike(job: Job, aggregate: Aggregate) -> str | None:
         return f"Spark's sketches do not take the {kind} of {aggregate}"
     if unranked(job, aggregate):
         return f"Spark has no quantiles between times, as of {aggregate}"
-    if aggregate.function in (*sql.SUMS, "mean"):
+    if aggregate.function in ("sum", "mean"):
         return overflowing(job, aggregate.columns[0])
     return None
 
@@ -192,7 +192,7 @@ def checked(job: Job, aggregate: Aggregate) -> str:
     Without ANSI mode Spark wraps a bigint sum that overflows. The expression does not look at the mode:
     that may change until an action runs the query.
     """
-    is_sum = aggregate.function in sql.SUMS
+    is_sum = aggregate.function == "sum"
     if not is_sum or not isinstance(job.type_of(aggregate.columns[0]), spark.LongType):
         return own(job, aggregate)
     column = job.internal(aggregate.columns[0])

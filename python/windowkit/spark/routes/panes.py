@@ -48,7 +48,7 @@ def refusal(job: Job) -> str | None:
         if kind in sql.UNHELD or kind.startswith("user:"):
             what = sql.UNHELD.get(kind, kind.removeprefix("user:"))
             return f"Catalyst cannot hold {what} of {', '.join(map(identifier, columns))} in columns"
-        if kind in sql.SUMS and (reason := overflowing(job, columns[0])) is not None:
+        if kind == "sum" and (reason := overflowing(job, columns[0])) is not None:
             return reason
     return None
 

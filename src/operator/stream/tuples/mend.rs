@@ -29,14 +29,14 @@ impl Kind {
     pub(super) fn of(stored: &Stored, partials: &dyn Partials) -> Self {
         use Partial::{
             ArgMax, ArgMin, Count, CountAll, First, FirstValid, HyperLogLog, Last, LastValid, List, LogSum,
-            Max, MaxCount, Min, MinCount, Moments, Rows, Sketch, Sum, SumWithoutInvert, Term, User, Values,
+            Max, MaxCount, Min, MinCount, Moments, Rows, Sketch, Sum, Term, User, Values,
         };
         let commutative = partials.properties().commutative;
         // Every partial is named: one that was left out would have its ties in any order.
         let ordered = match stored.partial {
             First | Last | FirstValid | LastValid | ArgMin | ArgMax | List | Rows(_) => true,
             User(_) => !commutative,
-            CountAll | Count | Sum | SumWithoutInvert | LogSum | Moments | Term(_) => false,
+            CountAll | Count | Sum | LogSum | Moments | Term(_) => false,
             Min | Max | MinCount | MaxCount | Values | Sketch | HyperLogLog(_) => false,
         };
         Self { ordered, commutative }
