@@ -11,6 +11,9 @@
 //!   (`Runs`), which must follow from the rows after the previous window alone, as none before are looked at again; a run's
 //!   extent begins at the time of its first row.
 //!
+//! A type that reads values of rows says so in `reads_rows` and gets them from the view, as `row_session` does; of columns
+//! of booleans, `mark_columns` has a bit kept for each row instead.
+//!
 //! [`Rules`] has defaults that a type by rows may have to override: `takes_from` with `accepts` (which rows are late),
 //! `identity`, `is_ranked` (which Python's `counts_rows` must equal) and `columns`. If neither times nor ranks tell windows
 //! apart, or something must be remembered of rows from call to call, the windows have numbers (`is_numbered`), and
@@ -291,7 +294,8 @@ pub trait ByRows: Rules {
     /// As [`ByRows::list`].
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
 
-    /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark.
+    /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark. A type that cannot
+    /// tell them from the rows there, without what was before, adds none, and has `final_edges`.
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
         let _ = (view, from, cuts);
     }

@@ -15,7 +15,8 @@ pub(super) trait Runs: Rules {
     /// Shows the windows over the rows from place `from` on, as long as `go_on` says so; ascending, as are the times from
     /// which on they are final. Only the last may lack one.
     ///
-    /// `last` is the last window over the rows before, if it may go on: it is shown, too.
+    /// `last` is the last window over the rows before, if it may go on: it is shown, too; as it is if its `final_at` is
+    /// known, and otherwise it is open from `last.lo` on.
     ///
     /// # Errors
     /// Where a row's values make no window.

@@ -48,7 +48,7 @@ FORMS: Final[dict[str, tuple[int, tuple[str, ...], tuple[str, ...], Callable[...
 }
 
 NAMING: Final = ("punctuation", "between")
-"""Those whose arguments are names."""
+"""Those whose arguments are all names; where only some are, the function in `FORMS` tells them apart."""
 
 
 def parse(text: str) -> Window:
