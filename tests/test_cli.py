@@ -193,7 +193,11 @@ class TestOutputs:
         source = tmp_path / "in.csv"
         source.write_text("t,v\n" + "1,2\n" * 600_000 + "1,oops\n")
         requested = ["--time", "t", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", source]
-        assert "oops" in refused(capsys, [*requested, "--output", tmp_path / "out.parquet"], status=1)
+        # All values decide the type of a column, so that the last one is found before the job begins.
+        message = refused(capsys, [*requested, "--output", tmp_path / "out.parquet"])
+        assert message.endswith("; 'v' is text because of 'oops', see --types")
+        forced = [*requested, "--types", "v=bigint", "--output", tmp_path / "out.parquet"]
+        assert "oops" in refused(capsys, forced, status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
     def test_a_type_that_csv_cannot_hold_is_a_failed_job(

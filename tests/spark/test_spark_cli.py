@@ -187,3 +187,28 @@ class TestSpark:
         assert (
             refused(capsys, command) == "--threads: 2 is given with --engine spark; Spark has its own tasks"
         )
+
+    def test_text_is_what_it_is_in_this_process(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Keys with leading zeros, times without a zone where the machine has one, nulls, and directories."""
+        monkeypatch.setenv("TZ", "America/New_York")
+        times = ["2024-03-09 23:30:00", "2024-03-10 02:30:00", "2024-03-10 23:30:00"]
+        for ending, write in (("csv", pa.csv.write_csv), ("parquet", pa.parquet.write_table)):
+            source = tmp_path / ending
+            for at, folder in enumerate(("zip=00123", "zip=123")):
+                (source / folder).mkdir(parents=True)
+                table = pa.table({"k": ["007", "7", None], "t": times, "v": [at, 2, 4]})
+                write(table, source / folder / f"part.{ending}")
+            command = ["--input", source, "--by", "k,zip", "--time", "t", "--filter", "v > 0"]
+            command += ["--window", "tumbling(1 day)", "--agg", "sum(v) as total", "--agg", "max(v)"]
+            here, there = tmp_path / f"here-{ending}.parquet", tmp_path / f"there-{ending}.parquet"
+            assert run(capsys, [*command, "--output", here])[0] == 0
+            assert run(capsys, [*command, *self.OPTIONS, "--output", there])[:2] == (0, "")
+            wanted = pa.parquet.read_table(here)
+            assert set(wanted["k"].to_pylist()) == {"007", "7", None}
+            assert set(wanted["zip"].to_pylist()) == {"00123", "123"}
+            found = pa.dataset.dataset(there).to_table()
+            assert rows(found.cast(pa.schema([(each.name, each.type) for each in wanted.schema]))) == rows(
+                wanted
+            )

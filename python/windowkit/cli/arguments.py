@@ -29,6 +29,7 @@ OPTIONS: Final = {
     **dict.fromkeys(("aggregate", "aggs"), "--agg"),
     "where": "--agg: where",
     "filter": "--filter",
+    "types": "--types",
     "route": "--route",
     "threads": "--threads",
     "max_windows": "--max-windows",
@@ -152,6 +153,18 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
         help="rows to read, such as 'ts >= 2024-05-01' or 'device in (a, b)'; of several, all must hold",
     )
     add(
+        "--types",
+        action="append",
+        default=[],
+        metavar="TYPES",
+        help="types of columns, by Spark's or Arrow's names, as in k=string,v=double; repeatable",
+    )
+    add(
+        "--time-format",
+        metavar="FORMAT",
+        help="how the time column is written, as in '%%d/%%m/%%Y %%H:%%M' (default: as ISO 8601 has it)",
+    )
+    add(
         "--route",
         choices=["scan", "catalyst", "catalyst-panes", "packed", "rows"],
         help="how Spark evaluates the query (default: scan of Parquet files on this machine, else by rule)",
@@ -194,7 +207,11 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
         help="a window as one column, or as window_start and window_end, as always in CSV (default: struct)",
     )
     add("--overwrite", action="store_true", help="replace an existing output")
-    add("--explain", action="store_true", help="print how the query would be evaluated, and do nothing else")
+    add(
+        "--explain",
+        action="store_true",
+        help="print the types of text columns and how the query would be evaluated, and do nothing else",
+    )
     add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
     return top
 

@@ -24,8 +24,9 @@ from windowkit.cli.paths import (
     format_of_inputs,
     matched,
 )
-from windowkit.cli.rows import Forward, chosen_of, counted, dataset, inputs, progress, write
+from windowkit.cli.rows import Forward, counted, progress, write
 from windowkit.cli.signals import cleaning_up
+from windowkit.cli.tables import chosen_of, dataset, parsed_types, table_of
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, windows
 from windowkit.language.query import Query, query
@@ -112,12 +113,13 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
 def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
     """Check the arguments of a job in this process; return what runs it."""
     sources = matched(arguments.input)
-    data = dataset(sources, format_of_inputs(sources, arguments.format))
-    chosen = chosen_of(arguments.filter, data.schema)
-    read = inputs(data, made)
-    made.schema(read)
+    files = dataset(sources, format_of_inputs(sources, arguments.format))
+    types = parsed_types(arguments.types)
+    table = table_of(files, made, arguments.filter, types, arguments.time_format)
+    chosen_of(arguments.filter, table)
+    table.check(made.schema)
     if arguments.explain:
-        return lambda: print(made.explain(read))
+        return lambda: print(made.explain(table.schema), *table.explain(), sep="\n")
     threads = local.checked_threads(arguments.threads)
     output = None if arguments.output in (None, "-") else Path(arguments.output)
     if output is None:
@@ -128,8 +130,8 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     shaped = for_csv(made) if kind == "csv" else made
 
     def run() -> None:
-        columns = pa.schema([read.field(name) for name in made.resolved(read.names).inputs])
-        with progress(data, columns, chosen, arguments.progress) as reader:
+        names = made.resolved(table.schema.names).inputs
+        with progress(table, names, arguments.filter, arguments.progress) as reader:
             batches = counted(shaped.batches(reader, threads=threads), arguments.progress)
             if output is None:
                 sys.stdout.flush()

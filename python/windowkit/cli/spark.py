@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import reduce
@@ -18,11 +18,13 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
+from windowkit.cli.frames import frame_of, typed_frame
 from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
@@ -33,7 +35,9 @@ from windowkit.cli.paths import (
     matched,
 )
 from windowkit.cli.signals import Ended
+from windowkit.cli.tables import Files, Table, chosen_of, dataset, parsed_types, table_of
 from windowkit.files.comparisons import NUMBER, parse
+from windowkit.files.text import Text, is_text
 from windowkit.language.checks import suggested
 from windowkit.language.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
@@ -54,13 +58,14 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         raise ArgumentsError(
             f"--threads: {arguments.threads} is given with --engine spark; Spark has its own tasks"
         )
-    chosen = [parse(each) for each in arguments.filter]
     master = arguments.master or "local[*]"
     # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
     here = master.startswith("local")
     given = arguments.format
+    types = parsed_types(arguments.types)
     if arguments.output in (None, "-") and not arguments.explain:
         raise ArgumentsError("--output: none is given; Spark writes a directory")
+    table = None
     if here:
         sources = matched(arguments.input)
         source_kind = format_of_inputs(sources, given)
@@ -76,6 +81,24 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         raise ArgumentsError(
             "--input: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
         )
+    if here:
+        files = dataset(sources, source_kind)
+        if source_kind == "csv" or types or arguments.time_format or has_text(files, made):
+            if route == "scan":
+                raise ArgumentsError(
+                    "--route: 'scan' is given, but types of columns of text are not those of the files"
+                )
+            table = table_of(files, made, arguments.filter, types, arguments.time_format)
+            chosen_of(arguments.filter, table)
+            table.check(made.schema)
+    elif arguments.time_format is not None:
+        raise ArgumentsError(
+            f"--time-format: is given with files on {master}; it is for those of this machine"
+        )
+    elif types and source_kind != "csv":
+        raise ArgumentsError(
+            f"--types: are given with files on {master}, of which only those of CSV have any"
+        )
     if arguments.output is not None:
         output = Path(arguments.output).absolute()
         kind = format_of("--output", output, given)
@@ -89,7 +112,9 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     if here:
         # Workers import windowkit, which another python3 of the PATH may not have.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate()
+    session = SparkSession.builder.master(master).appName("windowkit").getOrCreate().newSession()
+    # As in this process, times without a zone that are compared with instants are in UTC.
+    session.conf.set("spark.sql.session.timeZone", "UTC")
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
         there = list(arguments.input)
@@ -97,19 +122,18 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             # A path on this machine is not a pattern any more.
             paths = [str(source.absolute()) for source in sources]
             there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
-        if here and source_kind == "parquet" and route in (None, "scan"):
+        if here and table is None and route in (None, "scan"):
             # Tasks read the files themselves: no row enters the JVM.
+            chosen = [parse(each) for each in arguments.filter] or None
             if arguments.explain:
-                text = explain_scan(session, there, made, filter=chosen or None)
+                text = explain_scan(session, there, made, filter=chosen)
                 return lambda: print(text)
-            result = scan(session, there, made, filter=chosen or None, metrics=metrics)
+            result = scan(session, there, made, filter=chosen, metrics=metrics)
         else:
-            frame = session.read.load(there, source_kind, header=True, inferSchema=True)
-            if chosen:
-                frame = frame.where(reduce(and_, [holds(frame, *each) for each in chosen]))
+            frame = rows_of(session, there, source_kind, table, made, arguments.filter, types)
             if arguments.explain:
                 text = made.explain(frame, route=route)
-                return lambda: print(text)
+                return lambda: print(text, *(table.explain() if table else ()), sep="\n")
             result = made.run(frame, route=route, metrics=metrics)
 
     def run() -> None:
@@ -134,6 +158,47 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             print(metrics, file=sys.stderr)
 
     return run
+
+
+def rows_of(
+    session: SparkSession,
+    paths: list[str],
+    kind: str,
+    table: Table | None,
+    made: Query,
+    filters: list[str],
+    types: dict[str, pa.DataType],
+) -> DataFrame:
+    """Return the rows that a job reads: those of a table of this machine, or those that Spark finds."""
+    if table is not None:
+        return frame_of(session, table, made.resolved(table.schema.names).inputs, filters)
+    frame = session.read.load(paths, kind, header=True, escape='"', mode="FAILFAST")
+    if kind == "csv":
+        # Nothing is known of text that only the cluster reads, so that it is text where no type is given.
+        for name in types:
+            if name not in frame.columns:
+                raise ArgumentsError(
+                    f"--types: there is no column {name!r}; columns are "
+                    f"{', '.join(map(repr, frame.columns))}{suggested(name, frame.columns)}"
+                )
+        frame = typed_frame(frame, {name: Text(each) for name, each in types.items()})
+    chosen = [parse(each) for each in filters]
+    return frame.where(reduce(and_, [holds(frame, *each) for each in chosen])) if chosen else frame
+
+
+def has_text(files: Files, made: Query) -> bool:
+    """Whether types of columns are those of text: of the time column, or of directories such as zip=00123."""
+    time = files.data.schema.field(made.time).type if made.time in files.data.schema.names else pa.null()
+    return is_text(time) or any(
+        is_text(files.partitioned.field(name).type) and is_numeric(texts)
+        for name, texts in files.directories.items()
+    )
+
+
+def is_numeric(texts: Sequence[str | None]) -> bool:
+    """Whether Spark would take the values of directories for numbers."""
+    present = [text for text in texts if text is not None]
+    return all(map(NUMBER.fullmatch, present))
 
 
 def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) -> Column:

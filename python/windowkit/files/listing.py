@@ -30,6 +30,9 @@ NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a directory says of no value."""
 KINDS: Final = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("us"))
 """What directories say, in the order in which it is tried; all else is a string."""
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+EXACT: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+"""Numbers without leading zeros or a plus sign."""
 SINK_LOG: Final = "_spark_metadata"
 URI: Final = re.compile(r"[A-Za-z][\w+.-]*:/", re.ASCII)
 MOST_BYTES: Final = 128 << 20
@@ -307,20 +310,30 @@ def key_of(directories: list[str]) -> Hashable:
 def typed(texts: list[str]) -> pa.Array:
     """Return what directories say of a column, in the first type that all of it is of.
 
+    It stays text where a number would lose a character: leading zeros, a plus sign.
+
     Examples
     --------
     >>> typed(["7", NULL]).type, typed(["2024-05-01"]).type, typed(["7", "x"]).type
     (DataType(int32), DataType(date32[day]), DataType(string))
+    >>> typed(["00123", "123"]).type
+    DataType(string)
     """
     stored = pa.array([None if text == NULL else text for text in texts], pa.string())
 
     def of(kind: pa.DataType) -> pa.Array | None:
         try:
-            return stored.cast(kind)
+            values = stored.cast(kind)
         except pa.ArrowInvalid:
             return None
+        # Directories of different names are different, such as zip=00123 and zip=123.
+        return values if len(values.unique()) == len(stored.unique()) else None
 
-    return next((found for found in map(of, KINDS) if found is not None), stored)
+    present = stored.drop_null().to_pylist()
+    # Where a number loses a character, its text is no number.
+    is_exact = all(EXACT.fullmatch(text) for text in present) or not any(map(NUMBER.fullmatch, present))
+    kinds = KINDS if is_exact else ()
+    return next((found for found in map(of, kinds) if found is not None), stored)
 
 
 def plain(column: pa.Array) -> pa.Array:

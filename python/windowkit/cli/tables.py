@@ -1,0 +1,298 @@
+"""The table that input files are, whichever engine reads it: its files, its columns, and their types.
+
+Columns of CSV files are text. Before any row is used, those that a job reads are read once as text, a block
+at a time, and all of their values decide their types (`windowkit.files.text`). Then rows are read again, and
+their text is read as these types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+
+from windowkit.cli.paths import ArgumentsError
+from windowkit.errors import WindowKitError
+from windowkit.files import listing
+from windowkit.files.comparisons import compared, parse
+from windowkit.files.text import Inferred, Text, is_text, type_named
+from windowkit.language.checks import suggested
+from windowkit.language.query import Query
+from windowkit.language.windows import unquoted
+
+__all__ = ["Files", "Table", "chosen_of", "dataset", "parsed_types", "table_of"]
+
+INPUTS: Final = {
+    # Without the unit nanoseconds wrap, which hold no time after 2262.
+    "parquet": ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
+    # An empty string is one in quotes; nothing at all is null.
+    "csv": ds.CsvFileFormat(
+        convert_options=pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        )
+    ),
+    "arrow": ds.IpcFileFormat(),
+}
+TYPE: Final = re.compile(r"(?P<name>`(?:[^`]|``)*`|[^`=]+)=(?P<type>[^=]+)")
+PADDED: Final = "(^|[^0-9])0+([0-9])"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of files, in which text is text, and the types that a job sees.
+
+    Parameters
+    ----------
+    data : pyarrow.dataset.Dataset
+    schema : pyarrow.Schema
+        All columns, with the types that a job sees.
+    texts : dict
+        How columns of text are read, by name.
+    because : dict of str to str
+        The values for which columns remained text, by name.
+    """
+
+    data: ds.Dataset
+    schema: pa.Schema
+    texts: Mapping[str, Text] = field(default_factory=dict)
+    because: Mapping[str, str] = field(default_factory=dict)
+
+    def expression(self, name: str) -> ds.Expression:
+        """Return a column with the type that a job sees."""
+        kind, column = self.schema.field(name).type, ds.field(name)
+        if name in self.texts:
+            return self.texts[name].read(column)
+        return column if kind == self.data.schema.field(name).type else column.cast(kind)
+
+    def batches(
+        self, names: Sequence[str], filters: Sequence[str], fragments: ds.Dataset | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that all filters hold of, of some columns; of part of the files, if it is given."""
+        before, after = chosen_of(filters, self)
+        also = [name for name, _, _ in map(parse, filters) if name not in names] if after is not None else []
+        columns = {name: self.expression(name) for name in [*names, *also]}
+        for batch in (fragments or self.data).scanner(columns=columns, filter=before).to_batches():
+            if after is None:
+                yield batch
+                continue
+            yield from pa.Table.from_batches([batch]).filter(after).select(names).to_batches()
+
+    def explain(self) -> list[str]:
+        """Return a line about each column of text that a job reads."""
+        return [
+            f"column {name!r}: text read as {text.type}"
+            + (f", as {text.time_format!r}" if text.time_format else "")
+            + (f", because of {self.because[name]!r}" if name in self.because else "")
+            for name, text in self.texts.items()
+        ]
+
+    def check(self, bind: Callable[[pa.Schema], object]) -> None:
+        """Have a query check the columns; its error says of one that is text which value has made it so."""
+        try:
+            bind(self.schema)
+        except WindowKitError as error:
+            for name, value in self.because.items():
+                if f"column {name!r}" in str(error):
+                    raise ArgumentsError(
+                        f"{error}; {name!r} is text because of {value!r}, see --types"
+                    ) from None
+            raise
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files as one dataset, in which the columns of CSV files are text.
+
+    Parameters
+    ----------
+    data : pyarrow.dataset.Dataset
+    kind : str
+        Their format.
+    partitioned : pyarrow.Schema
+        Columns of their directories.
+    directories : dict of str to list
+        The values of these columns, file by file.
+    """
+
+    data: ds.Dataset
+    kind: str
+    partitioned: pa.Schema
+    directories: Mapping[str, list[Any]]
+
+
+def dataset(paths: Sequence[Path], kind: str) -> Files:
+    """Return the files of paths as one table, with columns of their directories."""
+    source = listing.found([str(path.absolute()) for path in paths], deep=True)
+    own = INPUTS[kind]
+    fragments = [
+        own.make_fragment(
+            file.path,
+            source.filesystem,
+            partition_expression=listing.partition_expression(file, source.partitioned),
+        )
+        for file in source.files
+    ]
+    try:
+        own_columns = fragments[0].physical_schema
+    except pa.ArrowInvalid as error:
+        if kind != "arrow":
+            raise
+        raise ArgumentsError(
+            f"--input: {error}; files of Arrow's file format are read, as --output writes them, and no "
+            "streams, as they are written to stdout"
+        ) from None
+    if kind == "csv":
+        names = dict.fromkeys(name for each in fragments for name in each.physical_schema.names)
+        own_columns = pa.schema([(name, pa.string()) for name in names])
+    # What directories say goes before a column of that name in files.
+    columns = {column.name: column for column in [*own_columns, *source.partitioned]}
+    data = ds.FileSystemDataset(fragments, pa.schema(list(columns.values())), own, source.filesystem)
+    values = zip(*(file.values for file in source.files), strict=True)
+    directories = dict(zip(source.partitioned.names, map(list, values), strict=False))
+    return Files(data, kind, source.partitioned, directories)
+
+
+def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
+    """Return the types of ``--types``, by column."""
+    types: dict[str, pa.DataType] = {}
+    # Commas in the brackets of a type are its own.
+    for each in (part for text in given for part in re.split(r",(?![^(\[]*[)\]])", text)):
+        found = TYPE.fullmatch(each.strip())
+        if found is None:
+            raise ArgumentsError(
+                f"--types: {each!r} is given; types are given by column, as in --types k=string,v=double"
+            )
+        types[unquoted("types", found["name"].strip())] = type_named(found["type"].strip())
+    return types
+
+
+def table_of(
+    files: Files,
+    made: Query,
+    filters: Sequence[str] = (),
+    types: Mapping[str, pa.DataType] | None = None,
+    time_format: str | None = None,
+) -> Table:
+    """Return files as the table of a job: each column of text that it reads has a type."""
+    data, types = files.data, types or {}
+    there = data.schema.names
+    for name in types:
+        if name not in there:
+            raise ArgumentsError(
+                f"--types: there is no column {name!r}; columns are {', '.join(map(repr, there))}"
+                f"{suggested(name, there)}"
+            )
+    read = [*made.resolved(there).inputs, *(parse(each)[0] for each in filters)]
+    if files.kind == "csv":
+        typed = [name for name in dict.fromkeys(read) if name not in files.partitioned.names]
+    else:
+        # Where files have types, text is meant as text, but for that of the time column.
+        typed = [made.time, *types]
+    columns = [name for name in typed if name in there and is_text(data.schema.field(name).type)]
+    texts = {name: Text(types[name]) for name in columns if name in types}
+    inferred = {name: Inferred(is_key=name in made.by) for name in columns if name not in types}
+    form = None
+    if time_format is not None:
+        if made.time not in columns:
+            raise ArgumentsError(f"--time-format: {made.time!r} is no column of text; only text has a format")
+        unit = types.get(made.time, pa.timestamp("s", "UTC" if "%z" in time_format else None))
+        form = texts[made.time] = Text(unit, time_format)
+        inferred.pop(made.time, None)
+    first_pass(data, inferred, made.time, form)
+    texts |= {name: Text(each.type) for name, each in inferred.items()}
+    if made.time in inferred and pa.types.is_null(texts[made.time].type):
+        # Without any time there are no windows, as on a day without rows.
+        texts[made.time] = Text(pa.timestamp("s"))
+    if files.kind != "csv" and made.time in inferred:
+        # Of files whose columns have types, a time column is of moments in microseconds, as those are.
+        texts[made.time] = Text(moments(texts[made.time].type))
+    because = {name: each.because for name, each in inferred.items() if each.because is not None}
+    schema = pa.schema(
+        [
+            pa.field(
+                each.name, texts[each.name].type if each.name in texts else types.get(each.name, each.type)
+            )
+            for each in data.schema
+        ]
+    )
+    return Table(data, schema, texts, because)
+
+
+def moments(kind: pa.DataType) -> pa.DataType:
+    """Return the type of timestamps in microseconds for dates and coarser ones, and any other as it is."""
+    if pa.types.is_date(kind):
+        return pa.timestamp("us")
+    if not pa.types.is_timestamp(kind) or kind.unit == "ns":
+        return kind
+    return pa.timestamp("us", kind.tz)
+
+
+def first_pass(data: ds.Dataset, inferred: Mapping[str, Inferred], time: str, form: Text | None) -> None:
+    """Show all values of columns of text to those who decide their types, and check the format of times."""
+    names = [*inferred, *([time] if form is not None else [])]
+    for batch in data.to_batches(columns=names) if names else ():
+        for name, each in inferred.items():
+            each.see(batch.column(name))
+        if form is not None and (other := misread(batch.column(time).drop_null(), form)) is not None:
+            raise ArgumentsError(f"--time-format: {other!r} is no time of the format {form.time_format!r}")
+
+
+def misread(values: pa.Array, form: Text) -> str | None:
+    """Return a time that is not of a format, or is no day of the calendar, which strptime moves."""
+    values = pc.unique(values).cast(pa.string())
+    try:
+        times = pc.strptime(values, format=form.time_format, unit="s")
+    except pa.ArrowInvalid as error:
+        return next((str(each) for each in values if f"'{each}'" in str(error)), str(error))
+    if "%z" in str(form.time_format):
+        # Of a time in a zone another text is the same.
+        return None
+    given, again = (
+        pc.utf8_lower(pc.replace_substring_regex(each, PADDED, r"\1\2"))
+        for each in (values, pc.strftime(times, format=form.time_format))
+    )
+    others = values.filter(pc.not_equal(given, again))
+    return str(others[0]) if len(others) else None
+
+
+def chosen_of(filters: Sequence[str], table: Table) -> tuple[ds.Expression | None, ds.Expression | None]:
+    """Return comparisons, all of which must hold: of what files have as it is, and of text as it is read.
+
+    Each is an expression, or None if there are no such comparisons.
+    """
+    schema = table.schema
+    asked: dict[bool, list[ds.Expression]] = {True: [], False: []}
+    for each in filters:
+        name, operator, value = parse(each)
+        if name not in schema.names:
+            raise ArgumentsError(
+                f"--filter: there is no column {name!r}; columns are {', '.join(map(repr, schema.names))}"
+                f"{suggested(name, schema.names)}"
+            )
+        kind = compared_as(schema.field(name).type)
+        is_read = schema.field(name).type != table.data.schema.field(name).type
+        # Times without a zone are those of UTC, as those of windows are. Nulls match nothing.
+        holds = ds.scalar(False) if pa.types.is_null(kind) else compared(name, operator, value, kind, "UTC")
+        asked[is_read].append(holds)
+    before, after = (reduce(and_, asked[each]) if asked[each] else None for each in (False, True))
+    return before, after
+
+
+def compared_as(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which a column is compared with strings: for times perhaps a finer one."""
+    if pa.types.is_dictionary(kind):
+        return compared_as(kind.value_type)
+    if pa.types.is_date64(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        return pa.timestamp("us")
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return kind

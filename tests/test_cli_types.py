@@ -1,0 +1,193 @@
+"""Types of columns of text that the command `windowkit` reads: keys that differ remain different."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from support.commands import refused, run
+
+DAYS = ["--time", "t", "--window", "tumbling(1 day)", "--agg", "sum(v) as total"]
+
+
+def groups(path: Path, capsys: pytest.CaptureFixture[str], *options: str, by: str = "k") -> dict[Any, Any]:
+    """Return the total of each key."""
+    output = path.with_name("groups.arrow")
+    requested = ["--input", path, "--by", by, *DAYS, "--output", output, "--overwrite", *options]
+    status, _, error = run(capsys, requested)
+    assert status == 0, error
+    table = pa.ipc.open_file(output).read_all()
+    keys = table[by].to_pylist()
+    assert len(set(keys)) == len(keys)
+    return dict(zip(keys, table["total"].to_pylist(), strict=True))
+
+
+def written(folder: Path, keys: list[str], values: list[str] | None = None) -> Path:
+    """Return a CSV file of keys, on one day, with values that are powers of two by default."""
+    path = folder / "in.csv"
+    texts = values or [str(2**at) for at in range(len(keys))]
+    path.write_text("k,t,v\n" + "".join(f"{k},2024-01-01,{v}\n" for k, v in zip(keys, texts, strict=True)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        (["00123", "0123", "123"], ["00123", "0123", "123"]),
+        (['"00123"', '"123"'], ["00123", "123"]),
+        (["12345678901234567890", "12345678901234567891"], ["12345678901234567890", "12345678901234567891"]),
+        (["+1", "1"], ["+1", "1"]),
+        (["-0", "0"], ["-0", "0"]),
+        (["1.10", "1.1"], ["1.10", "1.1"]),
+        (["1e1", "10"], ["1e1", "10"]),
+        (["NA", "US"], ["NA", "US"]),
+        (["TRUE", "true"], ["TRUE", "true"]),
+        (['""', ""], ["", None]),
+        (["9223372036854775807", "-9223372036854775808", ""], [2**63 - 1, -(2**63), None]),
+        (["2024-01-01", "2024-02-30"], ["2024-01-01", "2024-02-30"]),
+    ],
+    ids=str,
+)
+def test_keys_that_differ_remain_different(
+    keys: list[str], wanted: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert groups(written(tmp_path, keys), capsys) == {key: 2**at for at, key in enumerate(wanted)}
+
+
+def test_directories_that_differ_remain_different(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for at, value in enumerate(("00123", "123")):
+        folder = tmp_path / "in" / f"k={value}"
+        folder.mkdir(parents=True)
+        (folder / "part.csv").write_text(f"t,v\n2024-01-01,{at}\n")
+    assert groups(tmp_path / "in", capsys) == {"00123": 0, "123": 1}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_text_keys_group_as_those_of_parquet(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Random keys, many of which look like numbers, days or null; Parquet knows that they are text."""
+    chance = random.Random(seed)
+    alphabet = chance.choice(["01", "0123.", "+-01", "eE0.1-", "aN0 ", "012-:T", "\",'0"])
+    drawn = ["".join(chance.choices(alphabet, k=chance.randint(0, 5))) for _ in range(40)]
+    drawn += chance.sample(
+        ["NA", "null", "nan", "NaN", "true", "TRUE", "inf", "007", "7", "2024-01-01", "1" * 20], 4
+    )
+    keys = pa.array([key if chance.random() < 0.95 else None for key in drawn], pa.string())
+    table = pa.table(
+        {
+            "k": keys,
+            "t": pa.array([1] * len(keys), pa.timestamp("s")),
+            "v": [chance.randint(-9, 9) for _ in keys],
+        }
+    )
+    pa.csv.write_csv(table, tmp_path / "in.csv")
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+
+    def text(found: dict[Any, Any]) -> dict[str | None, Any]:
+        # Whole numbers and days may be read as such where that keeps each as it was.
+        return {None if key is None else str(key): value for key, value in found.items()}
+
+    wanted = groups(tmp_path / "in.parquet", capsys)
+    assert text(groups(tmp_path / "in.csv", capsys)) == wanted
+    assert groups(tmp_path / "in.csv", capsys, "--types", "k=string") == wanted
+
+
+class TestTypes:
+    def test_types_are_given_by_names_of_spark_and_arrow(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = written(tmp_path, ["1", "2"], ["10", "20"])
+        for types, key, value in (
+            ("k=string,v=double", "1", 10.0),
+            ("k=bigint,v=float64", 1, 10.0),
+            ("k=utf8,v=int64", "1", 10),
+        ):
+            found = groups(path, capsys, "--types", types)
+            assert found == {key: value, type(key)(2): 2 * value}
+            assert type(found[key]) is type(value)
+        found = groups(path, capsys, "--types", "k=string", "--types", "v=decimal(9, 2),t=timestamp[us]")
+        assert [str(value) for value in found.values()] == ["10.00", "20.00"]
+
+    @pytest.mark.parametrize(
+        ("types", "message"),
+        [
+            ("k", "--types: 'k' is given; types are given by column, as in --types k=string,v=double"),
+            ("kk=string", "--types: there is no column 'kk'; columns are 'k', 't', 'v'; did you mean 'k'?"),
+            ("k=text", "--types: 'text' is not a type; types are tinyint, byte, "),
+            ("k=decimal(99, 2)", "--types: 'decimal(99, 2)' is not a type: "),
+        ],
+    )
+    def test_what_is_no_type_is_refused(
+        self, types: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = written(tmp_path, ["1"])
+        assert refused(capsys, ["--input", path, "--by", "k", *DAYS, "--types", types]).startswith(message)
+
+    def test_no_block_decides_alone(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The value that makes a column another type comes after several blocks of the reader."""
+        rows = 300_000
+        path = written(tmp_path, ["1"] * rows + ["01"], ["1"] * rows + ["0.5"])
+        assert groups(path, capsys) == {"1": float(rows), "01": 0.5}
+
+    @pytest.mark.parametrize("row", ["", "a,,1\n", "a,2024-01-01,\n"], ids=["no row", "no time", "no value"])
+    def test_columns_may_be_empty(self, row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "in.csv"
+        path.write_text(f"k,t,v\n{row}")
+        assert groups(path, capsys) == ({"a": None} if row.startswith("a,2") else {})
+        assert groups(path, capsys, "--filter", "v != 3") == {}
+
+    def test_explain_says_what_was_inferred(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = written(tmp_path, ["1", "01"])
+        status, out, _ = run(capsys, ["--input", path, "--by", "k", *DAYS, "--explain"])
+        assert status == 0
+        assert out.splitlines()[-3:] == [
+            "column 'k': text read as string, because of '01'",
+            "column 't': text read as date32[day]",
+            "column 'v': text read as int64",
+        ]
+
+    def test_numbers_that_lose_digits_are_no_measures(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = written(tmp_path, ["a", "a"], ["1.5", "12345678901234567890"])
+        message = refused(capsys, ["--input", path, "--by", "k", *DAYS])
+        assert message.endswith("'v' is text because of '12345678901234567890', see --types")
+        total = groups(path, capsys, "--types", "v=decimal(38, 1)")["a"]
+        assert str(total) == "12345678901234567891.5"
+
+
+class TestTimeFormat:
+    def test_times_have_a_format(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path, output = tmp_path / "in.csv", tmp_path / "out.csv"
+        path.write_text("t,v\n31/1/2024 09:05,1\n01/02/2024 23:59,2\n,4\n")
+        requested = ["--input", path, *DAYS, "--time-format", "%d/%m/%Y %H:%M", "--output", output]
+        assert run(capsys, requested) == (0, "", "")
+        assert sorted(output.read_text().splitlines()) == [
+            '"window_start","window_end","total"',
+            "2024-01-31 00:00:00,2024-02-01 00:00:00,1",
+            "2024-02-01 00:00:00,2024-02-02 00:00:00,2",
+        ]
+
+    @pytest.mark.parametrize("text", ["30/02/2024 10:00", "soon", "01/02/2024"])
+    def test_what_is_no_time_is_refused(
+        self, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "in.csv"
+        path.write_text(f"t,v\n31/01/2024 09:05,1\n{text},2\n")
+        requested = ["--input", path, *DAYS, "--time-format", "%d/%m/%Y %H:%M"]
+        assert (
+            refused(capsys, requested) == f"--time-format: {text!r} is no time of the format '%d/%m/%Y %H:%M'"
+        )
+
+    def test_only_text_has_a_format(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "in.parquet"
+        pa.parquet.write_table(pa.table({"t": [1], "v": [1]}), path)
+        message = refused(capsys, ["--input", path, *DAYS, "--time-format", "%d"])
+        assert message == "--time-format: 't' is no column of text; only text has a format"
