@@ -1,0 +1,135 @@
+//! How slices come, join and are replaced, each change written to the undo log.
+
+use super::undo::Change;
+use super::{NONE, Slice, Timelines};
+use crate::slice::cells::Cell;
+use crate::window::{Spans, place};
+
+impl Timelines {
+    /// Adds a slot.
+    pub fn open(&mut self) -> u32 {
+        self.next.push(NONE);
+        self.next.len() as u32 - 1
+    }
+
+    /// Adds a slot that was opened, with the cell it holds, where it belongs: to the slices within `[start, end)` (and within `gap` of the rows, if it is
+    /// given), which it merges into one, or else as a new slice. O(log n) of n slices of the key, and O(n) for a new
+    /// slice among them.
+    pub fn add(&mut self, (cell, slot): (Cell, u32), (start, end): (i64, i64), gap: Option<i64>) {
+        let Cell { key, first, last } = cell;
+        self.make_room(key as usize + 1);
+        let timeline = &mut self.keys[key as usize];
+        let Spans { firsts, lasts } = timeline.spans();
+        let joins = |at: usize| {
+            let (own_first, own_last) = (firsts[at], lasts[at]);
+            let within = own_first >= start
+                && own_last < end
+                && gap.is_none_or(|gap| {
+                    first <= own_last.saturating_add(gap) && own_first <= last.saturating_add(gap)
+                });
+            // A slice that was merged from several, between which no edge was needed, has rows on both sides.
+            within || (own_first <= last && first <= own_last)
+        };
+        // Usually it is the last one.
+        let mut near = timeline.near;
+        let after = match firsts.last() {
+            Some(&own) if own > first => {
+                near = place(firsts, near, |&own| own <= first);
+                near
+            }
+            _ => firsts.len(),
+        };
+        let is_last = after == firsts.len() && after.checked_sub(1).is_none_or(|last| !joins(last));
+        if is_last {
+            // So it is for nearly all slices of rows in order.
+            let at = timeline.from + after;
+            timeline.near = near;
+            self.undo.reserve(1);
+            timeline.reserve(false);
+            timeline.push(Slice { first, last, lo: 0, chain: (slot, slot) }, false);
+            self.slices += 1;
+            self.undo.push(Change::Added { key, at });
+            return;
+        }
+        let from = after - (0..after).rev().take_while(|&at| joins(at)).count();
+        let to = after + (after..firsts.len()).take_while(|&at| joins(at)).count();
+        let (from, to) = (timeline.from + from, timeline.from + to);
+        timeline.near = near;
+        // Room first: a change that was made is in the undo log.
+        self.undo.reserve(2 * (to - from) + 1);
+        timeline.reserve(self.keeps_rows);
+        if from == to {
+            timeline.insert(from, Slice { first, last, lo: 0, chain: (slot, slot) });
+            self.slices += 1;
+            self.undo.push(Change::Added { key, at: from });
+            return;
+        }
+        for at in (from + 1..to).rev() {
+            let old = timeline.remove(at);
+            self.undo.push(Change::Removed { key, at, old });
+            let one = timeline.get(at - 1);
+            self.undo.push(Change::Widened { key, at: at - 1, old: one });
+            self.next[one.chain.1 as usize] = old.chain.0;
+            let chain = (one.chain.0, old.chain.1);
+            timeline.set(at - 1, Slice { last: one.last.max(old.last), chain, ..one });
+            self.slices -= 1;
+            self.merges += 1;
+        }
+        let one = timeline.get(from);
+        self.undo.push(Change::Widened { key, at: from, old: one });
+        self.next[one.chain.1 as usize] = slot;
+        let (first, last) = (one.first.min(first), one.last.max(last));
+        timeline.set(from, Slice { first, last, chain: (one.chain.0, slot), ..one });
+    }
+
+    /// Removes the slices of a key from this place on, to be replaced by others.
+    pub fn split_off(&mut self, key: u32, place: usize) -> Vec<Slice> {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.from + place;
+        let old: Vec<Slice> = (at..timeline.firsts.len()).map(|at| timeline.get(at)).collect();
+        self.undo.push(Change::Replaced { key, at, old: old.clone() });
+        timeline.truncate(at);
+        self.slices -= old.len();
+        old
+    }
+
+    /// Appends a slice to those of a key, with slots of its own or of removed slices.
+    pub fn push(&mut self, key: u32, slice: Slice) {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.firsts.len();
+        self.undo.reserve(1);
+        timeline.reserve(self.keeps_rows);
+        timeline.push(slice, self.keeps_rows);
+        self.slices += 1;
+        // Slices that replace others are rolled back with them.
+        if !matches!(self.undo.last(), Some(Change::Replaced { key: own, .. }) if *own == key) {
+            self.undo.push(Change::Added { key, at });
+        }
+    }
+
+    /// A removed slice with an additional slot.
+    pub fn linked(&mut self, slice: Slice, slot: u32) -> Slice {
+        self.next[slice.chain.1 as usize] = slot;
+        Slice { chain: (slice.chain.0, slot), ..slice }
+    }
+
+    /// Adds a slot to the last slice of a key.
+    pub fn grow(&mut self, key: u32, slot: u32) {
+        let timeline = &mut self.keys[key as usize];
+        let at = timeline.firsts.len() - 1;
+        let old = timeline.get(at);
+        self.undo.push(Change::Widened { key, at, old });
+        self.next[old.chain.1 as usize] = slot;
+        timeline.set(at, Slice { chain: (old.chain.0, slot), ..old });
+    }
+
+    /// Sets the first and last times of a key's slices from this place on; `times` are those of all its rows.
+    pub fn retime(&mut self, key: u32, place: usize, times: &[i64]) {
+        let timeline = &mut self.keys[key as usize];
+        for at in timeline.from + place..timeline.firsts.len() {
+            let hi = timeline.los.get(at + 1).map_or(times.len(), |&next| next as usize);
+            timeline.firsts[at] = times[timeline.los[at] as usize];
+            timeline.lasts[at] = times[hi - 1];
+        }
+    }
+}
