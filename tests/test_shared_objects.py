@@ -86,6 +86,94 @@ FORKING = """
         short()
 """
 
+READING = """
+    import sys, threading
+
+    import pyarrow as pa
+
+    import windowkit as wk
+
+    # Threads change places within any call.
+    sys.setswitchinterval(1e-6)
+
+    rows = range(6_000)
+    columns = {"k": [i % 10 for i in rows], "t": [i % 700 for i in rows], "v": [i * 1.0 for i in rows]}
+    table = pa.table(columns)
+    left = table.slice(0, 1_000)
+    flat = dict(by="k", time="t", windows=wk.sliding(100, 10), window_columns="flat")
+    queries = [
+        wk.query(by="k", time="t", windows=wk.sliding(100, 10), aggs=[wk.median("v"), wk.collect_list("v")]),
+        wk.query(by=["k", "v"], time="t", windows=wk.sliding(40, 1), aggs=wk.count().alias("n")),
+        wk.query(aggs=wk.max("v").alias("m"), **flat),
+    ]
+    join = wk.join(by="k", left_time="t", right_time="t", within=100)
+    distinct = wk.distinct("k", time="t", within=3)
+    readers = {
+        "query": (lambda: queries[0].batches(table), queries[0].run(table)),
+        "many windows": (lambda: queries[1].batches(table, threads=2), queries[1].run(table)),
+        "flat": (lambda: queries[2].batches(table), queries[2].run(table)),
+        "join": (lambda: join.batches(left, table), join.run(left, table)),
+        "distinct": (lambda: distinct.batches(table), distinct.run(table)),
+    }
+
+    def by_batch(reader, read):
+        while True:
+            try:
+                read.append(reader.read_next_batch())
+            except StopIteration:
+                return
+
+    def by_stream(reader, read):
+        # Each has a C stream of its own, and all these have one reader.
+        read.extend(pa.table(reader).to_batches())
+
+    def all_left(reader, read):
+        read.extend(reader.read_all().to_batches())
+
+    def in_threads(reader, take):
+        read, raised = [], []
+        begins = threading.Barrier(4)
+
+        def run():
+            begins.wait()
+            try:
+                take(reader, read)
+            except Exception as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return read, raised
+
+    def in_order(rows):
+        rows = rows.flatten()
+        flat = [each.name for each in rows.schema if not pa.types.is_nested(each.type)]
+        return rows.sort_by([(name, "ascending") for name in flat])
+
+    for kind, (reader, expected) in readers.items():
+        of_all = in_order(expected)
+        for take in (by_batch, by_stream, all_left):
+            for _ in range(int(sys.argv[1])):
+                read, raised = in_threads(reader(), take)
+                assert not raised, (kind, raised)
+                assert in_order(pa.Table.from_batches(read, expected.schema)) == of_all, kind
+
+    # What fails does so for one thread, and then for each that goes on.
+    clash = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
+    huge = pa.table({"t": list(range(100)), "v": [2**62] * 100})
+    for _ in range(20):
+        read, raised = in_threads(clash.batches(huge), by_batch)
+        assert raised and all(isinstance(each, wk.WindowKitError) for each in raised), raised
+    print("read")
+"""
+
+
+def test_a_reader_gives_each_row_to_one_of_the_threads_that_read_it() -> None:
+    assert program(READING, 12) == "read\n"
+
 
 @pytest.mark.slow
 def test_threads_that_wait_do_not_hold_what_the_other_needs() -> None:

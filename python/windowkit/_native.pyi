@@ -1,7 +1,7 @@
 """The native core: what `windowkit.local` and `windowkit.spark` call. Not part of the public interface."""
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Generic, Literal, Protocol, TypeVar
 
 from windowkit.kernels.arguments import ByRows, ByTime, Question
 from windowkit.language.aggregation import Aggregate
@@ -16,6 +16,8 @@ from windowkit.local.rolling import Labels
 from windowkit.partition.arguments import WindowLength
 from windowkit.partition.choice import Statistics
 from windowkit.streams.known import Entry
+
+_T = TypeVar("_T")
 
 __version__: str
 
@@ -297,6 +299,13 @@ class Engine:
     def bytes(self) -> int: ...
     def slices(self, buckets: int) -> list[tuple[int, _ArrowArray]]: ...
     def finish(self) -> Batches: ...
+
+class Synchronized(Generic[_T]):
+    """An iterator whose next item one thread at a time asks for."""
+
+    def __init__(self, iterator: Iterator[_T]) -> None: ...
+    def __iter__(self) -> Synchronized[_T]: ...
+    def __next__(self) -> _T: ...
 
 class Batches:
     """Batches of results, computed as they are asked for: an iterator, or once an Arrow stream."""

@@ -19,6 +19,7 @@ mod rolling;
 mod shared;
 mod sketch;
 mod stream_window;
+mod synchronized;
 mod types;
 mod user;
 mod user_window;
@@ -58,6 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<join_operator::PyWatermarks>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
+    module.add_class::<synchronized::PySynchronized>()?;
     operator::register(module)?;
     module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;

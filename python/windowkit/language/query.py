@@ -397,7 +397,8 @@ class Query:
             The rows of `run`, in batches of at most 65,536 rows, made when they are read. All of `data` is
             read before the first. Results take the memory of one batch, or of up to four for each of several
             threads, however many windows a key has. After an interrupt, such as ``KeyboardInterrupt``, begin
-            again: the batch that was being handed over may be lost.
+            again: the batch that was being handed over may be lost. Several threads may read one reader: each
+            batch goes to one of them.
 
         Raises
         ------

@@ -21,7 +21,7 @@ from windowkit.language.foreign import is_a
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
 from windowkit.local import rolling as local_rolling
-from windowkit.local.query import checked_threads
+from windowkit.local.query import checked_threads, lent
 
 __all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "run", "schema"]
 
@@ -46,7 +46,7 @@ def run(
     rows = is_first(distinct, planned.within, table, count)
     if own:
         return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
-    return plainly(kept(planned, table, rows).read_all(), form)
+    return plainly(kept(planned, table, rows), form)
 
 
 def batches(
@@ -58,7 +58,8 @@ def batches(
     source = Source("data", data, validate=validate)
     planned = bound(distinct, source.schema)
     table = source.table()
-    return kept(planned, table, is_first(distinct, planned.within, table, count))
+    rows = kept(planned, table, is_first(distinct, planned.within, table, count))
+    return lent(rows.schema, iter(rows.to_batches()))
 
 
 def schema(distinct: Distinct, data: Any) -> pa.Schema:
@@ -69,10 +70,10 @@ def schema(distinct: Distinct, data: Any) -> pa.Schema:
     return given
 
 
-def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> pa.RecordBatchReader:
+def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> pa.Table:
     """Return some rows of a table."""
     # pyarrow does not filter all types of its own.
-    return pa.RecordBatchReader.from_stream(planned.filter(table, rows.combine_chunks()))
+    return pa.RecordBatchReader.from_stream(planned.filter(table, rows.combine_chunks())).read_all()
 
 
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:

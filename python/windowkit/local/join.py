@@ -15,7 +15,7 @@ from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
 from windowkit.language.windows.base import units
-from windowkit.local.query import checked_threads
+from windowkit.local.query import checked_threads, lent
 
 __all__ = ["Band", "Side", "batches", "bound", "described", "explain", "refuse_sparks", "run", "schema"]
 
@@ -56,7 +56,7 @@ def batches(
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
     refuse_sparks(left, right, f"; batches are of one process; {IN_SPARK}")
     planned, made = started(join, left, right, checked_threads(threads), validate)
-    return pa.RecordBatchReader.from_batches(pa.schema(planned.output_schema), map(pa.record_batch, made))
+    return lent(pa.schema(planned.output_schema), map(pa.record_batch, made))
 
 
 def started(

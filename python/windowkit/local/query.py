@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 
-__all__ = ["batches", "check_mark", "fitted", "plan", "run", "schema"]
+__all__ = ["batches", "check_mark", "fitted", "lent", "plan", "run", "schema"]
 __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
@@ -62,7 +62,12 @@ def batches(
     made = map(pa.record_batch, result)
     if query.window_columns == "flat":
         made = map(partial(own_batch, query), made)
-    return pa.RecordBatchReader.from_batches(shaped_schema(pa.schema(result.schema), query), made)
+    return lent(shaped_schema(pa.schema(result.schema), query), made)
+
+
+def lent(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """Return a reader of batches that several threads may read: each batch goes to one of them."""
+    return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(batches))
 
 
 def own_batch(query: Query, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -112,7 +112,7 @@ class Firsts:
         planned = local_distinct.bound(self.distinct, self.schema)
         for (table,) in buckets.gathered(batches, [(self.query, self.schema)], self.limits):
             rows = local_distinct.is_first(self.distinct, planned.within, table, 1)
-            yield from local_distinct.kept(planned, table, rows)
+            yield from local_distinct.kept(planned, table, rows).to_batches()
 
 
 def explain_distinct(df: DataFrame, distinct: Distinct) -> str:
