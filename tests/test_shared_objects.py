@@ -170,6 +170,112 @@ READING = """
     print("read")
 """
 
+CALLING = """
+    import random, sys, threading
+
+    import pyarrow as pa
+
+    import windowkit as wk
+
+    sys.setswitchinterval(1e-5)
+    schema = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.float64()})
+    batch = pa.record_batch([pa.array(["a", "b"]), pa.array([1, 2]), pa.array([1.0, 2.0])], schema=schema)
+    both = dict(by="k", left_time="t", right_time="t")
+
+    # Of each kind, with how it is pushed to; a user's aggregate calls from within the core.
+    within = threading.local()
+
+    def lift(values):
+        # Not while a query is bound to its schema.
+        getattr(within, "calls", lambda: None)()
+        return values
+
+    mine = wk.aggregate("mine", lift=lift, combine=lambda a, b: a, lower=lambda x: x, identity=0.0)
+    query = dict(by="k", time="t", windows=wk.tumbling(10))
+
+    def by_reader(push):
+        def call(calls):
+            def batches():
+                yield batch
+                calls()
+
+            push(pa.RecordBatchReader.from_batches(schema, batches()))
+
+        return call
+
+    def by_function(push):
+        def call(calls):
+            before = getattr(within, "calls", lambda: None)
+            within.calls = calls
+            try:
+                push(batch)
+            finally:
+                within.calls = before
+
+        return call
+
+    def made(kind):
+        if kind == "join":
+            op = wk.join(**both, within=5).operator(schema, schema)
+            return op, by_reader(op.push_right)
+        if kind == "distinct":
+            op = wk.distinct("k", time="t", within=5).operator(schema)
+            return op, by_reader(op.push)
+        aggs = mine("v") if kind == "function" else wk.sum("v")
+        op = wk.query(**query, aggs=aggs).operator(order="out-of-order", schema=schema)
+        return op, by_function(op.push) if kind == "function" else by_reader(op.push)
+
+    kinds = ("query", "function", "join", "distinct")
+    refused = 0
+    for seed in range(int(sys.argv[1]), int(sys.argv[2])):
+        chance = random.Random(seed)
+        number = chance.randint(2, 4)
+        ops = [made(chance.choice(kinds)) for _ in range(number)]
+        # In one order, calls wait for each other without harm.
+        in_order = chance.random() < 0.3
+        paths = []
+        for _ in range(chance.randint(2, 4)):
+            path = chance.sample(range(number), chance.randint(2, number))
+            paths.append(sorted(path) if in_order else path)
+        succeeded, raised = [0] * number, []
+        begins = threading.Barrier(len(paths))
+
+        def visit(path):
+            if not path:
+                return
+            ops[path[0]][1](lambda: visit(path[1:]))
+            with counting:
+                succeeded[path[0]] += 1
+
+        def run(path):
+            begins.wait()
+            for _ in range(25):
+                try:
+                    visit(path)
+                except Exception as error:
+                    raised.append(error)
+
+        counting = threading.Lock()
+        threads = [threading.Thread(target=run, args=(path,), daemon=True) for path in paths]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        assert not any(thread.is_alive() for thread in threads), ("they wait for ever", seed, paths)
+        for error in raised:
+            assert isinstance(error, wk.InvalidValue), (seed, error)
+            assert "neither would ever end" in str(error), (seed, error)
+        assert not (in_order and raised), (seed, raised)
+        assert [op.calls for op, _ in ops] == succeeded, (seed, paths)
+        refused += len(raised)
+    assert refused, "no calls met"
+    print("ended")
+"""
+
+
+def test_operators_that_call_each_other_in_several_threads_are_an_error_and_no_deadlock() -> None:
+    assert program(CALLING, 0, 40) == "ended\n"
+
 
 def test_a_reader_gives_each_row_to_one_of_the_threads_that_read_it() -> None:
     assert program(READING, 12) == "read\n"

@@ -32,6 +32,15 @@ __all__ = [
     "time_type",
 ]
 
+RECURSIVE: Final = (
+    "the operator was called by a function that it was itself calling; an operator runs one call at a time, "
+    "so user-defined functions and windows must not use it"
+)
+DEADLOCK: Final = (
+    "the operator is within a call of another thread, which waits for a call of this thread to end, so "
+    "neither would ever end; user-defined functions and windows must not use operators that use theirs"
+)
+
 T = TypeVar("T")
 
 
@@ -82,6 +91,8 @@ class Calls(Generic[S]):
     """Make the calls of an operator."""
 
     live: Final[weakref.WeakSet[Calls[Any]]] = weakref.WeakSet()
+    entered: Final[dict[int, Calls[Any]]] = {}
+    """The operator that each thread has called last, until the call ends: it waits for it, or runs in it."""
 
     def __init__(self, state: S) -> None:
         self._state = state
@@ -134,32 +145,49 @@ class Calls(Generic[S]):
         Raises
         ------
         InvalidValue
-            The operator is closed or released, or a function that it calls, or a signal handler, calls it; or
-            this process was forked while another thread called it.
+            The operator is closed or released, or a function that it calls, or a signal handler, calls it;
+            or another thread is within a call that waits for one of this thread; or this process was forked
+            while another thread called it.
         """
         this = threading.get_ident()
-        if self._caller == this and self._queue.locked():
-            raise InvalidValue(
-                f"{call}: the operator was called by a function that it was itself calling; an operator runs "
-                "one call at a time, so user-defined functions and windows must not use it"
-            )
-        if self._lost:
-            raise InvalidValue(
-                f"{call}: another thread was calling the operator when this process was forked from its own; "
-                "restore it from a snapshot, or fork while no call is running"
-            )
-        with self._queue:
-            try:
-                self._caller = this
-                self._state = state = self.state
-                self._prepared = None
-                if state.released and call != "with":
-                    raise released(call)
-                if state.closed and not closed:
-                    raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
-                return work(state)
-            finally:
-                self._caller = 0
+        try:
+            # Before it looks at others: of threads that wait for each other, the last one sees the rest.
+            Calls.entered[this] = self
+            if self._caller:
+                self._refuse_deadlock(call, this)
+            if self._lost:
+                raise InvalidValue(
+                    f"{call}: another thread was calling the operator when this process was forked from its "
+                    "own; restore it from a snapshot, or fork while no call is running"
+                )
+            with self._queue:
+                try:
+                    self._caller = this
+                    self._state = state = self.state
+                    self._prepared = None
+                    if state.released and call != "with":
+                        raise released(call)
+                    if state.closed and not closed:
+                        raise InvalidValue(f"{call}: the operator is closed; no call may follow close()")
+                    return work(state)
+                finally:
+                    self._caller = 0
+        finally:
+            Calls.entered.pop(this, None)
+
+    def _refuse_deadlock(self, call: str, this: int) -> None:
+        """Refuse to wait for a call that is waiting, itself or by others, for one of this thread.
+
+        A thread that waits stays where it is, so what is read of those that wait for each other is true.
+        """
+        waited: Calls[Any] | None = self
+        while waited is not None and waited._queue.locked():
+            caller = waited._caller
+            if caller == this:
+                raise InvalidValue(f"{call}: {RECURSIVE if waited is self else DEADLOCK}")
+            after = Calls.entered.get(caller)
+            # It runs in the last operator that it called, or waits for it.
+            waited = None if after is None or after._caller == caller else after
 
     def forked(self) -> None:
         """Note that this is another process now, in which only the thread that forked goes on."""
@@ -168,6 +196,10 @@ class Calls(Generic[S]):
 
 
 def forked() -> None:
+    this = threading.get_ident()
+    for thread in [*Calls.entered]:
+        if thread != this:
+            del Calls.entered[thread]
     for calls in Calls.live:
         calls.forked()
 
