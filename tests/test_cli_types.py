@@ -13,7 +13,7 @@ import pytest
 
 from support.commands import refused, run
 
-DAYS = ["--time", "t", "--window", "tumbling(1 day)", "--agg", "sum(v) as total"]
+DAYS: list[str | Path] = ["--time", "t", "--window", "tumbling(1 day)", "--agg", "sum(v) as total"]
 
 
 def groups(path: Path, capsys: pytest.CaptureFixture[str], *options: str, by: str = "k") -> dict[Any, Any]:

@@ -212,3 +212,16 @@ class TestSpark:
             assert rows(found.cast(pa.schema([(each.name, each.type) for each in wanted.schema]))) == rows(
                 wanted
             )
+
+    def test_files_that_differ_are_united(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, output = tmp_path / "in", tmp_path / "out.parquet"
+        source.mkdir()
+        for at, v in enumerate((pa.array([3]), pa.array([2.5]), None)):
+            times = pa.array([1], pa.timestamp("us" if at else "ns"))
+            table = pa.table({"ts": times} if v is None else {"ts": times, "v": v})
+            pa.parquet.write_table(table, source / f"{at}.parquet")
+        command = ["--input", source, "--time", "ts", "--window", "tumbling(1 day)", *self.OPTIONS]
+        command += ["--agg", "sum(v) as total", "--agg", "count(*) as n", "--output", output]
+        assert run(capsys, command)[:2] == (0, "")
+        (row,) = pa.dataset.dataset(output).to_table(["total", "n"]).to_pylist()
+        assert row == {"total": 5.5, "n": 3}

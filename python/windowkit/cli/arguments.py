@@ -30,6 +30,7 @@ OPTIONS: Final = {
     "where": "--agg: where",
     "filter": "--filter",
     "types": "--types",
+    "input": "--input",
     "route": "--route",
     "threads": "--threads",
     "max_windows": "--max-windows",

@@ -113,7 +113,7 @@ def prepare(arguments: argparse.Namespace) -> Callable[[], None]:
 def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
     """Check the arguments of a job in this process; return what runs it."""
     sources = matched(arguments.input)
-    files = dataset(sources, format_of_inputs(sources, arguments.format))
+    files = dataset(sources, format_of_inputs(sources, arguments.format), made, arguments.filter)
     types = parsed_types(arguments.types)
     table = table_of(files, made, arguments.filter, types, arguments.time_format)
     chosen_of(arguments.filter, table)

@@ -82,11 +82,11 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             "--input: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
         )
     if here:
-        files = dataset(sources, source_kind)
-        if source_kind == "csv" or types or arguments.time_format or has_text(files, made):
+        files = dataset(sources, source_kind, made, arguments.filter)
+        if source_kind == "csv" or types or arguments.time_format or is_typed_here(files, made):
             if route == "scan":
                 raise ArgumentsError(
-                    "--route: 'scan' is given, but types of columns of text are not those of the files"
+                    "--route: 'scan' is given, but types of columns are not those of the files"
                 )
             table = table_of(files, made, arguments.filter, types, arguments.time_format)
             chosen_of(arguments.filter, table)
@@ -186,12 +186,16 @@ def rows_of(
     return frame.where(reduce(and_, [holds(frame, *each) for each in chosen])) if chosen else frame
 
 
-def has_text(files: Files, made: Query) -> bool:
-    """Whether types of columns are those of text: of the time column, or of directories such as zip=00123."""
+def is_typed_here(files: Files, made: Query) -> bool:
+    """Whether types are not those of the files: times as text, directories zip=00123, files that differ."""
     time = files.data.schema.field(made.time).type if made.time in files.data.schema.names else pa.null()
-    return is_text(time) or any(
-        is_text(files.partitioned.field(name).type) and is_numeric(texts)
-        for name, texts in files.directories.items()
+    return (
+        files.is_mixed
+        or is_text(time)
+        or any(
+            is_text(files.partitioned.field(name).type) and is_numeric(texts)
+            for name, texts in files.directories.items()
+        )
     )
 
 

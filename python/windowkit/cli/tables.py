@@ -24,6 +24,7 @@ from windowkit.cli.paths import ArgumentsError
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
 from windowkit.files.comparisons import compared, parse
+from windowkit.files.schemas import united
 from windowkit.files.text import Inferred, Text, is_text, type_named
 from windowkit.language.checks import suggested
 from windowkit.language.query import Query
@@ -121,20 +122,26 @@ class Files:
         Columns of their directories.
     directories : dict of str to list
         The values of these columns, file by file.
+    is_mixed : bool
+        Whether files differ in the columns that the job reads.
     """
 
     data: ds.Dataset
     kind: str
     partitioned: pa.Schema
     directories: Mapping[str, list[Any]]
+    is_mixed: bool
 
 
-def dataset(paths: Sequence[Path], kind: str) -> Files:
-    """Return the files of paths as one table, with columns of their directories."""
+def dataset(paths: Sequence[Path], kind: str, made: Query, filters: Sequence[str]) -> Files:
+    """Return the files of paths as one table, with columns of their directories.
+
+    Of the columns that a job reads, types are united before any row is read.
+    """
     source = listing.found([str(path.absolute()) for path in paths], deep=True)
-    own = INPUTS[kind]
+    form = INPUTS[kind]
     fragments = [
-        own.make_fragment(
+        form.make_fragment(
             file.path,
             source.filesystem,
             partition_expression=listing.partition_expression(file, source.partitioned),
@@ -142,7 +149,7 @@ def dataset(paths: Sequence[Path], kind: str) -> Files:
         for file in source.files
     ]
     try:
-        own_columns = fragments[0].physical_schema
+        schemas = {each.path: each.physical_schema for each in fragments}
     except pa.ArrowInvalid as error:
         if kind != "arrow":
             raise
@@ -151,14 +158,26 @@ def dataset(paths: Sequence[Path], kind: str) -> Files:
             "streams, as they are written to stdout"
         ) from None
     if kind == "csv":
-        names = dict.fromkeys(name for each in fragments for name in each.physical_schema.names)
-        own_columns = pa.schema([(name, pa.string()) for name in names])
-    # What directories say goes before a column of that name in files.
-    columns = {column.name: column for column in [*own_columns, *source.partitioned]}
-    data = ds.FileSystemDataset(fragments, pa.schema(list(columns.values())), own, source.filesystem)
+        schemas = {
+            path: pa.schema([(name, pa.string()) for name in each.names]) for path, each in schemas.items()
+        }
+    first = {each.name: each.type for schema in reversed(schemas.values()) for each in schema}
+    # What directories say goes before a column of that name in files, whatever type that has.
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+    own = [name for name in names if name not in source.partitioned.names]
+    # Columns that nobody asks for may be anything.
+    asked = {*made.resolved([*own, *source.partitioned.names]).inputs, *(parse(each)[0] for each in filters)}
+    types = {name: united(schemas, name) if name in asked else first[name] for name in own}
+    schema = pa.schema([*types.items(), *source.partitioned])
+    data = ds.FileSystemDataset(fragments, schema, form, source.filesystem)
+    is_mixed = any(
+        each.get_field_index(name) < 0 or each.field(name).type != types[name]
+        for each in schemas.values()
+        for name in asked.intersection(types)
+    )
     values = zip(*(file.values for file in source.files), strict=True)
     directories = dict(zip(source.partitioned.names, map(list, values), strict=False))
-    return Files(data, kind, source.partitioned, directories)
+    return Files(data, kind, source.partitioned, directories, is_mixed)
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
