@@ -64,8 +64,8 @@ impl Class {
         each.collect()
     }
 
-    /// Rows before this may be refused by windows of the class, or have a place of their own there, although other windows
-    /// accept them.
+    /// The time from which on windows of the class accept every row that others accept, and keep it where others do. Rows
+    /// before it they may refuse, or put elsewhere.
     fn differs_before(&self, horizon: i64) -> i64 {
         match self.accepts {
             Rows::Any => i64::MIN,
