@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
 
 from support.programs import ROOT, program
+from support.signals import needs_whole_steps
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 11),
-    reason="CPython 3.10 handles signals between a return and the assignment after it",
-)
+@needs_whole_steps
 @pytest.mark.slow
 def test_a_short_soak_writes_its_page(tmp_path: Path) -> None:
     output = tmp_path / "soak.md"
