@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import windowkit as wk
 from windowkit.partition import Partitioner, rows
 
-METHODS = ["waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm"]
-VARIANTS = [(method, "hll") for method in METHODS] + [
+VARIANTS = [(method, "hll") for method in wk.partition.METHODS] + [
     (method, cardinality) for method in ("cm", "am", "cam", "lm") for cardinality in ("exact", "filter")
 ]
 
@@ -211,7 +210,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=lambda keys: str(keys.type))
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", wk.partition.METHODS)
 def test_every_type_is_a_key(keys, method):
     twice = pa.chunked_array([keys, keys])
     workers = Partitioner(64, "hash").assign(twice).to_pylist()

@@ -34,6 +34,12 @@ def test_the_language_has_the_functions_of_the_core() -> None:
     )
 
 
+def test_python_names_the_partition_methods_of_the_core() -> None:
+    with pytest.raises(wk.InvalidValue, match="'nosuch' is unknown") as refused:
+        wk.partition.Partitioner(2, "nosuch")
+    assert str(refused.value).rpartition("allowed are ")[2] == ", ".join(map(repr, wk.partition.METHODS))
+
+
 def test_tests_with_random_queries_draw_every_function() -> None:
     drawn = {make("v").function for make in functions_of(pa.int64())}
     assert {*drawn, "count_all"} == FUNCTIONS, "add it to `functions_of` in tests/support/oracle_types.py"

@@ -37,12 +37,12 @@ fuzz_target!(|case: Case| {
             let _ = operator.close();
         }
         Case::Partitioner { method, cardinality, workers, window, before, damage } => {
-            let methods = ["waterfill", "shuffle", "hash", "partial-key", "cm", "am", "cam", "lm"];
+            let methods: Vec<Method> = Method::all().collect();
             let kinds = [CardinalityKind::Exact, CardinalityKind::Hll, CardinalityKind::Filter];
             let workers = u32::from(workers % 8) + 1;
             let mut partitioner = Partitioner::new(Parameters {
                 workers,
-                method: Method::parse(methods[usize::from(method) % 8]).unwrap(),
+                method: methods[usize::from(method) % methods.len()],
                 candidates: workers.min(2),
                 cardinality: kinds[usize::from(cardinality) % 3],
                 bias: 0.5,

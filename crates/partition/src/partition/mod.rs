@@ -1,5 +1,9 @@
 //! The methods, one file each, their costs, the rule that selects one, and plans for histograms. The head of the crate has
 //! the list of methods.
+//!
+//! A new method is a file here with a `Decide` (or a `Rule` of `counted.rs`, if it counts the distinct keys of workers), a
+//! last variant of `Method` and its row of `METHODS` in `parameters.rs`, for which the compiler then asks. `choose.rs`
+//! expects costs of methods that differ in them: one that costs what another does is no candidate there.
 
 mod affinity;
 mod candidates;

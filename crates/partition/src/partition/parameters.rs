@@ -26,7 +26,7 @@ pub enum Method {
     Hybrid,
 }
 
-/// Name, the paper's abbreviation, method.
+/// Name, abbreviation (the paper's, where it is one of the paper's), method.
 const METHODS: [(&str, &str, Method); 8] = [
     ("waterfill", "wf", Method::Waterfill),
     ("shuffle", "sh", Method::Shuffle),
@@ -52,6 +52,11 @@ impl Method {
         })
     }
 
+    /// All methods.
+    pub fn all() -> impl Iterator<Item = Self> {
+        METHODS.iter().map(|&(.., method)| method)
+    }
+
     /// The name.
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(.., method)| *method == self).map_or("", |(name, ..)| name)
@@ -59,12 +64,19 @@ impl Method {
 
     /// Whether the method chooses among the candidates of a key.
     pub fn has_candidates(self) -> bool {
-        !matches!(self, Method::Waterfill | Method::Shuffle | Method::Hash)
+        match self {
+            Method::Waterfill | Method::Shuffle | Method::Hash => false,
+            Method::PartialKey => true,
+            counts => counts.has_cardinalities(),
+        }
     }
 
     /// Whether the method counts the distinct keys of each worker.
     pub fn has_cardinalities(self) -> bool {
-        self.has_candidates() && self != Method::PartialKey
+        match self {
+            Method::Waterfill | Method::Shuffle | Method::Hash | Method::PartialKey => false,
+            Method::CardinalityImbalance | Method::Affinity | Method::LoadAffinity | Method::Hybrid => true,
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use super::affinity::Affinity;
-use super::cardinality::{Cardinality, Exact, Filtered, Sketched};
+use super::cardinality::{Exact, Filtered, Sketched};
 use super::cardinality_imbalance::CardinalityImbalance;
-use super::counted::Counted;
+use super::counted::{Counted, Rule};
 use super::hybrid::Hybrid;
 use super::oblivious::{Hash, Shuffle};
 use super::partial_key::PartialKey;
@@ -24,8 +24,9 @@ use windowkit_kernels::poll::{Poll, never};
 
 /// Rows that are hashed at once.
 const BLOCK: usize = 1 << 14;
-/// The envelope of snapshots; its version increases with every change of a method's decisions, and of the fields and
-/// variants of what is stored.
+/// The envelope of snapshots. `version` increases with every change of a method's decisions, and of the fields and
+/// variants of what is stored; `since` follows it unless the older bytes are still read as what they were, as after a
+/// method was added in the last place.
 const SNAPSHOT: Envelope = Envelope {
     magic: *b"wkpart\r\n",
     version: 4,
@@ -311,29 +312,28 @@ fn is_flat(data_type: &DataType) -> bool {
 
 fn method(parameters: &Parameters) -> Result<Box<dyn Decide>> {
     let candidates = Candidates::new(parameters.workers, parameters.candidates);
-    Ok(match (parameters.method, parameters.cardinality) {
-        (Method::Waterfill, _) => Box::new(Waterfill::new(parameters.workers)?),
-        (Method::Shuffle, _) => Box::new(Shuffle::new(parameters.workers, parameters.seed)),
-        (Method::Hash, _) => Box::new(Hash(Candidates::new(parameters.workers, 1))),
-        (Method::PartialKey, _) => Box::new(PartialKey::new(candidates)),
-        (_, CardinalityKind::Exact) => counting::<Exact>(parameters, candidates)?,
-        (_, CardinalityKind::Hll) => counting::<Sketched>(parameters, candidates)?,
-        (_, CardinalityKind::Filter) => counting::<Filtered>(parameters, candidates)?,
-    })
+    match parameters.method {
+        Method::Waterfill => Ok(Box::new(Waterfill::new(parameters.workers)?)),
+        Method::Shuffle => Ok(Box::new(Shuffle::new(parameters.workers, parameters.seed))),
+        Method::Hash => Ok(Box::new(Hash(Candidates::new(parameters.workers, 1)))),
+        Method::PartialKey => Ok(Box::new(PartialKey::new(candidates))),
+        Method::CardinalityImbalance => counting(parameters, candidates, CardinalityImbalance),
+        Method::Affinity => counting(parameters, candidates, Affinity::LeastKeys),
+        Method::LoadAffinity => counting(parameters, candidates, Affinity::LeastRows),
+        Method::Hybrid => counting(parameters, candidates, Hybrid::new(parameters.bias)),
+    }
 }
 
-fn counting<C: Cardinality + 'static>(
+/// A method that counts the distinct keys of each worker, in the structure that was asked for.
+fn counting(
     parameters: &Parameters,
     candidates: Candidates,
+    rule: impl Rule<Exact> + Rule<Sketched> + Rule<Filtered> + 'static,
 ) -> Result<Box<dyn Decide>> {
     let workers = parameters.workers;
-    Ok(match parameters.method {
-        Method::CardinalityImbalance => {
-            Box::new(Counted::<C, _>::new(workers, candidates, CardinalityImbalance)?)
-        }
-        Method::Affinity => Box::new(Counted::<C, _>::new(workers, candidates, Affinity::LeastKeys)?),
-        Method::LoadAffinity => Box::new(Counted::<C, _>::new(workers, candidates, Affinity::LeastRows)?),
-        Method::Hybrid => Box::new(Counted::<C, _>::new(workers, candidates, Hybrid::new(parameters.bias))?),
-        other => return Err(Error::Internal(format!("'{}' counts no distinct keys", other.name()))),
+    Ok(match parameters.cardinality {
+        CardinalityKind::Exact => Box::new(Counted::<Exact, _>::new(workers, candidates, rule)?),
+        CardinalityKind::Hll => Box::new(Counted::<Sketched, _>::new(workers, candidates, rule)?),
+        CardinalityKind::Filter => Box::new(Counted::<Filtered, _>::new(workers, candidates, rule)?),
     })
 }

@@ -201,8 +201,9 @@ def window_start(made: Partitioning, df: DataFrame, reference: codes.Reference) 
 def by_content(made: Partitioning, df: DataFrame, reference: codes.Reference) -> Column:
     """Return the partition of a row, a pure function of its columns."""
     code = key_code(made, df, reference)
-    if made.placement is None:
+    if made.method == "hash":
         return pmod(code, lit(made.partitions)).cast("int")
+    assert made.placement is not None, made.method
     at = [codes.position("spread", name, df) for name in made.spread or ()]
     window = window_code(made, df, reference) if made.placement.windows else None
     return made.placement.at(code, points(codes.content(df, at, reference)), window)
@@ -262,9 +263,11 @@ def lines(made: Partitioning) -> list[str]:
         ]
     if made.method == "shuffle":
         return [*text, "  partitions in turn, by Spark's own repartition(n)"]
-    if made.placement is None or made.counted is None:
+    if made.method == "hash":
         text.append(f"  hash of the key modulo {made.partitions:,}, in Catalyst; no row enters Python")
     else:
+        assert made.counted is not None, made.method
+        assert made.placement is not None, made.method
         text += plan_lines(made, made.counted, made.placement)
     return [*text, f"exchange: {exchange.way()}"]
 
