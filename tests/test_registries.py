@@ -30,7 +30,7 @@ def test_the_language_has_the_functions_of_the_core() -> None:
     with pytest.raises(wk.InvalidValue, match="'nosuch' is") as refused:
         _native.Plan(SCHEMA, [], "t", [wk.tumbling(1)], [unknown])
     assert set(str(refused.value).rpartition("allowed are ")[2].split(", ")) == FUNCTIONS, (
-        "`FORMS` of aggregation.py has each function of the core"
+        "`FORMS` of functions.py has each function of the core"
     )
 
 

@@ -20,14 +20,14 @@ use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::by_slot::{BySlot, grouped};
+use super::by_slot::{BySlot, grouped, once};
 use super::lift::columns;
 use super::partials::{Partials, Upkeep};
 use super::properties::Properties;
 use super::rows::Rows;
 use super::user::UserAggregate;
 use crate::kernels::Ranges;
-use crate::poll::{Poll, sort_by_key};
+use crate::poll::{PIECE, Poll, sort_by_key};
 use crate::select::{concat, filter, take};
 use crate::types::named;
 use crate::{Error, Result};
@@ -105,9 +105,9 @@ struct Entries {
 }
 
 impl Entries {
-    fn new(slots: Vec<u32>, times: Vec<i64>, states: ArrayRef, len: usize) -> Self {
-        let by_slot = BySlot::new(&slots, len);
-        Self { slots, times, states, by_slot }
+    fn new(slots: Vec<u32>, times: Vec<i64>, states: ArrayRef, len: usize, poll: Poll) -> Result<Self> {
+        let by_slot = BySlot::polled(&slots, len, poll)?;
+        Ok(Self { slots, times, states, by_slot })
     }
 
     /// The slot's state: its entry, if it has one.
@@ -119,15 +119,6 @@ impl Entries {
     fn places(&self, len: usize) -> Vec<Option<u32>> {
         (0..len).map(|slot| self.place(slot)).collect()
     }
-}
-
-/// What was made before, or is made now. An error is not kept, as the same call may succeed when it is made again.
-fn once<T>(made: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
-    if let Some(made) = made.get() {
-        return Ok(made);
-    }
-    let new = make()?;
-    Ok(made.get_or_init(|| new))
 }
 
 fn picked(array: &ArrayRef, rows: Vec<u32>) -> Result<ArrayRef> {
@@ -166,6 +157,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     }
 
     fn combined(&self, earlier: &ArrayRef, later: &ArrayRef) -> Result<ArrayRef> {
+        (self.poll)()?;
         let states = self.function.combine(earlier, later)?;
         checked(&*self.function, "combine", states, earlier.len(), Some(&self.signature.state))
     }
@@ -194,6 +186,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                     joined(&parts)
                 });
                 let whole = whole.collect::<Result<Vec<ArrayRef>>>()?;
+                (self.poll)()?;
                 let lifted = self.function.lift(&whole)?;
                 let rows = whole.first().map_or(0, |column| column.len());
                 states.push(checked(&*self.function, "lift", lifted, rows, Some(&self.signature.state))?);
@@ -204,10 +197,11 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                 [one] => one.clone(),
                 several => joined(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
             };
+            (self.poll)()?;
             let (chunks, rows) = (&self.held.chunks, self.held.rows);
             let slots = all(chunks.iter().map(|chunk| &chunk.slots), rows);
             let times = all(chunks.iter().map(|chunk| &chunk.times), rows);
-            Ok(Entries::new(slots, times, states, self.len))
+            Entries::new(slots, times, states, self.len, self.poll)
         })
     }
 
@@ -220,10 +214,12 @@ impl<F: ArrayFunction> ArrayColumn<F> {
             let mut slots = slots;
             let mut times = times;
             while slots.windows(2).any(|pair| pair[0] == pair[1]) {
-                (self.poll)()?;
                 let (mut firsts, mut seconds, mut kept) = (Vec::new(), Vec::new(), Vec::new());
                 let mut row = 0;
                 while row < slots.len() {
+                    if kept.len().is_multiple_of(PIECE) {
+                        (self.poll)()?;
+                    }
                     kept.push(row as u32);
                     let paired = row + 1 < slots.len() && slots[row + 1] == slots[row];
                     if paired {
@@ -233,6 +229,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                     row += 1 + usize::from(paired);
                 }
                 let pairs = self.combined(&picked(&states, firsts.clone())?, &picked(&states, seconds)?)?;
+                (self.poll)()?;
                 let both = joined(&[states.as_ref(), pairs.as_ref()])?;
                 let mut place = kept.clone();
                 let mut at = 0;
@@ -242,12 +239,21 @@ impl<F: ArrayFunction> ArrayColumn<F> {
                         at += 1;
                     }
                 }
+                (self.poll)()?;
                 states = picked(&both, place)?;
+                (self.poll)()?;
                 slots = these(&slots, &kept);
                 times = these(&times, &kept);
             }
-            Ok(Entries::new(slots, times, states, self.len))
+            Entries::new(slots, times, states, self.len, self.poll)
         })
+    }
+
+    /// Appends the places of a slot's entries.
+    fn gather(&self, entries: &Entries, slot: usize, rows: &mut Vec<u32>) -> Result<()> {
+        let pieces = rows.len() / PIECE;
+        rows.extend(entries.by_slot.entries(slot..slot + 1));
+        if rows.len() / PIECE > pieces { (self.poll)() } else { Ok(()) }
     }
 
     /// Entries of these slots, by slot, and of one slot by time unless the function commutes.
@@ -259,11 +265,14 @@ impl<F: ArrayFunction> ArrayColumn<F> {
     ) -> Result<(Vec<u32>, Vec<i64>, ArrayRef)> {
         let mut rows = Vec::new();
         for slot in slots {
-            let from = rows.len();
-            rows.extend(entries.by_slot.entries(slot..slot + 1));
-            self.sort(entries, &mut rows[from..])?;
+            let first = rows.len();
+            self.gather(entries, slot, &mut rows)?;
+            self.sort(entries, &mut rows[first..])?;
         }
-        let (slots, times) = (these(&entries.slots, &rows), these(&entries.times, &rows));
+        let slots = these(&entries.slots, &rows);
+        (self.poll)()?;
+        let times = these(&entries.times, &rows);
+        (self.poll)()?;
         Ok((slots, times, picked(&entries.states, rows)?))
     }
 
@@ -364,12 +373,12 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         for (group, slots) in grouped(slots, groups).enumerate() {
             let first = rows.len();
             for &slot in slots {
-                let slot = slot as usize;
-                rows.extend(entries.by_slot.entries(slot..slot + 1));
+                self.gather(entries, slot as usize, &mut rows)?;
             }
             self.sort(entries, &mut rows[first..])?;
             of.resize(rows.len(), group as u32);
         }
+        (self.poll)()?;
         let times = these(&entries.times, &rows);
         let grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
         if !self.function.properties().commutative {

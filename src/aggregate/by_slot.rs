@@ -1,6 +1,11 @@
-//! Entries by slot, and slots by group: for columns that keep their input, with the slot of each entry.
+//! Entries by slot, and slots by group: for columns that keep their input, with the slot of each entry, and put it in
+//! order once that is needed.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+
+use crate::Result;
+use crate::poll::{PIECE, Poll, never};
 
 /// Entries by slot, in the order in which they came: those of slot s are `offsets[s]..offsets[s + 1]` in `order`, or
 /// these themselves.
@@ -13,22 +18,38 @@ pub(crate) struct BySlot {
 impl BySlot {
     /// Of entries with these slots, of which there are `len`.
     pub(crate) fn new(slots: &[u32], len: usize) -> Self {
+        Self::polled(slots, len, never).expect("nothing ends it")
+    }
+
+    /// As [`BySlot::new`], for many entries.
+    ///
+    /// # Errors
+    /// That of `poll`.
+    pub(super) fn polled(slots: &[u32], len: usize, poll: Poll) -> Result<Self> {
         let mut offsets = vec![0; len + 1];
-        slots.iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
+        for piece in slots.chunks(PIECE) {
+            poll()?;
+            piece.iter().for_each(|&slot| offsets[slot as usize + 1] += 1);
+        }
         for slot in 0..len {
             offsets[slot + 1] += offsets[slot];
         }
         if slots.is_sorted() {
-            return Self { offsets, order: None };
+            return Ok(Self { offsets, order: None });
         }
         let mut next = offsets.clone();
         let mut order = vec![0; slots.len()];
-        for (entry, &slot) in slots.iter().enumerate() {
-            let place = &mut next[slot as usize];
-            order[*place] = entry as u32;
-            *place += 1;
+        let mut entry = 0;
+        for piece in slots.chunks(PIECE) {
+            poll()?;
+            for &slot in piece {
+                let place = &mut next[slot as usize];
+                order[*place] = entry;
+                *place += 1;
+                entry += 1;
+            }
         }
-        Self { offsets, order: Some(order) }
+        Ok(Self { offsets, order: Some(order) })
     }
 
     /// The entries of some slots, slot by slot.
@@ -52,4 +73,13 @@ impl BySlot {
 pub(super) fn grouped<'a>(slots: &'a [u32], groups: &'a [u32]) -> impl Iterator<Item = &'a [u32]> {
     let ends = groups.iter().skip(1).map(|&end| end as usize).chain([slots.len()]);
     groups.iter().zip(ends).map(|(&from, to)| &slots[from as usize..to])
+}
+
+/// What was made before, or is made now. An error is not kept, as the same call may succeed when it is made again.
+pub(super) fn once<T>(made: &OnceLock<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(made) = made.get() {
+        return Ok(made);
+    }
+    let new = make()?;
+    Ok(made.get_or_init(|| new))
 }

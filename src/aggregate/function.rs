@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// An aggregate function by name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Function {
-    /// Lowered as its partial is.
+    /// Lowered as its partial is, whose `lower` need not be its state.
     Plain(Partial),
     /// Sum over count.
     Mean,

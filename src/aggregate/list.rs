@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, Int64Array, StructArray, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, Field, Fields};
 
-use super::by_slot::{BySlot, grouped};
+use super::by_slot::{BySlot, grouped, once};
 use super::lift::{cast_to, columns};
 use super::multiset::{list, offsets};
 use super::partials::{Partials, Upkeep};
@@ -18,7 +18,7 @@ use super::rows::Rows;
 use super::store::{Position, Store};
 use crate::dictionary::{plain, widened};
 use crate::kernels::Ranges;
-use crate::poll::{Poll, sort_by_key};
+use crate::poll::{PIECE, Poll, sort_by_key};
 use crate::{Error, Result};
 
 /// A column of lists of values.
@@ -36,7 +36,7 @@ pub struct List {
 /// Values of slots.
 enum Held {
     /// Rows in order of arrival, with their slots.
-    Rows { slots: Vec<u32>, rows: Vec<Row>, index: OnceLock<Sorted> },
+    Rows { slots: Vec<u32>, rows: Vec<Row>, index: OnceLock<Arc<Sorted>> },
     /// Rows by slot and time.
     Sorted(Arc<Sorted>),
     /// A range of slots per slot.
@@ -50,6 +50,15 @@ type Row = (i64, Position);
 struct Sorted {
     offsets: Vec<usize>,
     rows: Vec<Row>,
+}
+
+/// The rows of each slot, by time.
+#[derive(Clone, Copy)]
+struct InOrder<'a> {
+    sorted: &'a Arc<Sorted>,
+    /// The range of slots that each slot is, in a view.
+    ranges: Option<&'a [(u32, u32)]>,
+    len: usize,
 }
 
 impl List {
@@ -91,21 +100,20 @@ impl List {
         Ok(Arc::new(StructArray::try_new(fields.clone(), columns.collect::<Result<_>>()?, None)?))
     }
 
-    /// The rows of a slot, by time.
-    fn slot(&self, slot: usize) -> &[Row] {
-        match &self.held {
-            Held::Rows { .. } => self.held.sorted(self.len).slots(slot, slot + 1),
-            Held::Sorted(sorted) => sorted.slots(slot, slot + 1),
-            Held::View(sorted, ranges) => sorted.slots(ranges[slot].0 as usize, ranges[slot].1 as usize),
-        }
+    /// The rows of each slot, by time; put in order now, where they were not yet.
+    fn in_order(&self) -> Result<InOrder<'_>> {
+        let Held::Rows { slots, rows, index } = &self.held else {
+            return Ok(self.held.in_order(self.len).expect("they are no longer rows as they arrived"));
+        };
+        let sorted = once(index, || Ok(Arc::new(Sorted::of(slots, rows, self.len, self.poll)?)))?;
+        Ok(InOrder { sorted, ranges: None, len: self.len })
     }
 
     /// All rows, slot by slot.
     fn rows(&mut self) -> (&mut Vec<u32>, &mut Vec<Row>) {
-        if !matches!(self.held, Held::Rows { .. }) {
+        if let Some(in_order) = self.held.in_order(self.len) {
             let (mut slots, mut rows) = (Vec::new(), Vec::new());
-            for slot in 0..self.len {
-                let own = self.slot(slot);
+            for (slot, own) in in_order.slots().enumerate() {
                 rows.extend_from_slice(own);
                 slots.resize(rows.len(), slot as u32);
             }
@@ -122,17 +130,7 @@ impl List {
 
     /// The values of these rows.
     fn values<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Result<ArrayRef> {
-        cast_to(&self.store.take(rows.map(|row| row.1))?, &self.output)
-    }
-
-    fn ends(&self) -> Vec<usize> {
-        let mut end = 0;
-        (0..self.len)
-            .map(|slot| {
-                end += self.slot(slot).len();
-                end
-            })
-            .collect()
+        cast_to(&self.store.take_polling(rows.map(|row| row.1), self.poll)?, &self.output)
     }
 }
 
@@ -146,30 +144,80 @@ impl Held {
         Held::Rows { slots: Vec::new(), rows: Vec::new(), index: OnceLock::new() }
     }
 
-    /// Rows by slot and time.
-    fn sorted(&self, len: usize) -> &Sorted {
+    /// The rows of each of `len` slots, unless they are as they arrived.
+    fn in_order(&self, len: usize) -> Option<InOrder<'_>> {
         match self {
-            Held::Sorted(sorted) | Held::View(sorted, _) => sorted,
-            Held::Rows { slots, rows, index } => index.get_or_init(|| {
-                let by_slot = BySlot::new(slots, len);
-                let mut in_order: Vec<Row> =
-                    by_slot.entries(0..len).map(|entry| rows[entry as usize]).collect();
-                for slot in by_slot.offsets.windows(2) {
-                    in_order[slot[0]..slot[1]].sort();
-                }
-                Sorted { offsets: by_slot.offsets, rows: in_order }
-            }),
+            Held::Rows { .. } => None,
+            Held::Sorted(sorted) => Some(InOrder { sorted, ranges: None, len }),
+            Held::View(sorted, ranges) => Some(InOrder { sorted, ranges: Some(ranges), len }),
         }
     }
 }
 
 impl Sorted {
-    fn bytes(&self) -> usize {
-        self.offsets.capacity() * size_of::<usize>() + self.rows.capacity() * size_of::<Row>()
+    /// No rows, and room for so many.
+    fn with_capacity(slots: usize, rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(slots + 1);
+        offsets.push(0);
+        Self { offsets, rows: Vec::with_capacity(rows) }
+    }
+
+    /// Rows that arrived with these slots.
+    fn of(slots: &[u32], rows: &[Row], len: usize, poll: Poll) -> Result<Self> {
+        let by_slot = BySlot::polled(slots, len, poll)?;
+        let mut sorted = Self::with_capacity(len, rows.len());
+        for slot in 0..len {
+            sorted.push(by_slot.entries(slot..slot + 1).map(|entry| rows[entry as usize]), poll)?;
+        }
+        Ok(sorted)
+    }
+
+    /// Adds a slot with these rows.
+    fn push(&mut self, rows: impl Iterator<Item = Row>, poll: Poll) -> Result<()> {
+        let from = self.rows.len();
+        self.rows.extend(rows);
+        if self.rows.len() / PIECE > from / PIECE {
+            poll()?;
+        }
+        sort_by_key(&mut self.rows[from..], |&row| row, poll)?;
+        self.offsets.push(self.rows.len());
+        Ok(())
     }
 
     fn slots(&self, from: usize, to: usize) -> &[Row] {
         &self.rows[self.offsets[from]..self.offsets[to]]
+    }
+
+    fn bytes(&self) -> usize {
+        self.offsets.capacity() * size_of::<usize>() + self.rows.capacity() * size_of::<Row>()
+    }
+}
+
+impl<'a> InOrder<'a> {
+    fn slot(self, slot: usize) -> &'a [Row] {
+        let (from, to) = self.ranges.map_or((slot, slot + 1), |ranges| {
+            let (from, to) = ranges[slot];
+            (from as usize, to as usize)
+        });
+        self.sorted.slots(from, to)
+    }
+
+    fn slots(self) -> impl Iterator<Item = &'a [Row]> {
+        (0..self.len).map(move |slot| self.slot(slot))
+    }
+
+    fn rows(self) -> impl Iterator<Item = &'a Row> {
+        self.slots().flatten()
+    }
+
+    /// Where the rows of each slot end.
+    fn ends(self) -> Vec<usize> {
+        let lens = self.slots().map(<[Row]>::len);
+        lens.scan(0, |end, len| {
+            *end += len;
+            Some(*end)
+        })
+        .collect()
     }
 }
 
@@ -239,42 +287,41 @@ impl Partials for List {
     }
 
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>> {
-        let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
+        let in_order = self.in_order()?;
+        // As many rows as these slots have if they have as many as others.
+        let rows = in_order.sorted.rows.len() / self.len.max(1) * slots.len();
+        let mut sorted = Sorted::with_capacity(groups.len(), rows);
         for slots in grouped(slots, groups) {
-            let from = sorted.rows.len();
-            slots.iter().for_each(|&slot| sorted.rows.extend_from_slice(self.slot(slot as usize)));
-            sort_by_key(&mut sorted.rows[from..], |&row| row, self.poll)?;
-            sorted.offsets.push(sorted.rows.len());
+            sorted.push(slots.iter().flat_map(|&slot| in_order.slot(slot as usize)).copied(), self.poll)?;
         }
         Ok(Box::new(self.with(groups.len(), Held::Sorted(Arc::new(sorted)))))
     }
 
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>> {
-        let sorted = match &self.held {
-            Held::Sorted(sorted) => sorted.clone(),
-            _ => {
-                let mut sorted = Sorted { offsets: vec![0], rows: Vec::new() };
-                for slot in 0..self.len {
-                    sorted.rows.extend_from_slice(self.slot(slot));
-                    sorted.offsets.push(sorted.rows.len());
-                }
-                Arc::new(sorted)
+        let in_order = self.in_order()?;
+        let sorted = if in_order.ranges.is_none() {
+            in_order.sorted.clone()
+        } else {
+            let mut sorted = Sorted::with_capacity(self.len, 0);
+            for slot in in_order.slots() {
+                sorted.push(slot.iter().copied(), self.poll)?;
             }
+            Arc::new(sorted)
         };
         let ranges: Vec<(u32, u32)> = ranges.iter().map(|(lo, hi)| (lo as u32, hi as u32)).collect();
         Ok(Box::new(self.with(ranges.len(), Held::View(sorted, ranges))))
     }
 
     fn state(&self) -> Result<Vec<ArrayRef>> {
-        let rows = || (0..self.len).flat_map(|slot| self.slot(slot));
-        let offsets = offsets(&self.ends())?;
-        let times = Int64Array::from_iter_values(rows().map(|row| row.0));
-        Ok(vec![list(offsets.clone(), self.values(rows())?), list(offsets, Arc::new(times))])
+        let in_order = self.in_order()?;
+        let offsets = offsets(&in_order.ends())?;
+        let times = Int64Array::from_iter_values(in_order.rows().map(|row| row.0));
+        Ok(vec![list(offsets.clone(), self.values(in_order.rows())?), list(offsets, Arc::new(times))])
     }
 
     fn lower(&self) -> Result<ArrayRef> {
-        let offsets = offsets(&self.ends())?;
-        Ok(list(offsets, self.values((0..self.len).flat_map(|slot| self.slot(slot)))?))
+        let in_order = self.in_order()?;
+        Ok(list(offsets(&in_order.ends())?, self.values(in_order.rows())?))
     }
 
     fn keep_up(&mut self, what: Upkeep) -> Result<()> {

@@ -14,7 +14,8 @@
 //! 1. Write its [`Monoid`] in `algebra`, unless an existing one will do: how partials combine, and what can be evicted
 //!    from one. It needs a `Lift` only for kernels or for `Aggregate::update_runs`.
 //! 2. Give the aggregate a file here: [`Aggregate`] says how values become partials, how partials become results, and which
-//!    properties the function has. A partial whose size is not fixed (not `Copy`) is a column of its own ([`Partials`]),
+//!    properties the function has. Integers and decimals are summed exactly, as [`crate::algebra`]'s integers are, unless the
+//!    function is defined in float64, as variances are; docs/reference/semantics.md says which. A partial whose size is not fixed (not `Copy`) is a column of its own ([`Partials`]),
 //!    like `multiset`.
 //! 3. Add a new partial to the enum in `partial`: the compiler then asks for its name, its column, the types it allows, how
 //!    many of its states have the types of the inputs, and whether rows of one time must be folded in order of arrival
@@ -23,7 +24,10 @@
 //!    extrema are named.
 //! 4. Add the function to `function`; one of partials that exist, such as a mean of sum and count, needs no more than that.
 //!    Look there at `columns`, `ordered_by`, `nullable` and `output_type`, too, whose defaults are those of most functions.
-//! 5. `laws` checks every function with every type: associativity, commutativity, identity, inverse, the declared type of
+//! 5. A partial that can be subtracted (`Partials::subtracts`) is allowed with rows of weight -1, which retract others. Which
+//!    values it has is counted by `Partial::Count` of the same column, so it must be of one column. `operator/weights.rs`
+//!    and `language/weights.py` name such functions; `tests/test_weights.py` has those that are refused.
+//! 6. `laws` checks every function with every type: associativity, commutativity, identity, inverse, the declared type of
 //!    results, and that states survive serialisation. Add an exact inverse to `inverses_are_exact` there.
 //!
 //! `CONTRIBUTING.md` says what it needs in Python, in Spark and in tests.

@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 
 use super::partials::Upkeep;
 use crate::Result;
+use crate::poll::{PIECE, Poll, never};
 use crate::select::{concat, interleave};
 
 /// Where a value is stored: chunk in the upper half, row in the lower.
@@ -22,9 +23,6 @@ const SLACK: usize = 4096;
 
 /// Bytes of values of variable width that may accumulate before the same is done, however few the rows.
 const SLACK_BYTES: usize = 32 << 20;
-
-/// Values that are copied at once.
-const PIECE: usize = 1 << 19;
 
 /// Chunks of values. Clones share them.
 #[derive(Clone)]
@@ -70,6 +68,15 @@ impl Store {
 
     /// The values at these positions; null at [`NOWHERE`].
     pub(super) fn take(&self, positions: impl Iterator<Item = Position>) -> Result<ArrayRef> {
+        self.take_polling(positions, never)
+    }
+
+    /// As [`Store::take`], of any number of positions: `poll` is called before each piece.
+    pub(super) fn take_polling(
+        &self,
+        positions: impl Iterator<Item = Position>,
+        poll: Poll,
+    ) -> Result<ArrayRef> {
         let nothing = new_null_array(&self.data_type, 1);
         let arrays: Vec<&dyn Array> = self.chunks.iter().chain([&nothing]).map(AsRef::as_ref).collect();
         let mut places = positions.map(|position| match position {
@@ -78,6 +85,7 @@ impl Store {
         });
         let mut pieces = Vec::new();
         loop {
+            poll()?;
             let indices: Vec<(usize, usize)> = places.by_ref().take(PIECE).collect();
             pieces.push(interleave(&arrays, &indices)?);
             if indices.len() < PIECE {

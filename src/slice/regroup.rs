@@ -85,6 +85,7 @@ impl SliceTable {
     ) -> Result<Groups> {
         let base = order.bounds[from];
         let mut slots = order.slots[base..order.bounds[to]].to_vec();
+        poll()?;
         // One entry per remaining slice: where its slots begin in `slots`.
         let mut groups: Vec<u32> = Vec::with_capacity(slots.len());
         let mut keys = Vec::with_capacity(slots.len());
@@ -94,17 +95,17 @@ impl SliceTable {
         for key in from..to {
             let (a, b) = (order.bounds[key] - base, order.bounds[key + 1] - base);
             let own = &mut slots[a..b];
-            steps += own.len();
-            if steps >= PIECE {
-                poll()?;
-                steps = 0;
-            }
             if !own.is_sorted_by_key(|&(start, _)| start) {
                 sort_unstable(own, poll)?;
             }
             // Where the slice that is being assembled began, and where it must end.
             let (mut began, mut end) = (i64::MIN, i64::MIN);
             for (i, &(start, slot)) in own.iter().enumerate() {
+                steps += 1;
+                if steps == PIECE {
+                    poll()?;
+                    steps = 0;
+                }
                 let joins = match &mut lasts {
                     None => i > 0 && start == began,
                     Some((given, merged)) => match merged.last_mut() {
@@ -128,6 +129,7 @@ impl SliceTable {
                 }
             }
         }
+        poll()?;
         let slots = slots.into_iter().map(|(_, slot)| slot).collect();
         Ok(Groups { slots, groups, keys, starts, lasts: lasts.map(|(_, merged)| merged) })
     }

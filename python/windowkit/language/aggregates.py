@@ -386,7 +386,7 @@ def arg_min(column: Column, by: Column) -> Aggregate:
     ----------
     column : str or expression
         Any type; the value may be null.
-    by : str
+    by : str or expression
         Any type that `min` takes. Rows where it is null are skipped.
 
     Returns
@@ -411,7 +411,7 @@ def arg_max(column: Column, by: Column) -> Aggregate:
     ----------
     column : str or expression
         Any type; the value may be null.
-    by : str
+    by : str or expression
         Any type that `max` takes. Rows where it is null are skipped; NaN is greatest.
 
     Returns

@@ -121,8 +121,9 @@ BY_FUNCTION: Final = {
     function: form for form in FORMS.values() for function in (form.function, form.optional) if function
 }
 FUNCTIONS: Final = frozenset({*BY_FUNCTION, "count_all"})
+OF_TWO: Final = " and ".join(name for name, form in FORMS.items() if form.columns == 2)
 AGGREGATE_FORMS: Final = (
-    f"aggregates are count(*) and f(column) for f of {', '.join(FORMS)}, where arg_min and arg_max take a "
+    f"aggregates are count(*) and f(column) for f of {', '.join(FORMS)}, where {OF_TWO} take a "
     "second column, collect_rows any number of columns, by default all, quantile, quantile_disc and "
     "approx_quantile a number from 0 to 1, approx_count_distinct and hll_sketch, if given, a whole one "
     "from 4 to 21, top_k a whole one from 1, frequent a number above 0, up to 1, first and last a last "
