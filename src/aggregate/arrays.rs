@@ -249,6 +249,12 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         })
     }
 
+    /// What [`ArrayColumn::reduced`] returns, taken from the column.
+    fn take_reduced(&mut self) -> Result<Entries> {
+        self.reduced()?;
+        self.held.reduced.take().ok_or_else(|| Error::Internal("entries were not kept".into()))
+    }
+
     /// Appends the places of a slot's entries.
     fn gather(&self, entries: &Entries, slot: usize, rows: &mut Vec<u32>) -> Result<()> {
         let pieces = rows.len() / PIECE;
@@ -295,7 +301,7 @@ impl<F: ArrayFunction> ArrayColumn<F> {
         self.held.rows += chunk.slots.len();
         self.held.chunks.push(chunk);
         if self.held.rows >= self.held.round.max(ROUND) && self.function.properties().commutative {
-            let Entries { slots, times, states, .. } = self.reduced()?.clone();
+            let Entries { slots, times, states, .. } = self.take_reduced()?;
             *self = self.of(len, slots, times, states);
             self.held.round = 2 * self.held.rows;
         }
@@ -380,12 +386,12 @@ impl<F: ArrayFunction> Partials for ArrayColumn<F> {
         }
         (self.poll)()?;
         let times = these(&entries.times, &rows);
-        let grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
+        let mut grouped = self.of(groups.len(), of, times, picked(&entries.states, rows)?);
         if !self.function.properties().commutative {
             // Future rows may lie between these.
             return Ok(Box::new(grouped));
         }
-        let Entries { slots, times, states, .. } = grouped.reduced()?.clone();
+        let Entries { slots, times, states, .. } = grouped.take_reduced()?;
         Ok(Box::new(self.of(groups.len(), slots, times, states)))
     }
 

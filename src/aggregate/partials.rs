@@ -31,7 +31,8 @@ pub trait Partials: Any + Send + Sync {
     /// A column with one slot per group of slots, `slots[groups[g]..groups[g + 1]]`, combined in that order.
     fn regroup(&self, slots: &[u32], groups: &[u32]) -> Result<Box<dyn Partials>>;
 
-    /// A column with one slot per range of slots: the windows' aggregates.
+    /// A column with one slot per range of slots: the windows' aggregates. Those of lists, multisets and HyperLogLog are
+    /// views of the slots here; to append or regroup such a column copies the values of all its windows.
     fn answer(&self, ranges: &Ranges) -> Result<Box<dyn Partials>>;
 
     /// See [`super::Aggregate::state`].

@@ -16,7 +16,7 @@ use crate::Result;
 use crate::kernels::{Closed, Unit};
 use crate::operator::{FrameSpec, Length, Rolling, RollingRows};
 
-/// A `windowkit.frames.Frame`.
+/// A `windowkit.language.frames.Frame`.
 #[derive(FromPyObject)]
 struct PyFrame {
     before: Option<Length>,
@@ -26,7 +26,7 @@ struct PyFrame {
     tail: Option<Length>,
 }
 
-/// A `windowkit.local_rolling.Labels`.
+/// A `windowkit.local.rolling.Labels`.
 #[derive(FromPyObject)]
 struct PyLabels<'py> {
     /// Read later, as what a schema raises would be a `TypeError` here.

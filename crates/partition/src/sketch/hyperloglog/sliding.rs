@@ -125,9 +125,15 @@ impl<'a> Sliding<'a> {
     /// The union of the window's sketches.
     pub fn union(&self) -> Union {
         match (self.few(), &self.registers) {
-            (Some(_), _) => {
+            (Some(few), _) => {
                 let mut union = Union::new(self.precision);
-                self.sketches[self.window.clone()].iter().for_each(|sketch| union.merge(sketch));
+                // Whichever are fewer: a long window may have few coupons.
+                if few.last.len() < self.window.len() {
+                    let live = few.last.iter().filter(|&(_, &last)| last as usize >= self.window.start);
+                    live.for_each(|(&coupon, _)| union.insert(coupon));
+                } else {
+                    self.sketches[self.window.clone()].iter().for_each(|sketch| union.merge(sketch));
+                }
                 union
             }
             (None, Some(registers)) => {
