@@ -3,8 +3,8 @@
 An option of a frame has these places: `Aggregate.over`, `frame` and `Frame` here, whose text is a part of the
 result's name and whose `meaning` is for ``explain``; its key in `written.py`, absent by default; `PyFrame` in
 ``src/python/rolling.rs`` and `FrameSpec` in ``src/operator/rolling.rs``. Labels (`Rolling::bind` there) and
-`spark/routes/pieces.py`, which cuts keys at frames' reach, depend on frames, too. Spark's workers get frames as
-they are. ``tests/README.md`` has the places in tests.
+`spark/routes/pieces.py`, which cuts keys by how far frames reach, depend on frames, too. Spark's workers get
+frames as they are. ``tests/README.md`` has the places in tests.
 """
 
 from __future__ import annotations
