@@ -1,4 +1,4 @@
-"""Pictures of partitionings; they need matplotlib, the extra ``plot``.
+"""Pictures of partitionings, and of a query's windows (`windows`); they need matplotlib, the extra ``plot``.
 
 >>> import pyarrow as pa
 >>> import windowkit as wk

@@ -290,7 +290,7 @@ class Operator(Rows, Times, Results, Reports):
         ------
         InvalidType, InvalidValue
             The bytes are not a snapshot, are truncated or damaged, are of a version that this windowkit does
-            not read (it reads its own and some older ones), or are of other queries.
+            not read, or are of other queries.
 
         Examples
         --------
