@@ -207,7 +207,7 @@ def test_a_result_that_is_lost_can_be_had_again(monkeypatch: pytest.MonkeyPatch)
         before = op.calls
         with monkeypatch.context() as context:
             # The core has committed the call by then.
-            context.setattr("windowkit.streams.calls.table", lost)
+            context.setattr("windowkit.streams.held.table", lost)
             with pytest.raises(KeyboardInterrupt):
                 call()
         assert op.calls == before + 1

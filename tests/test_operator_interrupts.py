@@ -93,7 +93,7 @@ PROGRAM = """
         batch = pa.table([[rng.randrange(3) for _ in times], times, values], schema=schema)
         collect(surely(lambda: op.push(batch)))
         if turn == rounds // 2 and order == "in-order":
-            op.add(beside, name="rows")
+            assert surely(lambda: op.add(beside, name="rows")) == "rows"
         if rng.random() < 0.3 and not clock:
             at = now - 5 if order == "out-of-order" else now
             collect(surely(lambda: op.advance(max(at, reached))))

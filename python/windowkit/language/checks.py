@@ -25,7 +25,16 @@ __all__ = [
         "names",
         "no_option",
     ),
-    *("number", "one_of", "refuse_duplicates", "repeated", "suggested", "text", "wrong_type"),
+    *(
+        "number",
+        "one_of",
+        "refuse_duplicates",
+        "repeated",
+        "snapshot_bytes",
+        "suggested",
+        "text",
+        "wrong_type",
+    ),
 ]
 
 Item = TypeVar("Item")
@@ -133,6 +142,13 @@ def text(argument: str, value: Any, allowed: str = "it is a str") -> str:
     if not isinstance(value, str):
         raise wrong_type(argument, value, allowed)
     return value
+
+
+def snapshot_bytes(snapshot: Any) -> bytes:
+    """Return a snapshot as bytes."""
+    if not isinstance(snapshot, bytes | bytearray | memoryview):
+        raise InvalidType(f"snapshot: it is {a_type(snapshot)}; a snapshot is bytes")
+    return bytes(snapshot)
 
 
 def one_of(argument: str, value: Any, allowed: Sequence[Word]) -> Word:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, text
+from windowkit.language.checks import snapshot_bytes, text
 from windowkit.language.durations import Length
 from windowkit.language.windows import Tumbling
 from windowkit.partition.arguments import (
@@ -297,10 +297,8 @@ class Partitioner:
         ...
         windowkit.errors.InvalidValue: snapshot: it was taken with workers=4; but workers=8 is given
         """
-        if not isinstance(snapshot, bytes | bytearray | memoryview):
-            raise InvalidType(f"snapshot: {snapshot!r:.60} is {a_type(snapshot)}; a snapshot is bytes")
         restored = cls.__new__(cls)
-        restored._native = _native.Partitioner.restore(bytes(snapshot))
+        restored._native = _native.Partitioner.restore(snapshot_bytes(snapshot))
         if parameters:
             restored._check(parameters)
         return restored

@@ -11,13 +11,13 @@ from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType
 from windowkit.language import written
-from windowkit.language.checks import a_type, limit
+from windowkit.language.checks import a_type, limit, snapshot_bytes
 from windowkit.language.distinct import Distinct
 from windowkit.language.query import LATE_LIMIT
 from windowkit.local.distinct import bound
-from windowkit.streams.calls import Held, snapshot_bytes, time_type
+from windowkit.streams.held import Held
 from windowkit.streams.stats import DistinctStats, reported
-from windowkit.streams.watermarks import in_time, scalar
+from windowkit.streams.watermarks import in_time, scalar, time_type
 
 __all__ = ["DistinctOperator"]
 

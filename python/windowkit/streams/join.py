@@ -13,13 +13,13 @@ from windowkit.arrow.given import schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType
 from windowkit.language import written
-from windowkit.language.checks import a_type, limit
+from windowkit.language.checks import a_type, limit, snapshot_bytes
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.local.join import bound, refuse_sparks
-from windowkit.streams.calls import Held, snapshot_bytes, time_type
+from windowkit.streams.held import Held
 from windowkit.streams.stats import JoinStats, reported
-from windowkit.streams.watermarks import in_time, scalar
+from windowkit.streams.watermarks import in_time, scalar, time_type
 
 __all__ = ["JoinOperator", "Watermarks"]
 

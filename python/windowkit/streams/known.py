@@ -22,10 +22,10 @@ from windowkit.language.processing import ProcessingTime, Stamps
 from windowkit.language.query import Query
 from windowkit.language.windows import units
 from windowkit.local.query import shaped_schema, slices_schema, stream_plan
-from windowkit.streams.calls import State, time_type
+from windowkit.streams.calls import State
 from windowkit.streams.options import Options
 from windowkit.streams.sampled import refuse
-from windowkit.streams.watermarks import one_key
+from windowkit.streams.watermarks import one_key, time_type
 
 __all__ = ["NO_SPARK", "Entry", "Known", "of_queries"]
 

@@ -14,7 +14,7 @@ from windowkit.arrow.computing import computing
 from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.reading import read_types
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import items
+from windowkit.language.checks import items, snapshot_bytes
 from windowkit.language.display import facts
 from windowkit.language.durations import Length
 from windowkit.language.emission import Emission
@@ -23,7 +23,7 @@ from windowkit.language.progress import Delay
 from windowkit.language.query import LATE_LIMIT, Query
 from windowkit.language.shedding import Shed
 from windowkit.local.query import stream_plan
-from windowkit.streams.calls import Calls, snapshot_bytes
+from windowkit.streams.calls import Calls, Returned
 from windowkit.streams.decisions import summary
 from windowkit.streams.known import NO_SPARK, Known, of_queries
 from windowkit.streams.options import Options
@@ -186,6 +186,7 @@ class Operator(Rows, Times, Results, Reports):
 
         def add(state: Known) -> str:
             following, given = state.with_query(with_policy(query, emit), name, lateness)
+            following = replace(following, returned=Returned(given, state.calls + 1))
             if state.core is None or following.schema is None:
                 self._calls.replace(replace(following, made=state.made + 1))
                 return given
@@ -231,7 +232,7 @@ class Operator(Rows, Times, Results, Reports):
             name = alike[0]
             if len(state.queries) == 1:
                 raise InvalidValue(f"query: {name!r} is the only one; an operator has at least one query")
-            following = state.without(name)
+            following = replace(state.without(name), returned=Returned(None, state.calls + 1))
             if state.core is None:
                 self._calls.replace(replace(following, made=state.made + 1))
             else:

@@ -58,6 +58,9 @@ class Queried(Called[Known]):
         # Most small pushes emit nothing, and take less time than making a table does.
         return nothing if stream is None else shaped(table(stream), state.leader)
 
+    def _shown(self, state: Known, rows: pa.Table, are_late: bool) -> pa.Table:
+        return self._late(rows) if are_late else shaped(rows, state.leader)
+
     def _late(self, rows: pa.Table) -> pa.Table:
         """Return late rows without the computed columns: pushing them again computes these again."""
         expressions = set(map(str, self._state.expressions))

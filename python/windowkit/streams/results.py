@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.local.query import shaped
-from windowkit.streams.calls import last_rows
+from windowkit.streams.calls import Returned
 from windowkit.streams.known import Known
 from windowkit.streams.queried import Queried
 
@@ -118,24 +117,31 @@ class Results(Queried):
 
         def close(state: Known) -> pa.Table:
             if state.core is None:
-                self._calls.replace(replace(state, closed=True, made=state.made + 1))
-                return pa.table({})
+                nothing = Returned(pa.table({}), state.calls + 1)
+                self._calls.replace(replace(state, closed=True, made=nothing.calls, returned=nothing))
+                return nothing.result
             self._calls.prepare(replace(state, closed=True))
             return self._emitted(state, state.core.close)
 
         return self._calls.make("close", close)
 
-    def last(self) -> pa.Table:
+    def last(self) -> Any:
         """Return the result of the last call once more: if an interrupt came before you had it.
 
         A call has either taken effect or left the operator as it was; `calls` tells which, wherever a signal
-        handler raises. It is the result of the last call that returned a table and counts: not one of `peek`
-        or of `last` itself, which change nothing.
+        handler raises. It may also be asked for after the block of ``with``.
+
+        Returns
+        -------
+        pyarrow.Table, str or None
+            What the last call returned that counts: a table, the name that `add` returned, or None after
+            `remove`. Calls that change nothing (`peek`, `stats`, `last` itself) do not count, and neither do
+            calls that failed.
 
         Raises
         ------
         InvalidValue
-            No call has returned a table yet, also since the operator was restored.
+            No call has taken effect yet, also since the operator was restored.
 
         Notes
         -----
@@ -157,11 +163,4 @@ class Results(Queried):
         >>> windows.equals(op.last()), op.calls
         (True, 1)
         """
-
-        def last(state: Known) -> pa.Table:
-            if state.core is None and state.closed:
-                return pa.table({})
-            rows, are_late = last_rows(state.core)
-            return self._late(rows) if are_late else shaped(rows, state.leader)
-
-        return self._calls.make("last", last, closed=True)
+        return self._last()

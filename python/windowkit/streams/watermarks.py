@@ -13,7 +13,7 @@ from windowkit.language.checks import a_type, whole
 from windowkit.language.durations import Duration, duration
 from windowkit.language.foreign import is_a
 
-__all__ = ["in_time", "one_key", "scalar"]
+__all__ = ["in_time", "one_key", "scalar", "time_type"]
 
 REFUSALS: Final = (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 """What pyarrow raises of Python values that are not of a type: its other exceptions are among these."""
@@ -129,3 +129,11 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
                 f"({error})"
             ) from error
     return pa.record_batch(columns, schema=pa.schema(fields))
+
+
+def time_type(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type of the times of a column, as watermarks have it."""
+    kind = schema.field(name).type
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return pa.int64() if pa.types.is_integer(kind) else kind
