@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.forged import HEAD, sealed
 from support.plain import assert_near
 from support.registries import kinds_of_partials
 from support.stream_oracle import results
@@ -154,11 +154,6 @@ def test_functions_of_ones_own_travel_as_their_states() -> None:
         {"window": {"start": -5, "end": 5}, "all": "2-3-7", "update": False},
         {"window": {"start": 0, "end": 10}, "all": "2-3-7", "update": False},
     ]
-
-
-def sealed(snapshot: bytes, body: bytes) -> bytes:
-    """Return other contents under the head of a snapshot, with the length and the checksum that they have."""
-    return snapshot[:12] + struct.pack("<QI", len(body), zlib.crc32(body)) + body
 
 
 ROWS = pa.table(
@@ -330,7 +325,7 @@ NUMBERS = [struct.pack("<q", n) for n in (-1, 0, 1, 2, 7, 2**31, 2**40, 2**62, 2
 def test_forged_bytes_are_refused_or_run(name: str, data: st.DataObject) -> None:
     op = forged_operator(name)
     whole = op.snapshot()
-    body = whole[24:]
+    body = whole[HEAD:]
     assert sealed(whole, body) == whole
     forged, places = bytearray(body), contents(body)
     # Now and then anywhere, and mostly where no reader of Arrow finds out.
@@ -350,7 +345,7 @@ def test_forged_bytes_are_refused_or_run(name: str, data: st.DataObject) -> None
 def test_each_byte_that_is_another_is_refused_or_runs(name: str) -> None:
     op = forged_operator(name)
     whole = op.snapshot()
-    body = whole[24:]
+    body = whole[HEAD:]
     emitted = []
     for at in contents(body):
         forged = bytearray(body)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import boolean
 from windowkit.language.foreign import is_a
 
@@ -191,10 +191,20 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) ->
     Raises
     ------
     InvalidValue
-        It does not hand over what the method should return, or what is malformed.
+        It does not hand over what the method should return, or what is malformed; or Arrow has none of what a
+        DataFrame holds.
     """
     with refusing(argument):
-        handed = Handed(method, getattr(data, method)())
+        try:
+            handed = Handed(method, getattr(data, method)())
+        except pa.ArrowException:
+            raise
+        except (TypeError, ValueError, OverflowError) as error:
+            if not is_a(data, "pandas", "DataFrame") and not is_a(data, "pandas", "Series"):
+                raise
+            # Of pyarrow, which pandas calls: names given twice, text that is not UTF-8, sparse columns.
+            kind = InvalidType if isinstance(error, TypeError) else InvalidValue
+            raise kind(f"{argument}: it is of pandas, and Arrow does not hold it: {error}") from error
         try:
             return take(handed)
         except pa.ArrowException:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 from windowkit.language.windows.grammar import QUOTED, unquoted
 
 __all__ = ["NUMBER", "OPERATORS", "compared", "parse"]
@@ -174,7 +174,7 @@ def listed(column: str, given: Any) -> list[Any]:
     """Return the values of ``in``."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidType(
-            f"filter: {given!r} is {a_type(given)}, given to 'in' or 'not in' of {column!r}; these "
+            f"filter: {as_given(given)} is {a_type(given)}, given to 'in' or 'not in' of {column!r}; these "
             "take a list of values"
         )
     return list(given)

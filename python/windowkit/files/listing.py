@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 
 __all__ = [
     *("NULL", "File", "Part", "Source", "check_unchanged", "constants"),
@@ -100,13 +100,13 @@ def listed(paths: Any) -> list[str]:
     allowed = "paths is a str, or several in a list"
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     if isinstance(several, bytes | Mapping) or not isinstance(several, Iterable):
-        raise InvalidType(f"paths: {paths!r} is {a_type(paths)}; {allowed}")
+        raise InvalidType(f"paths: {as_given(paths)} is {a_type(paths)}; {allowed}")
     given = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
     if not given:
         raise InvalidValue(f"paths: none are given; {allowed} of at least one")
     for path in given:
         if not isinstance(path, str):
-            raise InvalidType(f"paths: {path!r} is {a_type(path)}; paths are strings")
+            raise InvalidType(f"paths: {as_given(path)} is {a_type(path)}; paths are strings")
         if not path or re.search("[\0\ud800-\udfff]", path):
             raise InvalidValue(
                 f"paths: {path!r} is given; a path is not empty, and has no NUL or lone surrogate"
@@ -152,7 +152,8 @@ def found(
     given = listed(paths)
     if filesystem is not None and not isinstance(filesystem, fs.FileSystem):
         raise InvalidType(
-            f"filesystem: {filesystem!r} is {a_type(filesystem)}; it is a pyarrow.fs.FileSystem, or None"
+            f"filesystem: {as_given(filesystem)} is {a_type(filesystem)}; it is a pyarrow.fs.FileSystem, or "
+            "None"
         )
     if filesystem is not None and any(map(URI.match, given)):
         raise InvalidValue(

@@ -20,7 +20,7 @@ from windowkit.kernels.arguments import (
     timed_of,
     values_of,
 )
-from windowkit.language.checks import integer, text
+from windowkit.language.checks import as_given, integer, text
 from windowkit.language.durations import Length
 
 
@@ -334,7 +334,9 @@ def explain(
     if times is None:
         for argument, value in (("start_time", start_time), ("closed", closed)):
             if value is not None:
-                raise InvalidValue(f"{argument}: {value!r} was given without times; rows have no {argument}")
+                raise InvalidValue(
+                    f"{argument}: {as_given(value)} was given without times; rows have no {argument}"
+                )
         rolling = ByRows(
             rows_of("size", size),
             rows_of("slide", 1 if slide is None else slide),

@@ -13,7 +13,7 @@ from windowkit import _native
 from windowkit.arrow.validation import checked, foreign_column, refusing
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.kernels.arguments import COLUMNS, FUNCTIONS, LARGEST, freedom_of
-from windowkit.language.checks import integer, text
+from windowkit.language.checks import as_given, integer, text
 from windowkit.language.foreign import from_library, kind
 
 __all__ = ["Window"]
@@ -343,19 +343,21 @@ class Window:
             raise InvalidType(f"values: {value} in a window over {self._type}; cast it first")
         elif pa.types.is_integer(self._type) and not hasattr(value, "__index__"):
             # pyarrow would drop a fraction.
-            raise InvalidType(f"values: {value!r} is not {self._type}; allowed are whole numbers")
+            raise InvalidType(f"values: {as_given(value)} is not {self._type}; allowed are whole numbers")
         try:
             array = pa.array([value], self._type)
         except MemoryError:
             raise
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             if isinstance(error, OverflowError) or isinstance(value, _kindred(self._type)):
-                raise InvalidValue(f"values: {value!r:.60} does not fit {self._type} ({error})") from error
-            raise InvalidType(f"values: {value!r:.60} is not {self._type} ({error})") from error
+                raise InvalidValue(
+                    f"values: {as_given(value):.60} does not fit {self._type} ({error})"
+                ) from error
+            raise InvalidType(f"values: {as_given(value):.60} is not {self._type} ({error})") from error
         is_given = value is not None and not isinstance(value, pa.Scalar)
         # pyarrow makes an infinity of what is too great.
         if pa.types.is_floating(self._type) and is_given and math.isinf(array[0].as_py()) > math.isinf(value):
-            raise InvalidValue(f"values: {value!r:.60} is out of the range of {self._type}")
+            raise InvalidValue(f"values: {as_given(value):.60} is out of the range of {self._type}")
         return array
 
 

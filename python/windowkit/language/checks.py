@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,7 @@ __all__ = [
         "no_option",
     ),
     *(
+        "as_given",
         "number",
         "one_of",
         "refuse_duplicates",
@@ -61,7 +63,24 @@ def a_type(value: object) -> str:
 
 def wrong_type(argument: str, value: object, allowed: str) -> InvalidType:
     """Return what is raised for a value of a type that is not allowed."""
-    return InvalidType(f"{argument}: {value!r:.60} is {a_type(value)}; {allowed}")
+    return InvalidType(f"{argument}: {as_given(value):.60} is {a_type(value)}; {allowed}")
+
+
+def as_given(value: object) -> str:
+    """Return what a message shows of a value: its repr, if Python can make one.
+
+    Examples
+    --------
+    >>> as_given(12), as_given("12"), as_given(10**5000), as_given([10**5000])
+    ('12', "'12'", 'an int of 16,610 bits', 'a list whose text is too long')
+    """
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        # An int of more digits than Python writes, or more containers within each other than it reads.
+        if isinstance(value, int):
+            return f"an int of {value.bit_length():,} bits"
+        return f"{a_type(value)} whose text is too long"
 
 
 def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:
@@ -111,7 +130,7 @@ def integer(
     if found is None:
         raise wrong_type(argument, value, allowed)
     if (least is not None and found < least) or (most is not None and found > most):
-        raise InvalidValue(f"{argument}: {found} is out of range; {allowed}")
+        raise InvalidValue(f"{argument}: {as_given(found)} is out of range; {allowed}")
     return found
 
 
@@ -125,8 +144,11 @@ def number(argument: str, value: Any, allowed: str, least: float, most: float) -
     except TypeError:
         # An array of numpy.
         raise wrong_type(argument, value, allowed) from None
+    except OverflowError:
+        # An int that no float is near.
+        found = math.nan
     if not least <= found <= most:
-        raise InvalidValue(f"{argument}: {value!r} is out of range; {allowed}")
+        raise InvalidValue(f"{argument}: {as_given(value)} is out of range; {allowed}")
     return found
 
 
@@ -155,7 +177,7 @@ def one_of(argument: str, value: Any, allowed: Sequence[Word]) -> Word:
     """Return one of some names."""
     names = f"allowed are {', '.join(map(repr, allowed))}"
     if text(argument, value, names) not in allowed:
-        raise InvalidValue(f"{argument}: {value!r} is unknown; {names}")
+        raise InvalidValue(f"{argument}: {as_given(value)} is unknown; {names}")
     return allowed[allowed.index(value)]
 
 
@@ -175,13 +197,14 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     spark = type(given).__module__.split(".")[0] == "pyspark"
     if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise InvalidType(
-            f"{argument}: {given!r} is {a_type(given)}; {argument} is {allowed}{computed(given)}"
+            f"{argument}: {as_given(given)} is {a_type(given)}; {argument} is {allowed}{computed(given)}"
         )
     members = tuple(given)
     for member in members:
         if not isinstance(member, kind):
             raise InvalidType(
-                f"{argument}: {member!r} is {a_type(member)}; {argument} is {allowed}{computed(member)}"
+                f"{argument}: {as_given(member)} is {a_type(member)}; {argument} is "
+                f"{allowed}{computed(member)}"
             )
     return members
 
@@ -195,7 +218,7 @@ class Computed(str):
 def checked_name(argument: str, name: str) -> str:
     """Return `name` if it can name a column that is there."""
     if not isinstance(name, str):
-        raise InvalidType(f"{argument}: {name!r} is {a_type(name)}; a name is a str{computed(name)}")
+        raise InvalidType(f"{argument}: {as_given(name)} is {a_type(name)}; a name is a str{computed(name)}")
     if isinstance(name, Computed):
         raise InvalidType(
             f"{argument}: {str(name)!r} is an expression; here a column is given by its name, so compute it "

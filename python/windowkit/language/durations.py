@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, Union, cast
 
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import integer
+from windowkit.language.checks import as_given, integer
 from windowkit.language.foreign import is_a
 from windowkit.language.intervals import (
     ALLOWED,
@@ -250,7 +250,7 @@ def length(argument: str, value: Length, *, calendar: bool = False) -> Measure:
         return rows(int(counted["count"].replace(" ", "")[:20]))
     if isinstance(value, str) and FRACTION_OF_ROWS.fullmatch(single_spaced(value)) is not None:
         raise InvalidValue(
-            f"{argument}: {value!r} is not a whole number; a number of rows must be an integer"
+            f"{argument}: {as_given(value)} is not a whole number; a number of rows must be an integer"
         )
     if isinstance(value, str | timedelta | Duration):
         return duration(argument, value, calendar=calendar)
@@ -303,7 +303,7 @@ def _from_timedelta64(argument: str, value: np.timedelta64) -> Duration:
     nanoseconds = NANOSECONDS.get(unit.removesuffix("s"))
     if nanoseconds is None:
         raise InvalidValue(
-            f"{argument}: {value!r} has no fixed length in nanoseconds; allowed are the units W, D, h, m, s, "
-            "ms, us and ns"
+            f"{argument}: {as_given(value)} has no fixed length in nanoseconds; allowed are the units W, D, "
+            "h, m, s, ms, us and ns"
         )
     return Duration(int(count) * nanoseconds)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import integer, one_of
+from windowkit.language.checks import as_given, integer, one_of
 from windowkit.language.durations import Duration, Length, Rows, plain
 from windowkit.language.progress import of_measure
 from windowkit.language.triggers import Term, Trigger, trigger
@@ -121,9 +121,9 @@ class Emission:
                     # The decimal number that is written, as the core has it. Times are whole numbers.
                     if units(size) * (1 - Fraction(repr(share))) < 1:
                         raise InvalidValue(
-                            f"emit: at({share!r}) is given for {window}, but this share of a window, rounded "
-                            "up to the unit of the time column, is all of it, so that it would never fire; "
-                            "allowed are smaller shares, and longer windows"
+                            f"emit: at({as_given(share)}) is given for {window}, but this share of a "
+                            "window, rounded up to the unit of the time column, is all of it, so that it "
+                            "would never fire; allowed are smaller shares, and longer windows"
                         )
 
     def check_kind(self, window: Window) -> None:
@@ -174,7 +174,7 @@ class Emission:
     def __repr__(self) -> str:
         early = [] if self.early is None else [repr(self.early)]
         refinement = [] if self.refinement == "accumulating" else [f"refinement={self.refinement!r}"]
-        given = [f"{name}={value!r}" for name, value in self.waits.items()]
+        given = [f"{name}={as_given(value)}" for name, value in self.waits.items()]
         return f"emit({', '.join([*early, *refinement, *given])})"
 
 

@@ -7,11 +7,11 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Final, cast
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import checked_name, number, one_of, wrong_type
+from windowkit.language.checks import as_given, checked_name, number, one_of, wrong_type
 from windowkit.language.durations import Duration, Length, Rows, plain, rows
 from windowkit.language.durations import length as length_of
 from windowkit.language.progress import of_clock
-from windowkit.language.triggers import AllOf, AnyOf, Chain, Combined, Term, Trigger
+from windowkit.language.triggers import DEEPEST, AllOf, AnyOf, Chain, Combined, Term, Trigger
 from windowkit.language.windows import units
 
 __all__ = ["TRIGGERS", "At", "Every", "On", "at", "every", "on", "read"]
@@ -43,8 +43,8 @@ class Every(Trigger):
         return [Term("ticks" if self.has_clock else "every", length=self.length)]
 
     def __repr__(self) -> str:
-        shown = plain(self.length)
-        return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
+        as_given = plain(self.length)
+        return f"every({as_given!r})" if self.of == EVENT else f"every({as_given!r}, of={self.of!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def at(share: float) -> At:
     allowed = "a share is a number above 0 and below 1"
     given = number("share", share, allowed, 0, 1)
     if not 0 < given < 1:
-        raise InvalidValue(f"share: {share!r} is out of range; {allowed}")
+        raise InvalidValue(f"share: {as_given(share)} is out of range; {allowed}")
     return At(given)
 
 
@@ -203,7 +203,7 @@ TRIGGERS: Final[Mapping[type[Trigger], Callable[..., Trigger]]] = {
 """All triggers, by which forms are read, and what makes each of the values of its form."""
 
 
-def read(form: object) -> Trigger:
+def read(form: object, depth: int = 0) -> Trigger:
     """Return the trigger of a form: a mapping from its kind to what it has.
 
     Raises
@@ -213,12 +213,15 @@ def read(form: object) -> Trigger:
     """
     if not isinstance(form, Mapping):
         raise wrong_type("early", form, "in a form, a trigger is a mapping of one name")
+    # Each may be repeated, which is a mapping around it.
+    if depth > 2 * DEEPEST:
+        raise InvalidValue(f"early: triggers are within each other; allowed are {DEEPEST} times")
     if list(form) == ["repeat"]:
-        return read(form["repeat"]).repeat()
+        return read(form["repeat"], depth + 1).repeat()
     for each, make in TRIGGERS.items():
         if needed(each) <= form.keys() <= set(each.keys):
             if issubclass(each, Combined):
-                return make(operands(each.keys[0], form[each.keys[0]]))
+                return make(operands(each.keys[0], form[each.keys[0]], depth + 1))
             return make(*(form[key] for key in each.keys if key in form))
     kinds = ", ".join([*(each.keys[0] for each in TRIGGERS), "repeat"])
     others = [
@@ -235,10 +238,12 @@ def needed(kind: type[Trigger]) -> set[str]:
     return {key for key, field in stated if field.default is MISSING}
 
 
-def operands(kind: str, given: object) -> tuple[Trigger, ...]:
+def operands(kind: str, given: object, depth: int) -> tuple[Trigger, ...]:
     """Return the triggers that a form combines."""
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise wrong_type("early", given, f"in a form, {kind!r} has a list of triggers")
     if len(given) < 2:
-        raise InvalidValue(f"early: {given!r:.60} is given for {kind!r}; it has at least two triggers")
-    return tuple(map(read, given))
+        raise InvalidValue(
+            f"early: {as_given(given):.60} is given for {kind!r}; it has at least two triggers"
+        )
+    return tuple(read(each, depth) for each in given)

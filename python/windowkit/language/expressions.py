@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
-from windowkit.language.checks import NAMES, Computed, a_type, article, checked_name, items, suggested
+from windowkit.language.checks import (
+    NAMES,
+    Computed,
+    a_type,
+    article,
+    as_given,
+    checked_name,
+    items,
+    suggested,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -173,8 +182,8 @@ def expr(expression: Column, name: str | None = None) -> Expression:
         made = made_of("expression", expression)
     if made is None:
         raise InvalidType(
-            f"expression: {expression!r:.60} is {a_type(expression)}; expression is a Polars or pyarrow "
-            "expression, a Spark Column, or SQL as a str"
+            f"expression: {as_given(expression):.60} is {a_type(expression)}; expression is a Polars or "
+            "pyarrow expression, a Spark Column, or SQL as a str"
         )
     return made if name is None else Expression(checked_name("name", name), made.library, made.given)
 

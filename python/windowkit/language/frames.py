@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import one_of
+from windowkit.language.checks import as_given, one_of
 from windowkit.language.durations import Length, Measure, Rows, length
 from windowkit.language.windows.base import units
 
@@ -101,8 +101,8 @@ def frame(
     if size is not None and (before is not None or after is not None):
         side = "before" if before is not None else "after"
         raise InvalidValue(
-            f"{side}: it is given beside a size, {size!r}, which reaches back from a row; give a size, or "
-            "before and after"
+            f"{side}: it is given beside a size, {as_given(size)}, which reaches back from a row; give a "
+            "size, or before and after"
         )
     given = {"size": size} if size is not None else {"before": before, "after": after}
     lengths = {side: read(side, value) for side, value in given.items() if value is not None}

@@ -137,7 +137,7 @@ def parameter(name: str, value: float) -> float:
     limits = NUMBERS[name]
     given = checks.number(name, value, limits.allowed, limits.least, limits.most)
     if (limits.whole and not given.is_integer()) or (limits.beyond and given == limits.least):
-        raise InvalidValue(f"{name}: {value!r} is out of range; {limits.allowed}")
+        raise InvalidValue(f"{name}: {checks.as_given(value)} is out of range; {limits.allowed}")
     return given
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import integer
+from windowkit.language.checks import as_given, integer
 from windowkit.language.durations import LARGEST, Duration, Measure, Rows, length
 from windowkit.language.foreign import is_a
 
@@ -88,7 +88,9 @@ def place(argument: str, value: PlaceLike) -> Place:
         # Years outside Python's have no text form either.
         str(read)
     except OverflowError:
-        raise InvalidValue(f"{argument}: {value!r} lies outside the years 1 to 9999; {ALLOWED}") from None
+        raise InvalidValue(
+            f"{argument}: {as_given(value)} lies outside the years 1 to 9999; {ALLOWED}"
+        ) from None
     return read
 
 
@@ -115,7 +117,9 @@ def _length(argument: str, value: Any) -> Place:
     except (InvalidType, InvalidValue) as error:
         if " is out of range; " in str(error):
             raise
-        raise type(error)(f"{argument}: {value!r} is not a place on a time column; {ALLOWED}") from None
+        raise type(error)(
+            f"{argument}: {as_given(value)} is not a place on a time column; {ALLOWED}"
+        ) from None
     if isinstance(read, Rows):
         raise InvalidType(f"{argument}: {read} is a number of rows; {ALLOWED}")
     return read
@@ -202,7 +206,7 @@ class Clock:
         try:
             given = place(what, value)
         except (InvalidType, InvalidValue):
-            raise InvalidType(f"{what}: it returned {value!r}; {self.allowed}") from None
+            raise InvalidType(f"{what}: it returned {as_given(value)}; {self.allowed}") from None
         fits = {
             "integer": not isinstance(given, Moment | Duration),
             "duration": isinstance(given, Duration),
@@ -210,7 +214,7 @@ class Clock:
             "timestamp": isinstance(given, Moment) and given.zoned == (self.zone is not None),
         }[self.kind]
         if not fits:
-            raise InvalidType(f"{what}: it returned {value!r}; {self.allowed}")
+            raise InvalidType(f"{what}: it returned {as_given(value)}; {self.allowed}")
         return self._in_units(what, given)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, whole
+from windowkit.language.checks import a_type, as_given, whole
 
 __all__ = ["PROCESSING_TIME", "Clock", "ProcessingTime", "Stamps"]
 
@@ -46,7 +46,7 @@ class Stamps:
     def __init__(self, clock: Clock | None) -> None:
         if clock is not None and not callable(clock):
             raise InvalidType(
-                f"clock: {clock!r} is {a_type(clock)}; it is a function that returns "
+                f"clock: {as_given(clock)} is {a_type(clock)}; it is a function that returns "
                 "microseconds since 1970-01-01 00:00:00 UTC, as an int"
             )
         self._clock = clock if clock is not None else (lambda: time.time_ns() // 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, checked_name
+from windowkit.language.checks import a_type, as_given, checked_name
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.windows import require_no_rows, units
 
@@ -91,19 +91,19 @@ def delay(
     named = {"time": time, "rows": rows, "share": share}
     chosen = [name for name, value in named.items() if value is not None]
     if len(chosen) != 1:
-        given = ", ".join(f"{name}={named[name]!r}" for name in chosen) or "nothing"
+        given = ", ".join(f"{name}={as_given(named[name])}" for name in chosen) or "nothing"
         raise InvalidValue(f"delay: {given} is given; give exactly one of time, rows and share")
     of_time = None if time is None else of_measure("delay", time)
     if rows is not None:
         if isinstance(rows, bool) or not isinstance(rows, int):
-            raise InvalidType(f"rows: {rows!r} is {a_type(rows)}; it is a number of rows, an int")
+            raise InvalidType(f"rows: {as_given(rows)} is {a_type(rows)}; it is a number of rows, an int")
         if not 0 <= rows < 2**62:
-            raise InvalidValue(f"rows: {rows} is given; allowed are numbers from 0 and below 2^62")
+            raise InvalidValue(f"rows: {as_given(rows)} is given; allowed are numbers from 0 and below 2^62")
     if share is not None:
         if isinstance(share, bool) or not isinstance(share, int | float):
-            raise InvalidType(f"share: {share!r} is {a_type(share)}; it is a float between 0 and 1")
+            raise InvalidType(f"share: {as_given(share)} is {a_type(share)}; it is a float between 0 and 1")
         if not 0 < share < 1:
-            raise InvalidValue(f"share: {share!r} is given; allowed are shares above 0 and below 1")
+            raise InvalidValue(f"share: {as_given(share)} is given; allowed are shares above 0 and below 1")
     if source is not None:
         checked_name("source", source)
     if idle is not None and source is None:
@@ -127,7 +127,7 @@ def of_measure(argument: str, given: Length) -> Duration | int:
     require_no_rows(argument, measure)
     assert not isinstance(measure, Rows)
     if units(measure) < 0:
-        raise InvalidValue(f"{argument}: {given!r} is below zero; it is a length of at least zero")
+        raise InvalidValue(f"{argument}: {as_given(given)} is below zero; it is a length of at least zero")
     return measure
 
 
@@ -136,8 +136,10 @@ def of_clock(argument: str, given: Length) -> Duration:
     measure = length(argument, given)
     if not isinstance(measure, Duration):
         raise InvalidType(
-            f"{argument}: {given!r} is given; it is a duration of the clock, such as '30 seconds'"
+            f"{argument}: {as_given(given)} is given; it is a duration of the clock, such as '30 seconds'"
         )
     if measure.nanoseconds <= 0 or measure.nanoseconds % 1000:
-        raise InvalidValue(f"{argument}: {given!r} is given; allowed are whole microseconds above zero")
+        raise InvalidValue(
+            f"{argument}: {as_given(given)} is given; allowed are whole microseconds above zero"
+        )
     return measure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, fills, written
 from windowkit.language.aggregates import Aggregate
-from windowkit.language.checks import a_type, items, limit, one_of, refuse_duplicates
+from windowkit.language.checks import a_type, as_given, items, limit, one_of, refuse_duplicates
 from windowkit.language.display import Lines, facts
 from windowkit.language.emission import Emission
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
@@ -100,7 +100,8 @@ class Query:
         if self.emit is not None:
             if not isinstance(self.emit, Emission):
                 raise InvalidType(
-                    f"emit: {self.emit!r:.60} is {a_type(self.emit)}; it is what windowkit.emit(...) returns"
+                    f"emit: {as_given(self.emit):.60} is {a_type(self.emit)}; it is what "
+                    "windowkit.emit(...) returns"
                 )
             self.emit.check(self.windows)
             self.emit.check_columns(self.columns)

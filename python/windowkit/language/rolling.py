@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
 from windowkit.language.aggregation import Framed
-from windowkit.language.checks import a_type, checked_name, items, names, refuse_duplicates
+from windowkit.language.checks import a_type, as_given, checked_name, items, names, refuse_duplicates
 from windowkit.language.display import facts
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.language.running import (
@@ -371,8 +371,8 @@ def labels_of(
             )
     if isinstance(by, Mapping):
         raise InvalidType(
-            f"by: {by!r:.60} is {a_type(by)}; it is the keys of the labels, in the order of those of the "
-            f"events, {', '.join(rolling.by)}"
+            f"by: {as_given(by):.60} is {a_type(by)}; it is the keys of the labels, in the order of those "
+            f"of the events, {', '.join(rolling.by)}"
         )
     keys = rolling.by if by is None else names("by", by)
     if len(keys) != len(rolling.by):

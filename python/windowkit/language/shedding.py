@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import integer, one_of
+from windowkit.language.checks import as_given, integer, one_of
 
 __all__ = ["Shed", "shed"]
 
@@ -87,10 +87,10 @@ def size(given: int | str) -> int:
     if isinstance(given, str):
         found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([a-z]+)\s*", given, re.ASCII | re.IGNORECASE)
         if found is None or found[2].lower() not in UNITS:
-            raise InvalidValue(f"bytes: {given!r} is not understood; {SIZE}")
+            raise InvalidValue(f"bytes: {as_given(given)} is not understood; {SIZE}")
         number = int(Fraction(found[1].replace("_", "")) * UNITS[found[2].lower()])
     else:
         number = integer("bytes", given, SIZE)
     if not 0 < number < 2**63:
-        raise InvalidValue(f"bytes: {given!r} is out of range; {SIZE}")
+        raise InvalidValue(f"bytes: {as_given(given)} is out of range; {SIZE}")
     return number

@@ -9,14 +9,17 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 
-__all__ = ["AllOf", "AnyOf", "Chain", "Combined", "Term", "Trigger", "trigger"]
+__all__ = ["DEEPEST", "AllOf", "AnyOf", "Chain", "Combined", "Term", "Trigger", "trigger"]
 
 ALLOWED: Final = (
     "allowed are triggers: windowkit.rows(n), windowkit.every(length), windowkit.on(column), "
     "windowkit.at(share), and combinations of these by |, &, .then() and .repeat()"
 )
+
+DEEPEST: Final = 64
+"""How many triggers are within each other at most: looking through them recurses, and Python has limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,11 @@ class Trigger(ABC):
         return ()
 
     @property
+    def depth(self) -> int:
+        """How many triggers are within each other."""
+        return 0
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
@@ -159,7 +167,7 @@ def trigger(argument: str, given: object) -> Trigger:
         It is not a trigger.
     """
     if not isinstance(given, Trigger):
-        raise InvalidType(f"{argument}: {given!r:.60} is {a_type(given)}; {ALLOWED}")
+        raise InvalidType(f"{argument}: {as_given(given):.60} is {a_type(given)}; {ALLOWED}")
     given.check(argument)
     return given
 
@@ -168,6 +176,17 @@ class Combined(Trigger):
     """A trigger of other triggers."""
 
     __slots__ = ()
+
+    @property
+    def depth(self) -> int:
+        """How many triggers are within each other, without those that combine no others."""
+        return 1 + max(part.depth for part in self.parts)
+
+    def _refuse_depth(self) -> None:
+        if self.depth > DEEPEST:
+            raise InvalidValue(
+                f"{self.keys[0]}: triggers are within each other {self.depth} times; allowed are {DEEPEST}"
+            )
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
@@ -189,6 +208,7 @@ class AnyOf(Combined):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "triggers", tuple(flat("|", self.triggers, AnyOf)))
+        self._refuse_depth()
 
     @property
     def parts(self) -> tuple[Trigger, ...]:
@@ -210,6 +230,7 @@ class AllOf(Combined):
         members = tuple(flat("&", self.triggers, AllOf))
         refuse_windows("&", members)
         object.__setattr__(self, "triggers", members)
+        self._refuse_depth()
 
     @property
     def parts(self) -> tuple[Trigger, ...]:
@@ -242,6 +263,7 @@ class Chain(Combined):
                     "a repeated chain is allowed as the last stage, and .repeat() of the whole chain"
                 )
         object.__setattr__(self, "stages", tuple(stages))
+        self._refuse_depth()
 
     @property
     def parts(self) -> tuple[Trigger, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregation import UserFunction
-from windowkit.language.checks import a_type, boolean, checked_name
+from windowkit.language.checks import a_type, as_given, boolean, checked_name
 
 __all__ = ["UserFunction", "aggregate"]
 
@@ -90,7 +90,7 @@ def aggregate(
     for argument, function in functions.items():
         if not callable(function):
             raise InvalidType(
-                f"{argument}: {function!r} is {a_type(function)}; {argument} is a function of arrays"
+                f"{argument}: {as_given(function)} is {a_type(function)}; {argument} is a function of arrays"
             )
     boolean("commutative", commutative)
     if "(" in checked or ")" in checked:

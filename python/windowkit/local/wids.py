@@ -9,7 +9,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.validation import imported
 from windowkit.errors import InvalidType
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 from windowkit.language.windows import Window, time_type
 
 __all__ = ["extent", "wids"]
@@ -25,8 +25,8 @@ def extent(window: Window, ids: Any, of: Any = None, validate: bool = False) -> 
     kind = time_type([window]) if of is None else of
     if not hasattr(kind, "__arrow_c_schema__") or isinstance(kind, pa.Field | pa.Schema):
         raise InvalidType(
-            f"time_type: {of!r:.60} is {a_type(of)}; it is an Arrow type such as pyarrow.timestamp('us'), or "
-            "None"
+            f"time_type: {as_given(of):.60} is {a_type(of)}; it is an Arrow type such as "
+            "pyarrow.timestamp('us'), or None"
         )
     if of is not None and not isinstance(of, pa.DataType):
         # A type itself takes no capsule, a field does.

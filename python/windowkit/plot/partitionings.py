@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 from windowkit.partition import METHODS, Cost, Partitioner, Rows, cost
 from windowkit.plot.library import matplotlib_pyplot
 
@@ -95,7 +95,9 @@ def partitioning(
         if workers is None:
             raise InvalidValue("workers: None is given with keys; workers is the number of workers")
         if isinstance(methods, str) or not isinstance(methods, Sequence):
-            raise InvalidType(f"methods: {methods!r} is {a_type(methods)}; methods is a sequence of names")
+            raise InvalidType(
+                f"methods: {as_given(methods)} is {a_type(methods)}; methods is a sequence of names"
+            )
         if not methods:
             raise InvalidValue("methods: the list is empty; allowed are " + ", ".join(map(repr, METHODS)))
         costs = {}

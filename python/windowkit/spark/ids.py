@@ -10,7 +10,7 @@ import pyspark
 from pyspark.sql import functions
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 from windowkit.language.windows import Window, time_type
 from windowkit.spark.shipping import importing
 
@@ -61,7 +61,7 @@ def wids(window: Window, time: Column | str) -> Column:
     [Row(id=2, v=20.5), Row(id=3, v=20.5), Row(id=4, v=20.5)]
     """
     if not isinstance(window, Window):
-        raise InvalidType(f"window: {window!r:.60} is {a_type(window)}; it is a window of windowkit")
+        raise InvalidType(f"window: {as_given(window):.60} is {a_type(window)}; it is a window of windowkit")
     # Raises here, and not in a task, where windows have no ids.
     window.wids(pa.array([], time_type([window])))
     if window.is_endless:

@@ -14,7 +14,7 @@ from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, checked_name
+from windowkit.language.checks import a_type, as_given, checked_name
 from windowkit.language.durations import Duration
 from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
@@ -117,7 +117,7 @@ class Known(State[_native.Operator]):
     ) -> tuple[Known, str]:
         """Return what is known with one more query, and its name."""
         if not isinstance(query, Query):
-            raise InvalidType(f"query: {query!r} is {a_type(query)}; query is a windowkit.Query")
+            raise InvalidType(f"query: {as_given(query)} is {a_type(query)}; query is a windowkit.Query")
         refuse_stream(query.fill)
         refuse(self.options.shed, query)
         added = self.added + 1
@@ -125,7 +125,9 @@ class Known(State[_native.Operator]):
             added += 1
         given = f"q{added}" if name is None else checked_name("name", name)
         if given in self.queries:
-            raise InvalidValue(f"name: {given!r} is taken; queries of one operator must have different names")
+            raise InvalidValue(
+                f"name: {as_given(given)} is taken; queries of one operator must have different names"
+            )
         for other in self.queries.values():
             if (other.by, other.time) != (query.by, query.time):
                 raise InvalidValue(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, limit, one_of
+from windowkit.language.checks import a_type, as_given, limit, one_of
 from windowkit.language.durations import Duration, Length
 from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT
@@ -44,8 +44,8 @@ class Options:
         object.__setattr__(self, "allowed_lateness", self.lateness(self.allowed_lateness))
         if self.progress is not None and not isinstance(self.progress, Delay):
             raise InvalidType(
-                f"progress: {self.progress!r} is {a_type(self.progress)}; it is what windowkit.delay(...) "
-                "returns"
+                f"progress: {as_given(self.progress)} is {a_type(self.progress)}; it is what "
+                "windowkit.delay(...) returns"
             )
         if self.order == "in-order" and self.progress is not None:
             raise InvalidValue(
@@ -58,7 +58,7 @@ class Options:
         lateness = of_measure("allowed_lateness", given)
         if self.order == "in-order" and units(lateness):
             raise InvalidValue(
-                f"allowed_lateness: {given!r} is given for order='in-order', where no row is late; it "
-                "requires order='out-of-order'"
+                f"allowed_lateness: {as_given(given)} is given for order='in-order', where no row is late; "
+                "it requires order='out-of-order'"
             )
         return lateness

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.errors import InvalidValue
+from windowkit.language.checks import as_given
 from windowkit.streams.known import Known
 from windowkit.streams.queried import Queried
 from windowkit.streams.watermarks import in_time, scalar
@@ -141,8 +142,8 @@ class Times(Queried):
             return in_time(argument, given, state.time_type)
         if given is not None:
             raise InvalidValue(
-                f"{argument}: {given!r} is given over PROCESSING_TIME, where it is the time of the clock; no "
-                "argument is allowed"
+                f"{argument}: {as_given(given)} is given over PROCESSING_TIME, where it is the time of the "
+                "clock; no argument is allowed"
             )
         return self._clock.now(core.watermark)
 

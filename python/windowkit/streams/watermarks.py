@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, whole
+from windowkit.language.checks import a_type, as_given, whole
 from windowkit.language.durations import Duration, duration
 from windowkit.language.foreign import is_a
 
@@ -33,7 +33,7 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
         units = whole(time)
         if units is None:
             raise InvalidType(
-                f"{argument}: {time!r} is {a_type(time)}; the time column is an "
+                f"{argument}: {as_given(time)} is {a_type(time)}; the time column is an "
                 f"integer, and so is {MEANT[argument]}"
             )
         if not -(2**63) <= units < 2**63:
@@ -90,7 +90,7 @@ def refuse_unlike(argument: str, given: object, scalar: pa.Scalar, kind: pa.Data
         elif scalar.cast(kind).cast(scalar.type) != scalar:
             why = "has a time of day"
     if why is not None:
-        raise InvalidType(f"{argument}: {given!r} {why}; {allowed_times(kind)}")
+        raise InvalidType(f"{argument}: {as_given(given)} {why}; {allowed_times(kind)}")
 
 
 def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
@@ -125,7 +125,7 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
             columns.append(pa.array([value], kind).cast(field.type))
         except REFUSALS as error:
             raise InvalidType(
-                f"key: {value!r} is not a value of column {field.name!r}, whose type is {field.type} "
+                f"key: {as_given(value)} is not a value of column {field.name!r}, whose type is {field.type} "
                 f"({error})"
             ) from error
     return pa.record_batch(columns, schema=pa.schema(fields))

@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use serde::de::DeserializeOwned;
 
 use super::{broken, stream};
@@ -96,10 +96,10 @@ impl<'a> Reader<'a> {
         };
         // Arrow panics on some schemas and arrays that no writer produces, and owns none of our data at that point.
         match catch_unwind(read) {
-            Ok(Ok(batches)) => Ok(batches),
+            Ok(Ok((schema, batches))) if is_exported(&schema) => Ok((schema, batches)),
             // Sound bytes may be more than there is memory for.
             Err(panic) if panic.is::<OutOfMemory>() => unwind(panic),
-            Ok(Err(_)) | Err(_) => broken(),
+            Ok(_) | Err(_) => broken(),
         }
     }
 
@@ -145,4 +145,10 @@ impl<'a> Reader<'a> {
     pub fn damaged(&self, how: &str) -> Error {
         Error::InvalidValue(format!("{}: its bytes are damaged: {how}", self.what))
     }
+}
+
+/// Whether Arrow's C interface has this schema, whose names and types are strings that end with a zero there.
+fn is_exported(schema: &Schema) -> bool {
+    let fields = schema.flattened_fields();
+    fields.iter().all(|field| !field.name().contains('\0') && !field.data_type().to_string().contains('\0'))
 }

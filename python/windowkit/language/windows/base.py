@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import article, boolean, checked_name
+from windowkit.language.checks import article, as_given, boolean, checked_name
 from windowkit.language.durations import Duration, Length, Measure, Months, Period, Rows, length, period
 from windowkit.language.durations import rows as number_of_rows
 from windowkit.language.engines import process
@@ -308,7 +308,9 @@ def units(measure: Period | Moment | None) -> int:
 
 def shown(measure: Period) -> str:
     """Return `measure` for a message, as the user wrote it."""
-    return repr(measure.text) if isinstance(measure, Duration) else str(measure)
+    if isinstance(measure, Duration):
+        return repr(measure.text)
+    return as_given(measure) if isinstance(measure, int) else str(measure)
 
 
 def optional_length(argument: str, value: Length | None) -> Measure | None:
@@ -381,7 +383,9 @@ def require_partial(partial: bool, by_rows: bool) -> None:
 def refuse_both(argument: str, value: object, rows: object) -> None:
     """Refuse a length that is given in rows and otherwise."""
     if value is not None and rows is not None:
-        raise InvalidValue(f"{argument}: {value!r} is given together with rows={rows!r}; give one of the two")
+        raise InvalidValue(
+            f"{argument}: {as_given(value)} is given together with rows={as_given(rows)}; give one of the two"
+        )
 
 
 def row_count(argument: str, rows: int) -> Rows:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 
 __all__ = [
     "Call",
@@ -47,7 +47,7 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
     Only with `filters` may there be a filter.
     """
     if not isinstance(text, str):
-        raise InvalidType(f"{argument}: {text!r} is {a_type(text)}; the text form is a str")
+        raise InvalidType(f"{argument}: {as_given(text)} is {a_type(text)}; the text form is a str")
     match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is not a valid {argument}; {allowed}")

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, one_of
+from windowkit.language.checks import a_type, as_given, one_of
 from windowkit.language.durations import Duration, Months, Period
 from windowkit.language.engines import process
 from windowkit.language.intervals import NANOSECONDS
@@ -156,7 +156,7 @@ def checked_zone(zone: ZoneLike | None) -> str | None:
             raise InvalidType(f"zone: {zone!r} has no name; {ALLOWED}")
         zone = name
     if not isinstance(zone, str):
-        raise InvalidType(f"zone: {zone!r} is {a_type(zone)}; {ALLOWED}")
+        raise InvalidType(f"zone: {as_given(zone)} is {a_type(zone)}; {ALLOWED}")
     offset = OFFSET.fullmatch(zone)
     if offset is not None:
         minutes = offset["minutes"] or "00"

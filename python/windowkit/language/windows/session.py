@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import checked_name, computed
+from windowkit.language.checks import as_given, checked_name, computed
 from windowkit.language.durations import Length, Measure
 from windowkit.language.windows.base import (
     Assembly,
@@ -37,7 +37,8 @@ class Session(Window):
     def __post_init__(self) -> None:
         if (self.gap is None) == (self.column is None):
             raise InvalidValue(
-                f"gap: {self.gap} and column {self.column!r} are given; give a gap, or the column of gaps"
+                f"gap: {as_given(self.gap)} and column {as_given(self.column)} are given; give a gap, or the "
+                "column of gaps"
             )
         if self.gap is not None:
             require_no_rows("gap", self.gap)

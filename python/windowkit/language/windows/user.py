@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, checked_name
+from windowkit.language.checks import a_type, as_given, checked_name
 from windowkit.language.durations import Length, Measure, length
 from windowkit.language.moments import Clock
 from windowkit.language.windows.base import Assembly, Window
@@ -132,9 +132,9 @@ class ContextAware(ABC):
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
         changes. A call may return as many changes as `ContextFree.windows` may return windows.
 
-        In a stream the object is shown each row once, while rows come in order. When a row comes late, an
-        earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
-        shown all rows.
+        In a stream the object is as_given each row once, while rows come in order. When a row comes late, an
+        earlier pickled copy of the object is as_given the rows from there on; without a copy, a new object is
+        as_given all rows.
         """
 
 
@@ -184,7 +184,7 @@ class Custom(Window):
     def __post_init__(self) -> None:
         if not isinstance(self.implementation, ContextFree | ContextAware):
             raise InvalidType(
-                f"definition: {self.implementation!r} is {a_type(self.implementation)}; it is "
+                f"definition: {as_given(self.implementation)} is {a_type(self.implementation)}; it is "
                 "an object of a subclass of windowkit.ContextFree or windowkit.ContextAware"
             )
         for column in self.columns:
@@ -210,7 +210,7 @@ class Custom(Window):
             return ()
         columns: Any = self.implementation.columns
         if isinstance(columns, str) or not isinstance(columns, Sequence):
-            raise InvalidType(f"columns: {columns!r} is {a_type(columns)}; columns is a tuple of str")
+            raise InvalidType(f"columns: {as_given(columns)} is {a_type(columns)}; columns is a tuple of str")
         return tuple(columns)
 
     @property
@@ -366,7 +366,7 @@ class Opened:
         self.opened, self.most = opened, most
 
     def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
-        """Show the rows after those shown so far."""
+        """Show the rows after those as_given so far."""
         changes = iterated(self.opened.notify(first, times, *columns), "notify", self.most)
         return [edit(change, first + len(times), "notify") for change in changes]
 
@@ -401,7 +401,7 @@ def iterated(changes: Any, what: str, most: int | None) -> Iterable[Any]:
 
 
 def edit(change: Any, rows: int, what: str) -> Edit:
-    """Return a change as ranks; no window ends after the `rows` rows that were shown."""
+    """Return a change as ranks; no window ends after the `rows` rows that were as_given."""
     if isinstance(change, Add):
         return None, checked_range(change.start, change.end, rows, what)
     if isinstance(change, Remove):
@@ -413,7 +413,7 @@ def edit(change: Any, rows: int, what: str) -> Edit:
 
 
 def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: int, what: str) -> None:
-    """Change the windows reported so far; none ends after the `rows` rows that were shown."""
+    """Change the windows reported so far; none ends after the `rows` rows that were as_given."""
     for change in changes:
         gone, new = edit(change, rows, what)
         if gone is not None:
@@ -427,10 +427,10 @@ def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: i
 def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]:
     for rank in (start, end):
         if isinstance(rank, bool) or not hasattr(rank, "__index__"):
-            raise InvalidType(f"{what}: rank {rank!r} is {a_type(rank)}; a rank is an int")
+            raise InvalidType(f"{what}: rank {as_given(rank)} is {a_type(rank)}; a rank is an int")
     if not 0 <= start < end <= rows:
         raise InvalidValue(
-            f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at least "
-            "one row"
+            f"{what}: [{start}, {end}) is not a range of the {rows} rows as_given so far; a window has at "
+            "least one row"
         )
     return int(start), int(end)

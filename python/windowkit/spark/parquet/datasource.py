@@ -235,7 +235,8 @@ def read_json(option: str, text: str, allowed: str) -> Any:
     """Return what an option says as JSON."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # No JSON, an int of too many digits, or too many brackets within each other.
         raise InvalidValue(f"{option}: {text!r} is given ({error}); {allowed}") from None
 
 

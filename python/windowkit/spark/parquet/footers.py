@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
@@ -28,6 +29,8 @@ SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 SURE: Final = (pa.int32(), pa.int64(), pa.date32(), pa.string(), pa.null())
 """What Spark, too, takes directories for, where they say nothing like `FRACTION`."""
 NULLABLE: Final = {"nullable", "containsNull", "valueContainsNull"}
+UNREADABLE: Final = (AttributeError, KeyError, PySparkException, RecursionError, TypeError, ValueError)
+"""What Python and pyspark raise for JSON, or what it says, that is no schema."""
 FRACTION: Final = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*")
 
 
@@ -111,9 +114,11 @@ def fields_said(opened: ds.ParquetFileFragment, file: File) -> list[StructField]
     metadata = opened.metadata.metadata or {}
     try:
         said = json.loads(metadata.get(SCHEMA, b"null"), object_hook=known)
-    except ValueError:
+        if not isinstance(said, dict):
+            return None
+        return list(StructType.fromJson(said).fields)
+    except InvalidType:
+        raise
+    except UNREADABLE:
         # Spark 1 wrote another form; Spark takes the file's columns of what it cannot read, either.
         return None
-    if not isinstance(said, dict) or not isinstance(said.get("fields"), list):
-        return None
-    return list(StructType.fromJson(said).fields)

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type
+from windowkit.language.checks import a_type, as_given
 from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
@@ -246,7 +246,7 @@ class Roll:
 def check_split(split: bool | None, rolling: Rolling, checked: Job) -> None:
     """Refuse to cut keys where a frame has no bound."""
     if not isinstance(split, bool | None):
-        raise InvalidType(f"split: {split!r} is {a_type(split)}; it is True, False or None")
+        raise InvalidType(f"split: {as_given(split)} is {a_type(split)}; it is True, False or None")
     if split and pieces.reach(rolling, checked.schema.field(rolling.time).type) is None:
         raise InvalidValue(
             "split: it is given, and a frame has no bound; keys are cut where each frame begins and ends "

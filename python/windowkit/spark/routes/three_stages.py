@@ -17,7 +17,7 @@ from pyspark.sql.functions import col, lit
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregates import Aggregate
-from windowkit.language.checks import a_type, distinct_names, items
+from windowkit.language.checks import a_type, as_given, distinct_names, items
 from windowkit.language.expressions import expressions_of
 from windowkit.language.query import Query
 from windowkit.language.windows import tumbling
@@ -83,7 +83,7 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
         )
     if not isinstance(partitioner, str):
         raise InvalidType(
-            f"partitioner: {partitioner!r} is {a_type(partitioner)}; partitioner is the name of a "
+            f"partitioner: {as_given(partitioner)} is {a_type(partitioner)}; partitioner is the name of a "
             "method, or a Partitioning"
         )
     if n is None:
