@@ -112,7 +112,7 @@ def test_other_bytes_are_refused() -> None:
 def test_other_versions_are_refused() -> None:
     whole = bytearray(filled().snapshot())
     whole[8] = 99
-    with pytest.raises(wk.InvalidValue, match="version 99; this windowkit reads version 8"):
+    with pytest.raises(wk.InvalidValue, match="version 99; this windowkit reads version 9"):
         wk.Operator.restore(bytes(whole), QUERY)
 
 
@@ -128,6 +128,38 @@ def test_other_versions_are_refused() -> None:
 def test_other_queries_are_refused(other: wk.Query) -> None:
     with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
         wk.Operator.restore(filled().snapshot(), other)
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "keys": {"by": ["k", "j"]},
+    "time": {"time": "u"},
+    "windows": {"windows": wk.sliding(10, 5)},
+    "aggregates": {"aggs": wk.sum("i").alias("n")},
+    "emission policy": {"emit": wk.emit(wk.rows(3), "retracting")},
+    "weight": {"weight": "w"},
+}
+"""By what a refusal calls a part of a query: another one."""
+
+
+@pytest.mark.parametrize("differing", [*([part] for part in PARTS), ["windows", "emission policy"], [*PARTS]])
+def test_a_refusal_names_the_parts_in_which_a_query_differs(differing: list[str]) -> None:
+    given: dict[str, Any] = {
+        "by": "k",
+        "time": "t",
+        "windows": wk.tumbling(10).alias("x"),
+        "aggs": wk.count().alias("n"),
+    }
+    names = ("k", "j", "t", "u", "i", "w")
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    other = wk.query(**given | {key: value for part in differing for key, value in PARTS[part].items()})
+    query = wk.query(**given)
+    for one, another in [(query, other), (other, query)]:
+        with pytest.raises(wk.InvalidValue) as refused:
+            wk.Operator.restore(one.operator(schema=schema).snapshot(), another)
+        assert str(refused.value) == (
+            "queries: query 'q1' differs from the one in the snapshot by its "
+            f"{', '.join(differing)}; an operator is restored with the queries that it was made of"
+        )
 
 
 def test_other_numbers_and_names_of_queries_are_refused() -> None:

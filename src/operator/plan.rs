@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, SchemaRef};
 
 pub use self::aggregate::AggregateSpec;
+pub(super) use self::identity::Identity;
 use super::fill::Fill;
 use super::policy::Policy;
 use super::stored::Planned;

@@ -6,9 +6,8 @@ use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{DistinctPlan, DistinctStream};
-use crate::dictionary::plain;
 use crate::interrupt::check;
-use crate::operator::held::{Item, Store, read_keys, write_keys};
+use crate::operator::held::{Item, Store};
 use crate::poll::sort_unstable;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
@@ -46,7 +45,7 @@ impl DistinctStream {
         writer.batches(&self.plan.input, &[])?;
         let Self { closed, late_limit, reached, next, rows, results, .. } = *self;
         writer.value(&Common { closed, late_limit, reached, next, rows, results });
-        write_keys(&self.keys, &mut writer)?;
+        writer.keys(&self.keys)?;
         self.late.save(&mut writer)?;
         self.store.write(&mut writer)?;
         Ok(writer.sealed(&DISTINCT))
@@ -70,14 +69,12 @@ impl DistinctStream {
             return broken();
         }
         let Common { closed, late_limit, reached, next, rows, results } = reader.value()?;
-        let types: Vec<DataType> =
-            plan.by.iter().map(|&key| plain(plan.input.field(key).data_type()).clone()).collect();
         let kinds: Vec<DataType> =
             plan.output.fields().iter().map(|field| field.data_type().clone()).collect();
         let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, late_limit)? };
-        let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
+        reader.keys(&mut stream.keys, check)?;
         stream.late.load(&mut reader)?;
-        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), keys)?;
+        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), stream.keys.len())?;
         // Those up to which the stream is complete were decided on.
         let open =
             stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));
@@ -117,6 +114,34 @@ mod tests {
         let columns: [(&str, ArrayRef); 2] =
             [("k", Arc::new(StringArray::from_iter(keys))), ("t", Arc::new(Int64Array::from_iter(times)))];
         RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    /// Keys of a type with a single value take no bytes, however many a snapshot claims.
+    #[test]
+    fn a_snapshot_cannot_ask_for_more_memory_than_it_takes() {
+        let key = || arrow_array::new_null_array(&DataType::Null, 1);
+        let times: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let rows = RecordBatch::try_from_iter([("k", key()), ("t", times)]).unwrap();
+        let plan = Arc::new(DistinctPlan::new(rows.schema(), &["k".into()], "t", Length::Units(2)).unwrap());
+        let mut stream = DistinctStream::new(plan.clone(), None).unwrap();
+        stream.call(DistinctStep::Push(&[rows])).unwrap();
+        let forged = |keys: usize| {
+            let mut writer = Writer::default();
+            writer.value("it");
+            writer.batches(&plan.input, &[]).unwrap();
+            let common =
+                Common { closed: false, late_limit: None, reached: None, next: 1, rows: 1, results: 0 };
+            writer.value(&common);
+            let none = arrow_array::new_null_array(&DataType::Null, keys);
+            writer.columns(vec![none], keys).unwrap();
+            stream.late.save(&mut writer).unwrap();
+            stream.store.write(&mut writer).unwrap();
+            DistinctStream::restore(&writer.sealed(&DISTINCT), "it", plan.clone())
+        };
+        assert_eq!(forged(1).unwrap().stats().held, 1);
+        for keys in [2, 1 << 20, 1 << 31, 1 << 40] {
+            assert!(forged(keys).is_err_and(|error| error.to_string().contains("damaged")));
+        }
     }
 
     proptest! {

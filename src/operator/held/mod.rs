@@ -7,7 +7,6 @@ mod store;
 pub(super) use agenda::{Agenda, Item};
 #[cfg(test)]
 pub(super) use snapshot::forged;
-pub(super) use snapshot::{read_keys, write_keys};
 pub(super) use store::{Address, Entry, New, Passed, Store};
 
 use crate::keys::KeyIndex;

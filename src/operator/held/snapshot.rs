@@ -9,13 +9,9 @@ use arrow_schema::DataType;
 use super::store::{Address, Entry, Store};
 use crate::Result;
 use crate::interrupt::{Pace, check};
-use crate::keys::KeyIndex;
 #[cfg(test)]
 use crate::state::Envelope;
-use crate::state::{Reader, Writer, broken};
-
-/// Rows that are written at once.
-const PART: usize = 1 << 19;
+use crate::state::{PART, Reader, Writer, broken};
 
 impl Store {
     /// Writes the stored rows.
@@ -100,27 +96,6 @@ impl Store {
         store.restore(entries, keys)?;
         Ok(store)
     }
-}
-
-/// Writes keys.
-pub(in crate::operator) fn write_keys(keys: &KeyIndex, writer: &mut Writer) -> Result<()> {
-    writer.columns(keys.plain_values()?, keys.len())
-}
-
-/// Reads keys of these types into an index without any; returns how many there are.
-pub(in crate::operator) fn read_keys(
-    index: &mut KeyIndex,
-    reader: &mut Reader<'_>,
-    types: &[DataType],
-) -> Result<usize> {
-    let (columns, keys) = reader.columns()?;
-    let own = columns.iter().map(|column| column.data_type());
-    if !own.eq(types.iter()) || (types.is_empty() && keys > 1) {
-        return broken();
-    }
-    let mut ids = Vec::with_capacity(keys);
-    index.assign_all(&columns, keys, &mut ids, check)?;
-    if ids.iter().copied().eq(0..keys as u32) { Ok(keys) } else { broken() }
 }
 
 /// A snapshot some bytes of whose body were changed, with a checksum that fits.

@@ -13,7 +13,6 @@ use super::ahead::{self, Ahead};
 use super::intake::Accepted;
 use super::key_numbers::{KeyNumbers, NO_KEY};
 use crate::Result;
-use crate::dictionary::plain;
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
@@ -176,7 +175,7 @@ impl StreamKeys {
 
     /// Writes the keys, in the order of their numbers, and the marks of those that are ahead.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
-        to.columns(self.plain_columns()?, self.len())?;
+        to.keys(&self.index)?;
         let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
         let count = marks.len();
         let columns: Vec<ArrayRef> =
@@ -189,23 +188,7 @@ impl StreamKeys {
     /// # Errors
     /// `InvalidValue` if they have other columns, some are equal, or a mark is not ahead of the watermark.
     pub(super) fn load(&mut self, from: &mut Reader<'_>, watermark: Option<i64>) -> Result<()> {
-        let (columns, count) = from.columns()?;
-        let own = self.index.values()?;
-        let types = own.iter().map(|column| plain(column.data_type()));
-        // Without columns, or with types that have a single value, there is one key.
-        let held: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
-        if !columns.iter().map(|column| column.data_type()).eq(types)
-            || u32::try_from(count).is_err()
-            || count > 1 + 8 * held
-            || columns.is_empty() && count > 1
-        {
-            return broken();
-        }
-        let mut numbers = Vec::new();
-        self.assign(&columns, count, &mut numbers)?;
-        if !columns.is_empty() && !numbers.iter().copied().eq(0..count as u32) {
-            return broken();
-        }
+        from.keys(&mut self.index, check)?;
         let (marked, count) = from.columns()?;
         let [numbers, marks] = &marked[..] else { return broken() };
         let (Some(numbers), Some(marks)) =
@@ -213,7 +196,7 @@ impl StreamKeys {
         else {
             return broken();
         };
-        let known = if columns.is_empty() { 0 } else { self.len() };
+        let known = if self.by.is_empty() { 0 } else { self.len() };
         let is_sound = numbers.null_count() + marks.null_count() == 0
             && numbers.values().is_sorted_by(|a, b| a < b)
             && numbers.values().last().is_none_or(|&last| (last as usize) < known)

@@ -260,7 +260,7 @@ impl Progress {
     /// Writes what was seen.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
         if self.seen.delay.source.is_some() {
-            to.columns(self.index.plain_values()?, self.index.len())?;
+            to.keys(&self.index)?;
         }
         to.value(&(self.seen.latest, &self.seen.sources));
         Ok(())
@@ -270,12 +270,7 @@ impl Progress {
     pub(super) fn load(&mut self, from: &mut Reader<'_>) -> Result<()> {
         let delay = self.seen.delay;
         if delay.source.is_some() {
-            let (columns, keys) = from.columns()?;
-            let mut ids = Vec::new();
-            self.index.assign_all(&columns, keys, &mut ids, check)?;
-            if !(0..).zip(&ids).all(|(at, &id)| at == id) {
-                return broken();
-            }
+            from.keys(&mut self.index, check)?;
         }
         let (latest, sources): (_, Vec<Source>) = from.value()?;
         let known = if delay.source.is_some() { self.index.len() } else { 1 };

@@ -1,4 +1,4 @@
-//! Snapshots of the stream operator: queries' fingerprints, options, watermarks and late rows, and then its engines.
+//! Snapshots of the stream operator: what distinguishes its queries, options, watermarks and late rows, and then its engines.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::entry::{Entry, classes};
 use super::options::{Options, Stats};
 use super::sharing::Shared;
 use super::shedding::Shedding;
-use crate::operator::plan::Plan;
+use crate::operator::plan::{Identity, Plan};
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
 use crate::{Error, Result};
@@ -31,14 +31,14 @@ pub struct Contents {
 #[derive(Serialize, Deserialize)]
 struct Head {
     options: Options,
-    queries: Vec<Known>,
+    queries: Vec<StoredQuery>,
 }
 
 /// A query of a snapshot.
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct StoredQuery {
     name: String,
-    fingerprint: u64,
+    identity: Identity,
     /// Its windows begin after this.
     since: Option<i64>,
     lateness: i64,
@@ -67,7 +67,10 @@ impl Operator {
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         to.batches(self.input(), &[])?;
-        to.value(&Head { options: self.options, queries: self.entries.iter().map(Known::of).collect() });
+        to.value(&Head {
+            options: self.options,
+            queries: self.entries.iter().map(StoredQuery::of).collect(),
+        });
         let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
         to.value(&Common {
             several: self.several,
@@ -102,8 +105,8 @@ impl Operator {
     /// `InvalidValue` if it is not a snapshot, has another version, is truncated, is damaged, or has other queries.
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
-        let (_, Head { options, queries: known }) = head(&mut from)?;
-        let mut entries = bound(queries, known, options.order)?;
+        let (_, Head { options, queries: stored }) = head(&mut from)?;
+        let mut entries = bound(queries, stored, options.order)?;
         for entry in &mut entries {
             entry.plan = options.bind(entry.plan.clone())?;
         }
@@ -138,30 +141,35 @@ impl Operator {
     }
 }
 
-impl Known {
+impl StoredQuery {
     fn of(Entry { name, plan, since, lateness, .. }: &Entry) -> Self {
-        Self { name: name.clone(), fingerprint: plan.fingerprint(), since: *since, lateness: *lateness }
+        Self { name: name.clone(), identity: plan.identity(), since: *since, lateness: *lateness }
     }
 }
 
 /// The given queries, if they match those of a snapshot.
-fn bound(queries: Vec<(String, Arc<Plan>)>, known: Vec<Known>, order: Order) -> Result<Vec<Entry>> {
-    if known.len() != queries.len() {
+fn bound(queries: Vec<(String, Arc<Plan>)>, stored: Vec<StoredQuery>, order: Order) -> Result<Vec<Entry>> {
+    if stored.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
             "queries: {} given; the snapshot is of {}",
             queries.len(),
-            known.len()
+            stored.len()
         )));
     }
-    let bound = queries.into_iter().zip(known).map(|((name, plan), known)| {
-        if name != known.name || plan.fingerprint() != known.fingerprint {
-            let other = if name == known.name { "the one".to_owned() } else { format!("'{}'", known.name) };
+    let bound = queries.into_iter().zip(stored).map(|((name, plan), stored)| {
+        let mut differences = plan.identity().differences(&stored.identity);
+        let other = if name == stored.name { "the one".to_owned() } else { format!("'{}'", stored.name) };
+        if name != stored.name {
+            differences.insert(0, "name");
+        }
+        if !differences.is_empty() {
             return Err(Error::InvalidValue(format!(
-                "queries: query '{name}' differs from {other} in the snapshot; keys, time, windows and aggregates must be \
-                 the same"
+                "queries: query '{name}' differs from {other} in the snapshot by its {}; an operator is restored with the \
+                 queries that it was made of",
+                differences.join(", ")
             )));
         }
-        Entry::new(name, (plan, known.lateness), known.since, order)
+        Entry::new(name, (plan, stored.lateness), stored.since, order)
     });
     bound.collect()
 }

@@ -72,6 +72,11 @@ impl KeyIndex {
         Ok(Self { types, kind })
     }
 
+    /// The types of [`KeyIndex::plain_values`].
+    pub fn plain_types(&self) -> impl Iterator<Item = &DataType> {
+        self.types.iter().map(plain)
+    }
+
     /// Number of distinct keys so far.
     pub fn len(&self) -> usize {
         match &self.kind {

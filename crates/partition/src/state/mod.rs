@@ -6,6 +6,7 @@
 //! another version are rejected, each with its own reason, before anything of the body is read.
 
 mod envelope;
+mod keys;
 mod reader;
 mod stream;
 
@@ -25,8 +26,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 8,
-    since: 8,
+    version: 9,
+    since: 9,
     of: "an operator; it is what op.snapshot() returned",
 };
 
@@ -97,7 +98,7 @@ impl Writer {
 }
 
 /// Rows of columns that are written at once: Arrow encodes them in memory of their own.
-const PART: usize = 1 << 19;
+pub const PART: usize = 1 << 19;
 
 impl<'a> Reader<'a> {
     /// The body of a snapshot of an operator.

@@ -6,7 +6,8 @@ use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{JoinStream, at};
-use crate::operator::held::{Store, read_keys, write_keys};
+use crate::interrupt::check;
+use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
@@ -43,7 +44,7 @@ impl JoinStream {
         }
         let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
         writer.value(&Common { closed, late_limit, next, results, reached, rows });
-        write_keys(&self.keys, &mut writer)?;
+        writer.keys(&self.keys)?;
         for which in [Which::Left, Which::Right] {
             self.late[at(which)].save(&mut writer)?;
             self.stores[at(which)].write(&mut writer)?;
@@ -78,8 +79,8 @@ impl JoinStream {
         }
         let stream = Self::new(plan, late_limit)?;
         let mut stream = Self { closed, next, results, reached, rows, ..stream };
-        let types = stream.plan.keys().to_vec();
-        let keys = read_keys(&mut stream.keys, &mut reader, &types)?;
+        reader.keys(&mut stream.keys, check)?;
+        let keys = stream.keys.len();
         for which in [Which::Left, Which::Right] {
             stream.late[at(which)].load(&mut reader)?;
             let kinds: Vec<&DataType> = stream.plan.side(which).held.iter().map(|(_, kind)| kind).collect();
