@@ -486,3 +486,10 @@ def test_a_form_may_say_that_there_is_none() -> None:
     early = {"of": "processing time", "every": "5 seconds"}
     read = wk.Query.from_dict({**FORM, "emit": {"early": early, "refinement": "accumulating"}})
     assert read.emit == wk.emit(wk.every("5 seconds", of="processing time"))
+
+
+def test_what_is_no_emission_is_refused_with_what_makes_one() -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.sum("v"))
+    for given, makes in [(wk.every(5), "windowkit.emit(every(5))"), (5, "windowkit.emit(...)")]:
+        with pytest.raises(wk.InvalidType, match=re.escape(f"it is what {makes} returns")):
+            query.operator(emit=given)  # type: ignore[arg-type]

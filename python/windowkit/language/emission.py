@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import as_given, integer, one_of
+from windowkit.language.checks import a_type, as_given, integer, one_of
 from windowkit.language.durations import Duration, Length, Rows, plain
 from windowkit.language.progress import of_measure
 from windowkit.language.triggers import Term, Trigger, trigger
 from windowkit.language.windows import Window, units
 
-__all__ = ["Emission", "emit"]
+__all__ = ["Emission", "emit", "no_emission"]
 
 Refinement: TypeAlias = Literal["accumulating", "discarding", "retracting"]
 REFINEMENTS: Final[tuple[Refinement, ...]] = ("accumulating", "discarding", "retracting")
@@ -176,6 +176,12 @@ class Emission:
         refinement = [] if self.refinement == "accumulating" else [f"refinement={self.refinement!r}"]
         given = [f"{name}={as_given(value)}" for name, value in self.waits.items()]
         return f"emit({', '.join([*early, *refinement, *given])})"
+
+
+def no_emission(given: object) -> InvalidType:
+    """Return what is raised for what is given as ``emit`` and is no emission, as a trigger is none."""
+    meant = f"windowkit.emit({given!r})" if isinstance(given, Trigger) else "windowkit.emit(...)"
+    return InvalidType(f"emit: {as_given(given):.60} is {a_type(given)}; it is what {meant} returns")
 
 
 def emit(

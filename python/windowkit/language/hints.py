@@ -16,7 +16,8 @@ CALLED: Final = {
     **dict.fromkeys(("hop", "hopping", "slide", "sliding_window"), SLIDING),
     **dict.fromkeys(("tumble", "resample", "date_trunc", "time_bucket", "tumbling_window"), TUMBLING),
     **dict.fromkeys(("window", "group_by_dynamic"), f"{TUMBLING} or {SLIDING}"),
-    **dict.fromkeys(("cumulate", "cumulative", "expanding"), 'wk.landmark("10 minutes", period="1 day")'),
+    **dict.fromkeys(("cumulate", "cumulative"), 'wk.landmark("10 minutes", period="1 day")'),
+    "expanding": 'wk.sum("v").over("unbounded"), or for windows wk.landmark("10 minutes")',
     **dict.fromkeys(("session_window", "sessions"), 'wk.session("30 minutes")'),
     **dict.fromkeys(("count_window", "row_window"), "wk.tumbling(rows=100)"),
     "all": "wk.global_window()",
@@ -51,6 +52,10 @@ CALLED: Final = {
     **dict.fromkeys(("value_counts", "topk", "top", "heavy_hitters"), "wk.top_k or wk.frequent"),
     **dict.fromkeys(("gmean", "prod", "product"), "wk.geometric_mean, or wk.aggregate for one of your own"),
     **dict.fromkeys(("udaf", "udf", "agg", "apply", "reduce"), "wk.aggregate"),
+    **dict.fromkeys(
+        ("covar_pop", "covar_samp", "cov", "corr", "skewness", "skew", "kurtosis", "kurt", "entropy"),
+        "wk.aggregate, for a function of your own",
+    ),
     **dict.fromkeys(("hll", "hll_sketch_agg", "HLL"), "wk.hll_sketch, or wk.HyperLogLog"),
     **dict.fromkeys(
         ("rolling_mean", "rolling_sum", "rolling_max", "rolling_min", "rolling_std"),

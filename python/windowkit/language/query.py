@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidValue
 from windowkit.language import engines, fills, written
 from windowkit.language.aggregates import Aggregate
-from windowkit.language.checks import a_type, as_given, items, limit, one_of, refuse_duplicates
+from windowkit.language.checks import items, limit, one_of, refuse_duplicates
 from windowkit.language.display import Lines, facts
-from windowkit.language.emission import Emission
+from windowkit.language.emission import Emission, no_emission
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
 from windowkit.language.processing import ProcessingTime
 from windowkit.language.running import QueryOptions, by_data, query_options
@@ -89,8 +89,8 @@ class Query:
         refuse_duplicates("windows", "window", [window.name for window in self.windows])
         one_of("window_columns", self.window_columns, WINDOW_COLUMNS)
         # Flat columns are made of structs, so the names of these are taken, too.
-        refuse_duplicates("query", "output column", self.nested.columns)
-        refuse_duplicates("query", "output column", self.columns)
+        refuse_duplicates("query", "output column", self.nested.columns, self.by)
+        refuse_duplicates("query", "output column", self.columns, self.by)
         expressions_of(self.named)
         if self.fill is not None:
             fills.check_windows(self.windows)
@@ -99,10 +99,7 @@ class Query:
             check_weights(self.weight, (*self.by, self.time), self.windows, self.aggs)
         if self.emit is not None:
             if not isinstance(self.emit, Emission):
-                raise InvalidType(
-                    f"emit: {as_given(self.emit):.60} is {a_type(self.emit)}; it is what "
-                    "windowkit.emit(...) returns"
-                )
+                raise no_emission(self.emit)
             self.emit.check(self.windows)
             self.emit.check_columns(self.columns)
             if self.weight is not None and self.emit.refinement != "retracting":
