@@ -490,6 +490,6 @@ def test_a_form_may_say_that_there_is_none() -> None:
 
 def test_what_is_no_emission_is_refused_with_what_makes_one() -> None:
     query = wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.sum("v"))
-    for given, makes in [(wk.every(5), "windowkit.emit(every(5))"), (5, "windowkit.emit(...)")]:
+    for other, makes in [(wk.every(5), "windowkit.emit(every(5))"), (5, "windowkit.emit(...)")]:
         with pytest.raises(wk.InvalidType, match=re.escape(f"it is what {makes} returns")):
-            query.operator(emit=given)  # type: ignore[arg-type]
+            query.operator(emit=other)  # type: ignore[arg-type]
