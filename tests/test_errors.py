@@ -540,11 +540,11 @@ class TestRun:
 
     def test_a_route_is_for_spark_only(self) -> None:
         with refused(
-            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark has routes"
+            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark DataFrames and"
         ):
             query().run(TABLE, route="rows")
         with refused(
-            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark has routes"
+            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark DataFrames and"
         ):
             query().explain(TABLE, route="rows")
         for call in (query().run, query().explain):
@@ -559,35 +559,45 @@ class TestRun:
         rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5))
         join = wk.join(by="k", left_time="t", right_time="t", within=5)
         distinct = wk.distinct("k", time="t", within=5)
-        with refused(wk.InvalidValue, "n: 4 is given with a streaming DataFrame; allowed are output_mode, "):
+        with refused(
+            wk.InvalidValue,
+            "n: 4 is given with a streaming DataFrame; only Spark DataFrames have it",
+        ):
             query().run(stream, n=4)
         with refused(
-            wk.InvalidValue, "validate: True is given with a Spark DataFrame; allowed are metrics and"
+            wk.InvalidValue,
+            "validate: True is given with a Spark DataFrame; only tables have it; allowed",
         ):
             rolling.run(frame, validate=True)
         for call in (rolling.at, join.run):
             with refused(
-                wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed are metrics and"
+                wk.InvalidValue,
+                "threads: 2 is given with a Spark DataFrame; only tables have it; allowed",
             ):
                 call(frame, frame, threads=2)
-        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed is metrics"):
+        with refused(wk.InvalidValue, "; only tables have it; allowed is metrics"):
             distinct.run(frame, 2)
         for call, others in ((query().run, ()), (rolling.run, ()), (join.run, (frame,)), (distinct.run, ())):
             with refused(
-                wk.InvalidValue, "result: 'pandas' is given with a Spark DataFrame, whose result is"
+                wk.InvalidValue, "result: 'pandas' is given with a Spark DataFrame; its result is one"
             ):
                 call(frame, *others, result="pandas")
 
     def test_an_option_of_no_engine_is_refused(self) -> None:
         with refused(wk.InvalidType, "rout: there is no such option; did you mean 'route'?"):
-            query().run(TABLE, rout=None)  # type: ignore[call-arg]
-        with refused(wk.InvalidType, "buckets: there is no such option; allowed are "):
+            query().run(TABLE, rout=None)  # type: ignore[call-overload]
+        with refused(wk.InvalidType, "buckets: there is no such option; allowed are validate, threads and"):
             wk.distinct("k", time="t", within=5).run(TABLE, buckets=4)  # type: ignore[call-overload]
+        with refused(wk.InvalidType, "colour: there is no such option"):
+            query().explain(TABLE, colour="red")  # type: ignore[call-arg]
 
     def test_a_spark_dataframe_is_told_by_its_class_and_takes_no_threads(self) -> None:
         # No pyspark is needed to tell, so that this stand-in will do.
         frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-        with refused(wk.InvalidValue, "threads: 2 is given with a Spark DataFrame; allowed are route, "):
+        with refused(
+            wk.InvalidValue,
+            "; only tables have it; allowed are route, ",
+        ):
             query().run(frame, threads=2)
         for ask in (query().batches, query().schema):
             with refused(

@@ -25,8 +25,13 @@ NAMES_ONLY = {
     ("windowkit.language.query", "windowkit.streams.operator"),
     ("windowkit.language.join", "windowkit.streams.join"),
     ("windowkit.language.distinct", "windowkit.streams.distinct"),
+    *(
+        ("windowkit.language.engine", f"windowkit.language.{asked}")
+        for asked in ("query", "rolling", "join", "distinct", "windows")
+    ),
+    ("windowkit.language.engines", "windowkit.language.rolling"),
 }
-"""``operator`` names the type that it returns; nothing is imported."""
+"""``operator`` names the type that it returns, and engines those that they evaluate; nothing is imported."""
 
 
 def name_of(path: Path) -> str:

@@ -33,7 +33,10 @@ from windowkit.partition import Partitioner
 
 query = wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.count())
 
-def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -> None:
+class Stream:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any, arrow: Stream) -> None:
     assert_type(query, wk.Query)
     assert_type(query.run(df), DataFrame)
     assert_type(query.run(df, route="packed", rows_per_slice=3.0), DataFrame)
@@ -65,11 +68,33 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any) -
     assert_type(rolling.at(labels=frame, events=table, by="who", threads=2), pl.DataFrame)
     rolling.run(df, route="rows")  # error: call-overload
     assert_type(rolling.at(df, df, split="1 day"), DataFrame)
+    rolling.run(frame, split=True)  # error: call-overload
+    rolling.run(arrow, metrics=None)  # error: call-overload
+    rolling.run(df, split=True, validate=True)  # error: call-overload
+    rolling.run(df, validate=True).show()  # error: attr-defined
+    rolling.at(frame, table, split="1 day")  # error: call-overload
+    rolling.at(df, df, by="who", threads=2).show()  # error: attr-defined
+    rolling.at(df, frame).show()  # error: attr-defined
+    query.run(frame, route="rows")  # error: call-overload
+    query.run(arrow, buckets=3)  # error: call-overload
+    query.run(arrow, 2, validate=True).num_rows
+    query.run(df, validate=True).show()  # error: attr-defined
+    query.run(df, 2).show()  # error: attr-defined
+    assert_type(query.run(table, threads=2), Any)
+    assert_type(query.run(table, route="rows"), DataFrame)
+    query.explain(df, route="rows", buckets=3)
+    query.explain(df, threads=2)  # error: call-arg
     joined = wk.join(by="k", left_time="t", right_time="u", within=5)
     assert_type(joined.run(df, df, split="1 day"), DataFrame)
     assert_type(joined.run(frame, table), pl.DataFrame)
     assert_type(wk.distinct("k", time="t", within=3).run(frame), pl.DataFrame)
     joined.run(frame, table, result="numpy")  # error: call-overload
+    joined.run(arrow, table, split="1 day")  # error: call-overload
+    joined.run(df, df, threads=2).show()  # error: attr-defined
+    joined.run(df, table, validate=True).show()  # error: attr-defined
+    wk.distinct("k", time="t", within=3).run(frame, metrics=None)  # error: call-overload
+    wk.distinct("k", time="t", within=3).run(df, metrics=None).show()
+    wk.distinct("k", time="t", within=3).run(df, threads=2).show()  # error: attr-defined
     wk.tumbling("1 week", week_start="someday")  # error: arg-type
     wk.emit(refinement="none")  # error: arg-type
     wk.query(by=[], time="t", windows=[], aggs=[], window_columns="both")  # error: arg-type

@@ -312,7 +312,7 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
     with pytest.raises(wk.InvalidType, match="left: a Spark DataFrame is given; an operator joins streams"):
         join.operator(left, right)
     with pytest.raises(
-        wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame; allowed are metrics and split"
+        wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame; only tables have it"
     ):
         join.run(left, right, threads=2)
     with pytest.raises(wk.InvalidValue, match=r"metrics: .* is given without a Spark DataFrame"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from types import ModuleType
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.language.distinct import Distinct
 from windowkit.language.join import Join
+from windowkit.language.options import InProcessOptions
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.language.windows import Window
@@ -24,53 +25,72 @@ from windowkit.streams.operator import Operator
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from windowkit.language.engine import Asked, Call
+
 __all__ = ["InProcess"]
 
-MODULES: Final[dict[type, ModuleType]] = {Query: queries, Rolling: rolled, Join: join, Distinct: distinct}
-"""What evaluates the values of the language."""
-OPERATORS: Final[dict[type, type]] = {Query: Operator, Join: JoinOperator, Distinct: DistinctOperator}
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a value of the language is evaluated in this process."""
+
+    run: Callable[..., Any]
+    schema: Callable[..., pa.Schema]
+    explain: Callable[..., str]
+    batches: Callable[..., pa.RecordBatchReader] | None = None
+    operator: Callable[..., Any] | None = None
+
+
+EVALUATIONS: Final[dict[type, Evaluation]] = {
+    Query: Evaluation(queries.run, queries.schema, explain.explain, queries.batches, Operator),
+    Rolling: Evaluation(rolled.run, rolled.schema, rolled.explain),
+    Join: Evaluation(join.run, join.schema, join.explain, join.batches, JoinOperator),
+    Distinct: Evaluation(distinct.run, distinct.schema, distinct.explain, distinct.batches, DistinctOperator),
+}
 
 
 class InProcess:
     """The engine of this process, which takes all data."""
 
-    def takes(self, asked: object, data: Any) -> bool:
+    data = "tables"
+    given = "without a Spark DataFrame"
+    instead: Mapping[str, str] = {}
+
+    def takes(self, asked: Asked, data: Any) -> bool:
         """Whether it evaluates `asked` over `data`."""
         return True
 
-    def options(self, asked: object) -> Collection[str]:
+    def options(self, call: Call, asked: Asked) -> Collection[str]:
         """Return the options that it has."""
-        return ("threads", "validate", "result")
+        return InProcessOptions.__annotations__.keys() if call == "run" else ()
 
-    def refusal(self, asked: object, option: str) -> str:
-        """Return what the error says of an option of Spark."""
-        return "without a Spark DataFrame; only Spark has routes and partitions"
-
-    def run(self, asked: Any, *data: Any, **options: Any) -> Any:
+    def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""
-        return MODULES[type(asked)].run(asked, *data, **options)
+        return EVALUATIONS[type(asked)].run(asked, *data, **options)
 
     def at(self, rolling: Rolling, labels: Any, events: Any, **options: Any) -> Any:
         """Evaluate rolling aggregates for labels."""
         return rolled.at(rolling, labels, events, **options)
 
-    def explain(self, asked: Any, *data: Any, **options: Any) -> str:
+    def explain(self, asked: Asked, *data: Any, **options: Any) -> str:
         """Describe how a value of the language is evaluated."""
-        module = explain if isinstance(asked, Query) else MODULES[type(asked)]
-        text: str = module.explain(asked, *data, **options)
-        return text
+        return EVALUATIONS[type(asked)].explain(asked, *data, **options)
 
-    def batches(self, asked: Any, *data: Any, **options: Any) -> pa.RecordBatchReader:
+    def batches(self, asked: Asked, *data: Any, **options: Any) -> pa.RecordBatchReader:
         """Evaluate a value of the language batch by batch."""
-        return MODULES[type(asked)].batches(asked, *data, **options)
+        batches = EVALUATIONS[type(asked)].batches
+        assert batches is not None, "rolling aggregates have every row of the input"
+        return batches(asked, *data, **options)
 
-    def schema(self, asked: Any, *data: Any) -> pa.Schema:
+    def schema(self, asked: Asked, *data: Any) -> pa.Schema:
         """Return the schema of a result."""
-        return MODULES[type(asked)].schema(asked, *data)
+        return EVALUATIONS[type(asked)].schema(asked, *data)
 
-    def operator(self, asked: Any, *schemas: Any, **options: Any) -> Any:
+    def operator(self, asked: Query | Join | Distinct, *schemas: Any, **options: Any) -> Any:
         """Return what evaluates a value of the language over a stream."""
-        return OPERATORS[type(asked)](asked, *schemas, **options)
+        operator = EVALUATIONS[type(asked)].operator
+        assert operator is not None, "rolling aggregates are of tables"
+        return operator(asked, *schemas, **options)
 
     def slices(self, query: Query, data: Any, **options: Any) -> pa.Table:
         """Aggregate rows to slices."""

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.language.distinct import Distinct
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
+from windowkit.language.options import (
+    Counted,
+    Cut,
+    CutByTime,
+    CutByTimePlan,
+    CutPlan,
+    SparkOptions,
+    SparkPlan,
+    StreamOptions,
+    StreamPlan,
+)
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
-from windowkit.language.running import Counted, Cut, CutByTime, SparkOptions, StreamOptions
+
+if TYPE_CHECKING:
+    from windowkit.language.engine import Asked, Call
 
 __all__ = ["Spark", "SparkStreams"]
 
-OPTIONS: Final[dict[type, type]] = {Query: SparkOptions, Rolling: Cut, Join: CutByTime, Distinct: Counted}
+OPTIONS: Final[dict[Call, dict[type, type]]] = {
+    "run": {Query: SparkOptions, Rolling: Cut, Join: CutByTime, Distinct: Counted},
+    "explain": {Query: SparkPlan, Rolling: CutPlan, Join: CutByTimePlan},
+}
+OF_STREAMS: Final[dict[Call, type]] = {"run": StreamOptions, "explain": StreamPlan}
 
 
 class Spark:
     """The engine of DataFrames, classic or Connect."""
 
-    def takes(self, asked: object, data: Any) -> bool:
+    data = "Spark DataFrames"
+    given = "with a Spark DataFrame"
+    instead: Mapping[str, str] = {"result": "its result is one, too: call .toPandas() or .toArrow() on that"}
+
+    def takes(self, asked: Asked, data: Any) -> bool:
         """Whether it evaluates `asked` over `data`."""
         return is_spark(data)
 
-    def options(self, asked: object) -> Collection[str]:
+    def options(self, call: Call, asked: Asked) -> Collection[str]:
         """Return the options that it has."""
-        return OPTIONS[type(asked)].__annotations__.keys()
+        options = OPTIONS[call].get(type(asked))
+        return () if options is None else options.__annotations__.keys()
 
-    def refusal(self, asked: object, option: str) -> str:
-        """Return what the error says of an option of another engine."""
-        if option == "result":
-            return "with a Spark DataFrame, whose result is one, too; call .toPandas() or .toArrow() on that"
-        return f"with a Spark DataFrame; {allowed(self.options(asked))}"
-
-    def run(self, asked: Any, *data: Any, **options: Any) -> Any:
+    def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""
         from windowkit import spark
 
@@ -52,7 +68,7 @@ class Spark:
 
         return spark.as_of(labels, events, rolling, **options)
 
-    def explain(self, asked: Any, *data: Any, **options: Any) -> str:
+    def explain(self, asked: Asked, *data: Any, **options: Any) -> str:
         """Describe how a value of the language is evaluated."""
         from windowkit import spark
 
@@ -68,34 +84,30 @@ class Spark:
 class SparkStreams(Spark):
     """The engine of queries over streaming DataFrames."""
 
-    def takes(self, asked: object, data: Any) -> bool:
+    data = "streaming DataFrames"
+    given = "with a streaming DataFrame"
+    instead: Mapping[str, str] = {}
+
+    def takes(self, asked: Asked, data: Any) -> bool:
         """Whether it evaluates `asked` over `data`."""
         return isinstance(asked, Query) and is_spark(data) and getattr(data, "isStreaming", False)
 
-    def options(self, asked: object) -> Collection[str]:
+    def options(self, call: Call, asked: Asked) -> Collection[str]:
         """Return the options that it has."""
-        return StreamOptions.__annotations__.keys() if isinstance(asked, Query) else ()
+        return OF_STREAMS[call].__annotations__.keys() if isinstance(asked, Query) else ()
 
-    def refusal(self, asked: object, option: str) -> str:
-        """Return what the error says of an option of another engine."""
-        return f"with a streaming DataFrame; {allowed(self.options(asked))}"
-
-    def run(self, asked: Any, *data: Any, **options: Any) -> Any:
+    def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a query over a stream."""
         from windowkit import spark
 
+        assert isinstance(asked, Query), "it takes nothing else"
         (df,) = data
         return spark.stream(df, asked, **options)
 
-    def explain(self, asked: Any, *data: Any, **options: Any) -> str:
+    def explain(self, asked: Asked, *data: Any, **options: Any) -> str:
         """Describe how a query over a stream is evaluated."""
         from windowkit import spark
 
+        assert isinstance(asked, Query), "it takes nothing else"
         (df,) = data
         return spark.explain_stream(df, asked, **options)
-
-
-def allowed(options: Collection[str]) -> str:
-    """Return what errors say that is allowed."""
-    *others, last = options
-    return f"allowed are {', '.join(others)} and {last}" if others else f"allowed is {last}"

@@ -6,7 +6,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from windowkit.errors import InvalidType, InvalidValue
@@ -15,6 +15,7 @@ __all__ = [
     *(
         "Computed",
         "a_type",
+        "allowed_options",
         "article",
         "boolean",
         "checked_name",
@@ -102,10 +103,23 @@ def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:
     return f"; did you mean {close[0]!r}?" if is_other else ""
 
 
-def no_option(name: str, known: Iterable[str]) -> InvalidType:
-    """Return what is raised for an option that is not one of the known ones."""
-    hint = suggested(name, known) or f"; allowed are {', '.join(known)}"
+def no_option(name: str, known: Collection[str], own: Collection[str] | None = None) -> InvalidType:
+    """Return what is raised for an option that is not a known one, of which `own` are allowed here."""
+    hint = suggested(name, known) or allowed_options(known if own is None else own)
     return InvalidType(f"{name}: there is no such option{hint}")
+
+
+def allowed_options(options: Collection[str]) -> str:
+    """Return what a message adds: the options that are allowed, if there are any.
+
+    Examples
+    --------
+    >>> allowed_options(["n", "route"]), allowed_options(["n"]), allowed_options([])
+    ('; allowed are n and route', '; allowed is n', '')
+    """
+    *others, last = options or [""]
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"; allowed {'are' if others else 'is'} {names}" if names else ""
 
 
 def whole(value: Any) -> int | None:

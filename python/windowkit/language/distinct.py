@@ -12,12 +12,11 @@ from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length
 from windowkit.language.join import reach
 from windowkit.language.query import LATE_LIMIT
-from windowkit.language.running import DistinctOptions, by_data, distinct_options
+from windowkit.language.running import by_data, distinct_options
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
     import pyarrow
-    from typing_extensions import Unpack
 
     from windowkit.streams.distinct import DistinctOperator
 
@@ -62,7 +61,7 @@ class Distinct:
         )
 
     @by_data(distinct_options)
-    def run(self, data: Any, threads: int | None = None, **options: Unpack[DistinctOptions]) -> Any:
+    def run(self, data: Any, threads: int | None = None, **options: Any) -> Any:
         """Return the rows of a table that are not duplicates.
 
         Parameters

@@ -11,8 +11,9 @@ from windowkit.language import engines, written
 from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
+from windowkit.language.options import CutByTimePlan
 from windowkit.language.query import LATE_LIMIT
-from windowkit.language.running import JoinOptions, by_sides, join_options
+from windowkit.language.running import by_sides, join_options
 from windowkit.language.windows import Window, quoted
 from windowkit.language.windows.base import units
 from windowkit.language.windows.user import ContextAware, ContextFree
@@ -115,7 +116,7 @@ class Join:
         return f"within {lengths}" + ("" if self.closed == "both" else f", closed {self.closed}")
 
     @by_sides(join_options)
-    def run(self, left: Any, right: Any, threads: int | None = None, **options: Unpack[JoinOptions]) -> Any:
+    def run(self, left: Any, right: Any, threads: int | None = None, **options: Any) -> Any:
         """Join two tables.
 
         Parameters
@@ -266,7 +267,7 @@ class Join:
         with engines.process(left) as here:
             return here.schema(self, left, right)
 
-    def explain(self, left: Any = None, right: Any = None, *, split: Length | None = None) -> str:
+    def explain(self, left: Any = None, right: Any = None, **options: Unpack[CutByTimePlan]) -> str:
         """Describe how it is evaluated.
 
         Parameters
@@ -292,7 +293,7 @@ class Join:
         if (left is None) != (right is None):
             given, other = ("left", "right") if right is None else ("right", "left")
             raise InvalidValue(f"{other}: {given} is given alone; explain takes both sides, or neither")
-        return Lines(engines.explain(self, left, right, split=split))
+        return Lines(engines.explain(self, left, right, **options))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -13,8 +13,9 @@ from windowkit.language.checks import items, limit, one_of, refuse_duplicates
 from windowkit.language.display import Lines, facts
 from windowkit.language.emission import Emission, no_emission
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
+from windowkit.language.options import QueryPlan
 from windowkit.language.processing import ProcessingTime
-from windowkit.language.running import QueryOptions, by_data, query_options
+from windowkit.language.running import by_data, query_options
 from windowkit.language.weights import check_weights
 from windowkit.language.windows import Window, quoted
 
@@ -299,7 +300,7 @@ class Query:
         return query(**written.read(form))
 
     @by_data(query_options)
-    def run(self, data: Any, threads: int | None = None, **options: Unpack[QueryOptions]) -> Any:
+    def run(self, data: Any, threads: int | None = None, **options: Any) -> Any:
         """Evaluate the query.
 
         Parameters
@@ -571,19 +572,7 @@ class Query:
         with engines.process(data) as here:
             return here.schema(self, data)
 
-    def explain(
-        self,
-        data: Any = None,
-        *,
-        route: str | None = None,
-        rows_per_slice: float | None = None,
-        partitioner: Any = None,
-        n: int | None = None,
-        output_mode: str | None = None,
-        allowed_lateness: Length | None = None,
-        buckets: int | None = None,
-        late_rows: bool | None = None,
-    ) -> str:
+    def explain(self, data: Any = None, **options: Unpack[QueryPlan]) -> str:
         """Describe how the query is evaluated, and why.
 
         Parameters
@@ -608,19 +597,7 @@ class Query:
         >>> print(query.explain().splitlines()[0])
         query by k over ts
         """
-        text = engines.explain(
-            self,
-            data,
-            route=route,
-            rows_per_slice=rows_per_slice,
-            partitioner=partitioner,
-            n=n,
-            output_mode=output_mode,
-            allowed_lateness=allowed_lateness,
-            buckets=buckets,
-            late_rows=late_rows,
-        )
-        return Lines(text)
+        return Lines(engines.explain(self, data, **options))
 
     def plot(
         self,

@@ -12,14 +12,8 @@ from windowkit.language.aggregation import Framed
 from windowkit.language.checks import a_type, as_given, checked_name, items, names, refuse_duplicates
 from windowkit.language.display import facts
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
-from windowkit.language.running import (
-    LabelOptions,
-    RollingOptions,
-    by_data,
-    by_labels,
-    label_options,
-    rolling_options,
-)
+from windowkit.language.options import CutPlan
+from windowkit.language.running import by_data, by_labels, label_options, rolling_options
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
@@ -105,7 +99,7 @@ class Rolling:
         return replace(self, aggs=tuple(aggs))
 
     @by_data(rolling_options)
-    def run(self, data: Any, threads: int | None = None, **options: Unpack[RollingOptions]) -> Any:
+    def run(self, data: Any, threads: int | None = None, **options: Any) -> Any:
         """Evaluate the aggregates over a table or a Spark DataFrame.
 
         Parameters
@@ -164,7 +158,7 @@ class Rolling:
         *,
         by: str | Sequence[str] | None = None,
         time: str | None = None,
-        **options: Unpack[LabelOptions],
+        **options: Any,
     ) -> Any:
         """Return the aggregates as of each label's time, over the events before it: for training sets.
 
@@ -245,7 +239,7 @@ class Rolling:
         with engines.process(data) as here:
             return here.schema(self, data)
 
-    def explain(self, data: Any = None, *, split: bool | None = None) -> str:
+    def explain(self, data: Any = None, **options: Unpack[CutPlan]) -> str:
         """Describe how the aggregates are evaluated.
 
         Parameters
@@ -261,7 +255,7 @@ class Rolling:
         >>> print(wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour")).explain().splitlines()[0])
         rolling by k over ts
         """
-        return engines.explain(self, data, split=split)
+        return engines.explain(self, data, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the definition as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -1,15 +1,17 @@
-"""How `run` and `at` are called: the options of each engine, and which data lead to which results.
+"""How `run` and `at` are called: which data lead to which results, and have which options.
 
 A method has one signature and one docstring. `by_data`, `by_sides` and `by_labels` add what type checkers and
-editors say of a call: the type of its result, and the options of the engine that takes the data.
+editors say of a call: the type of its result, and the options of the engine that takes the data. DataFrames
+of Spark come before others, as they have an Arrow interface, too: with options of this process alone, their
+call returns nothing, which is an error where its result is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
-from windowkit.language.durations import Length
+from windowkit.language.options import Counted, Cut, CutByTime, LocalOptions, SparkOptions, StreamOptions
 
 if TYPE_CHECKING:
     import pandas
@@ -18,102 +20,35 @@ if TYPE_CHECKING:
     import pyspark.sql
     from typing_extensions import Unpack
 
-__all__ = ["DistinctOptions", "JoinOptions", "LabelOptions", "LocalOptions", "QueryOptions", "RollingOptions"]
-__all__ += [
-    "Counted",
-    "Cut",
-    "CutByTime",
-    "SparkOptions",
-    "StreamOptions",
-    "by_data",
-    "by_labels",
-    "by_sides",
-]
+__all__ = ["by_data", "by_labels", "by_sides"]
 __all__ += ["distinct_options", "join_options", "label_options", "query_options", "rolling_options"]
 
-Form = Literal["pyarrow", "pandas", "polars"]
-Bound = TypeVar("Bound", covariant=True)
 InSpark = ParamSpec("InSpark")
-Given = ParamSpec("Given")
-
-
-class LocalOptions(TypedDict, total=False):
-    """What the engine of this process takes, beside `threads` and `result`."""
-
-    validate: bool | None
-
-
-class Counted(TypedDict, total=False):
-    """What Spark takes for whatever it evaluates."""
-
-    metrics: Any
-
-
-class SparkOptions(TypedDict, total=False):
-    """What Spark takes for a query over a batch."""
-
-    route: str | None
-    rows_per_slice: float | None
-    metrics: Any
-    partitioner: Any
-    n: int | None
-
-
-class StreamOptions(TypedDict, total=False):
-    """What Spark takes for a query over a stream."""
-
-    output_mode: str | None
-    allowed_lateness: Length | None
-    buckets: int | None
-    metrics_name: str | None
-    late_rows: bool | None
-    route: str | None
-
-
-class Cut(Counted, total=False):
-    """What Spark takes for rolling aggregates."""
-
-    split: bool | None
-
-
-class CutByTime(Counted, total=False):
-    """What Spark takes for joins and labels."""
-
-    split: Length | None
+Bound = TypeVar("Bound", covariant=True)
 
 
 class QueryInSpark(SparkOptions, StreamOptions, total=False):
     """What Spark takes for a query, of which a type does not tell batches from streams."""
 
 
-class QueryOptions(QueryInSpark, LocalOptions, total=False):
-    """What some engine takes for a query, beside `threads`."""
+class SparkFrame(Protocol):
+    """A DataFrame of Spark, classic or Connect: its class is not known where pyspark is missing."""
 
-    result: Form | None
-
-
-class RollingOptions(Cut, LocalOptions, total=False):
-    """What some engine takes for rolling aggregates, beside `threads`."""
-
-    result: Form | None
+    @property
+    def isStreaming(self) -> bool:  # noqa: N802  # Spark's name.
+        """Whether it is a stream."""
 
 
-class DistinctOptions(Counted, LocalOptions, total=False):
-    """What some engine takes for a removal of duplicates, beside `threads`."""
+class PandasFrame(Protocol):
+    """A DataFrame of pandas, which may have no types."""
 
-    result: Form | None
+    @property
+    def iloc(self) -> Any:
+        """Its rows by their numbers."""
 
-
-class JoinOptions(CutByTime, LocalOptions, total=False):
-    """What some engine takes for a join, beside `threads`."""
-
-    result: Form | None
-
-
-class LabelOptions(JoinOptions, total=False):
-    """What some engine takes for labels."""
-
-    threads: int | None
+    @property
+    def columns(self) -> Any:
+        """The names of its columns."""
 
 
 class ArrowStream(Protocol):
@@ -140,7 +75,7 @@ class Method(Protocol[Bound]):
     def __get__(self, of: object, kind: type) -> Bound: ...
 
 
-class Run(Protocol[InSpark, Given]):
+class Run(Protocol[InSpark]):
     """A call with some data: its result is of the library of the data, unless `result` says which."""
 
     @overload
@@ -175,6 +110,21 @@ class Run(Protocol[InSpark, Given]):
 
     @overload
     def __call__(
+        self, data: SparkFrame, *args: InSpark.args, **options: InSpark.kwargs
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def __call__(
+        self,
+        data: SparkFrame,
+        threads: int | None = None,
+        *,
+        result: None = None,
+        **options: Unpack[LocalOptions],
+    ) -> None: ...
+
+    @overload
+    def __call__(
         self,
         data: polars.DataFrame,
         threads: int | None = None,
@@ -185,13 +135,8 @@ class Run(Protocol[InSpark, Given]):
 
     @overload
     def __call__(
-        self, data: pyspark.sql.DataFrame, *args: InSpark.args, **options: InSpark.kwargs
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def __call__(
         self,
-        data: pandas.DataFrame,
+        data: PandasFrame,
         threads: int | None = None,
         *,
         result: None = None,
@@ -199,7 +144,7 @@ class Run(Protocol[InSpark, Given]):
     ) -> pandas.DataFrame: ...
 
     @overload
-    def __call__(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+    def __call__(
         self,
         data: ArrowStream | ArrowArray,
         threads: int | None = None,
@@ -208,11 +153,8 @@ class Run(Protocol[InSpark, Given]):
         **options: Unpack[LocalOptions],
     ) -> pyarrow.Table: ...
 
-    @overload
-    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Any: ...
 
-
-class RunSides(Protocol[InSpark, Given]):
+class RunSides(Protocol[InSpark]):
     """A call with two sides: its result is of the library of the left one."""
 
     @overload
@@ -251,6 +193,26 @@ class RunSides(Protocol[InSpark, Given]):
     @overload
     def __call__(
         self,
+        left: SparkFrame,
+        right: SparkFrame,
+        *args: InSpark.args,
+        **options: InSpark.kwargs,
+    ) -> pyspark.sql.DataFrame: ...
+
+    @overload
+    def __call__(
+        self,
+        left: SparkFrame,
+        right: Any,
+        threads: int | None = None,
+        *,
+        result: None = None,
+        **options: Unpack[LocalOptions],
+    ) -> None: ...
+
+    @overload
+    def __call__(
+        self,
         left: polars.DataFrame,
         right: Any,
         threads: int | None = None,
@@ -262,16 +224,7 @@ class RunSides(Protocol[InSpark, Given]):
     @overload
     def __call__(
         self,
-        left: pyspark.sql.DataFrame,
-        right: pyspark.sql.DataFrame,
-        *args: InSpark.args,
-        **options: InSpark.kwargs,
-    ) -> pyspark.sql.DataFrame: ...
-
-    @overload
-    def __call__(
-        self,
-        left: pandas.DataFrame,
+        left: PandasFrame,
         right: Any,
         threads: int | None = None,
         *,
@@ -280,7 +233,7 @@ class RunSides(Protocol[InSpark, Given]):
     ) -> pandas.DataFrame: ...
 
     @overload
-    def __call__(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+    def __call__(
         self,
         left: ArrowStream | ArrowArray,
         right: Any,
@@ -289,9 +242,6 @@ class RunSides(Protocol[InSpark, Given]):
         result: None = None,
         **options: Unpack[LocalOptions],
     ) -> pyarrow.Table: ...
-
-    @overload
-    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Any: ...
 
 
 class Labelled(TypedDict, total=False):
@@ -311,7 +261,7 @@ class SparkLabels(Labelled, CutByTime, total=False):
     """What a call with labels takes in Spark."""
 
 
-class At(Protocol[InSpark, Given]):
+class At(Protocol[InSpark]):
     """A call with labels and events: its result is of the library of the labels."""
 
     @overload
@@ -331,25 +281,30 @@ class At(Protocol[InSpark, Given]):
 
     @overload
     def __call__(
-        self, labels: polars.DataFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
-    ) -> polars.DataFrame: ...
-
-    @overload
-    def __call__(
         self,
-        labels: pyspark.sql.DataFrame,
-        events: pyspark.sql.DataFrame,
+        labels: SparkFrame,
+        events: SparkFrame,
         *args: InSpark.args,
         **options: InSpark.kwargs,
     ) -> pyspark.sql.DataFrame: ...
 
     @overload
     def __call__(
-        self, labels: pandas.DataFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
+        self, labels: SparkFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
+    ) -> None: ...
+
+    @overload
+    def __call__(
+        self, labels: polars.DataFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
+    ) -> polars.DataFrame: ...
+
+    @overload
+    def __call__(
+        self, labels: PandasFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
     ) -> pandas.DataFrame: ...
 
     @overload
-    def __call__(  # type: ignore[overload-cannot-match]  # Where pandas has no stubs, its DataFrame is anything.
+    def __call__(
         self,
         labels: ArrowStream | ArrowArray,
         events: Any,
@@ -357,9 +312,6 @@ class At(Protocol[InSpark, Given]):
         result: None = None,
         **options: Unpack[LocalLabels],
     ) -> pyarrow.Table: ...
-
-    @overload
-    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Any: ...
 
 
 def query_options(**options: Unpack[QueryInSpark]) -> None:
@@ -384,21 +336,21 @@ def label_options(**options: Unpack[SparkLabels]) -> None:
 
 def by_data(
     in_spark: Callable[InSpark, None],
-) -> Callable[[Callable[Concatenate[Any, Given], Any]], Method[Run[InSpark, Given]]]:
+) -> Callable[[Callable[..., Any]], Method[Run[InSpark]]]:
     """Let a method be called as `Run` says, with these options in Spark."""
     return as_it_is
 
 
 def by_sides(
     in_spark: Callable[InSpark, None],
-) -> Callable[[Callable[Concatenate[Any, Given], Any]], Method[RunSides[InSpark, Given]]]:
+) -> Callable[[Callable[..., Any]], Method[RunSides[InSpark]]]:
     """Let a method be called as `RunSides` says, with these options in Spark."""
     return as_it_is
 
 
 def by_labels(
     in_spark: Callable[InSpark, None],
-) -> Callable[[Callable[Concatenate[Any, Given], Any]], Method[At[InSpark, Given]]]:
+) -> Callable[[Callable[..., Any]], Method[At[InSpark]]]:
     """Let a method be called as `At` says, with these options in Spark."""
     return as_it_is
 

@@ -1,0 +1,120 @@
+"""The options of each engine, and what is said of one that the engine of some data does not have.
+
+They have one home: type checkers, editors and the engines read it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from windowkit.errors import InvalidValue
+from windowkit.language.checks import allowed_options, no_option
+from windowkit.language.durations import Length
+
+if TYPE_CHECKING:
+    from windowkit.language.engine import Asked, Call, Engine
+
+__all__ = ["Counted", "Cut", "CutByTime", "CutByTimePlan", "CutPlan", "InProcessOptions", "LocalOptions"]
+__all__ += ["QueryPlan", "SparkOptions", "SparkPlan", "StreamOptions", "StreamPlan", "checked"]
+
+Form = Literal["pyarrow", "pandas", "polars"]
+
+
+class LocalOptions(TypedDict, total=False):
+    """What the engine of this process takes, beside `threads` and `result`."""
+
+    validate: bool | None
+
+
+class InProcessOptions(LocalOptions, total=False):
+    """All that the engine of this process takes."""
+
+    threads: int | None
+    result: Form | None
+
+
+class Counted(TypedDict, total=False):
+    """What Spark takes for whatever it evaluates."""
+
+    metrics: Any
+
+
+class SparkPlan(TypedDict, total=False):
+    """What Spark plans a query over a batch by."""
+
+    route: str | None
+    rows_per_slice: float | None
+    partitioner: Any
+    n: int | None
+
+
+class SparkOptions(SparkPlan, Counted, total=False):
+    """What Spark takes for a query over a batch."""
+
+
+class StreamPlan(TypedDict, total=False):
+    """What Spark plans a query over a stream by."""
+
+    output_mode: str | None
+    allowed_lateness: Length | None
+    buckets: int | None
+    late_rows: bool | None
+    route: str | None
+
+
+class StreamOptions(StreamPlan, total=False):
+    """What Spark takes for a query over a stream."""
+
+    metrics_name: str | None
+
+
+class QueryPlan(SparkPlan, StreamPlan, total=False):
+    """What Spark plans a query by, of which a type does not tell batches from streams."""
+
+
+class CutPlan(TypedDict, total=False):
+    """What Spark plans rolling aggregates by."""
+
+    split: bool | None
+
+
+class Cut(CutPlan, Counted, total=False):
+    """What Spark takes for rolling aggregates."""
+
+
+class CutByTimePlan(TypedDict, total=False):
+    """What Spark plans joins and labels by."""
+
+    split: Length | None
+
+
+class CutByTime(CutByTimePlan, Counted, total=False):
+    """What Spark takes for joins and labels."""
+
+
+def checked(
+    engines: Sequence[Engine], engine: Engine, call: Call, asked: Asked, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options that are not None, all of which the engine has for this call.
+
+    Raises
+    ------
+    InvalidType
+        No engine has one of them.
+    InvalidValue
+        Others have it.
+    """
+    own = engine.options(call, asked)
+    having = {other.data: other.options(call, asked) for other in reversed(engines)}
+    for name, value in options.items():
+        if name in own:
+            continue
+        others = [data for data, known in having.items() if name in known]
+        if not others:
+            raise no_option(name, dict.fromkeys(chain(*having.values())), own)
+        if value is not None:
+            reason = engine.instead.get(name, f"only {' and '.join(others)} have it")
+            raise InvalidValue(f"{name}: {value!r} is given {engine.given}; {reason}{allowed_options(own)}")
+    return {name: value for name, value in options.items() if value is not None}
