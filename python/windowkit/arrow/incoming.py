@@ -64,7 +64,7 @@ class Incoming:
             compute=self._compute,
         )
         if self._schema is None and self._compute is not None:
-            self._compute.check_names(source.names)
+            self._compute.check_names(source.given.names)
         return source
 
     def _as_given(self, data: Any, validate: bool | None) -> pa.Table | pa.RecordBatch | None:

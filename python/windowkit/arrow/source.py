@@ -122,17 +122,22 @@ class Source:
         aggregated: bool = False,
         compute: Computing | None = None,
     ) -> None:
-        self._argument = argument
-        full = from_elsewhere(data, validate)
-        self._data = received(argument, data, columns if schema is None else schema.names, full)
-        self._steps = Steps.between(argument, self._data.schema, schema, aggregated=aggregated)
-        self._compute, self._given = compute, self._steps.schema
+        self._argument, self._aggregated, self._compute = argument, aggregated, compute
+        self._is_whole, self._full = isinstance(data, TABLES), from_elsewhere(data, validate)
+        self._data = received(argument, data, columns if schema is None else schema.names, self._full)
+        self._failure: BaseException | None = None
+        self.align(schema)
+
+    def align(self, schema: pa.Schema | None) -> None:
+        """Have the batches be of a schema, before any is read; see `aligned`."""
+        compute = self._compute
+        self._steps = Steps.between(self._argument, self._data.schema, schema, aggregated=self._aggregated)
+        self._given = self._steps.schema
         self._computed = self._given if compute is None else compute.schema(self._given)
         self._schema = self._given if compute is None else read_types(self._computed)
         # What computes columns trusts the others, too.
-        self._full = full or self._steps.trust or compute is not None
-        self._may_fail = bool(self._steps.each) or compute is not None or not isinstance(data, TABLES)
-        self._failure: BaseException | None = None
+        self._full = self._full or self._steps.trust or compute is not None
+        self._may_fail = bool(self._steps.each) or compute is not None or not self._is_whole
 
     @property
     def schema(self) -> pa.Schema:
@@ -140,9 +145,9 @@ class Source:
         return self._schema
 
     @property
-    def names(self) -> list[str]:
-        """Names of the columns that are there before any is computed."""
-        return list(self._given.names)
+    def given(self) -> pa.Schema:
+        """The columns that are there before any is computed."""
+        return self._given
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         if self._may_fail:
@@ -241,4 +246,4 @@ def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data
         aggregated=True,
         compute=compute,
     )
-    return asked if compute is None else asked.resolved(source.names).plain, source
+    return asked if compute is None else asked.resolved(source.given.names).plain, source

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
+from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.results import form_of, joined
 from windowkit.arrow.source import Source
 from windowkit.language.durations import Measure
@@ -71,6 +72,9 @@ def started(
     # All but the columns of the keys, unless it is said which.
     columns = () if join.how in ("semi", "anti") else join.right_columns
     other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
+    left_schema, right_schema = in_one_unit(own.schema, join.left_time, other.schema, join.right_time)
+    own.align(left_schema)
+    other.align(right_schema)
     planned = bound(join, own.schema, other.schema)
     with own, other:
         return planned, planned.run(own, other, threads)
@@ -107,13 +111,14 @@ class Band:
 
 
 def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
-    """Check `join` against the schemas of its sides.
+    """Check `join` against the schemas of its sides, which have times of one unit in it.
 
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
         It does not fit.
     """
+    left, right = in_one_unit(left, join.left_time, right, join.right_time)
     within = None
     if join.within is not None:
         within = Band(*join.within, join.closed)

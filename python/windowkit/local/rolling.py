@@ -10,6 +10,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.given import refuse_spark, refuse_twice, schema_of
+from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import form_of, widened
 from windowkit.arrow.source import Source, opened
@@ -61,11 +62,15 @@ def at(
     refuse_spark("events", events, "; labels and events both are Spark DataFrames, or neither is")
     fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
-    fitting = fitting.resolved(source.names)
-    planned = bound(fitting, source.schema, Labels(read_types(own.schema), tuple(map(str, by)), str(time)))
+    given, asking = in_one_unit(source.given, fitting.time, read_types(own.schema), str(time))
+    if given is not source.given:
+        source.align(given)
+    fitting = fitting.resolved(source.given.names)
+    planned = bound(fitting, source.schema, Labels(asking, tuple(map(str, by)), str(time)))
     table = own.table()
     with source:
-        table = with_columns(table, answers(planned, source, count, as_read(table)))
+        asked = Source("labels", as_read(table), schema=asking).table()
+        table = with_columns(table, answers(planned, source, count, asked))
     return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)
 
 

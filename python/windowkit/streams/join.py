@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.given import schema_of
 from windowkit.arrow.incoming import Incoming
+from windowkit.arrow.moments import in_one_unit
 from windowkit.errors import InvalidType
 from windowkit.language import written
 from windowkit.language.checks import a_type, limit, snapshot_bytes
@@ -89,6 +90,7 @@ class JoinOperator(Held[_native.JoinOperator]):
 
     def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
         self._join = join
+        left, right = in_one_unit(left, join.left_time, right, join.right_time)
         self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
         self._planned = bound(join, left, right)
         self._time = time_type(left, join.left_time)
