@@ -356,8 +356,8 @@ def join(
         side those of the right: ``{"src": "dst"}``. Keys are equal as in SQL's joins: a null key equals
         nothing; NaN equals NaN, and 0.0 equals -0.0.
     left_time, right_time : str
-        The time columns: timestamps, dates, durations or integers, of the same unit on both sides.
-        Timestamps with zones are compared as moments, whatever their zones, and those without a zone only
+        The time columns: timestamps, dates, durations or integers. Where units of timestamps or durations
+        differ, both are compared, and returned, in the finer. Timestamps with zones are compared as moments, whatever their zones, and those without a zone only
         with each other. A row without a time has no partners.
     within : length or tuple of two lengths, optional
         ``(before, after)``: a right row is a partner of a left row if ``left_time - before <= right_time <=

@@ -172,8 +172,8 @@ class Rolling:
             The key columns of `labels`, in the order of those of the events; by default those of the same
             names. They have the same types.
         time : str, optional
-            The time column of `labels`, by default that of the name that it has in the events. It has the
-            same unit, and has a zone if that has one, not necessarily the same.
+            The time column of `labels`, by default that of the name that it has in the events. It has a zone
+            if that has one, not necessarily the same; if its unit is another, both are compared in the finer.
         threads, validate, metrics, result
             As for `run`. A result is of the library of `labels`.
         split : str, datetime.timedelta or int, optional
