@@ -357,8 +357,9 @@ def join(
         nothing; NaN equals NaN, and 0.0 equals -0.0.
     left_time, right_time : str
         The time columns: timestamps, dates, durations or integers. Where units of timestamps or durations
-        differ, both are compared, and returned, in the finer. Timestamps with zones are compared as moments, whatever their zones, and those without a zone only
-        with each other. A row without a time has no partners.
+        differ, both are compared, and returned, in the finer. Timestamps with zones are compared as moments,
+        whatever their zones, and those without a zone only with each other. A row without a time has no
+        partners.
     within : length or tuple of two lengths, optional
         ``(before, after)``: a right row is a partner of a left row if ``left_time - before <= right_time <=
         left_time + after``. A single length is both. Lengths are durations such as ``"2 minutes"``, or
