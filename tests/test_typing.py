@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -277,3 +278,32 @@ def test_a_name_like_no_other_is_just_unknown() -> None:
 
 def test_a_star_brings_no_lazy_module() -> None:
     assert not {"spark", "kernels", "plot", "partition"} & set(wk.__all__)
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: wk.tumbling("1 day", closed="right"), "closed: tumbling has no such argument; windows incl"),
+        (lambda: wk.sliding("1 day", "1 hour", offset="6 hours"), "; where windows begin is start_time="),
+        (
+            lambda: wk.sum("v").over("1 day", min_periods=2),
+            "min_periods: over has no such argument; frames",
+        ),
+        (lambda: wk.query(on="t"), "on: query has no such argument; the time column of a query is time="),
+        (lambda: wk.join(left_on="t"), "left_on: join has no such argument; times are left_time= and right_"),
+        (
+            lambda: wk.session("1 day", at_mots="2 days"),
+            "at_mots: session has no such argument; did you",
+        ),
+    ],
+)
+def test_an_argument_of_elsewhere_leads_to_ours(call: Callable[[], object], meant: str) -> None:
+    with pytest.raises(wk.InvalidType, match=re.escape(meant)):
+        call()
+
+
+def test_what_functions_raise_themselves_stays() -> None:
+    with pytest.raises(TypeError, match="missing") as refused:
+        wk.query(by="k")  # type: ignore[call-arg]
+    assert not isinstance(refused.value, wk.WindowKitError)
+    assert next(iter(inspect.signature(wk.tumbling).parameters)) == "size"

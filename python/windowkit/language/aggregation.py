@@ -11,6 +11,7 @@ from typing import Any
 
 from windowkit.errors import InvalidValue
 from windowkit.language import checks
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Column
@@ -213,6 +214,7 @@ class Aggregate(Hinting):
             return replace(filtered, name=filtered.default_names[at])
         return filtered
 
+    @hinted
     def over(
         self,
         size: Length | None = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from windowkit.language import engines, written
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name, distinct_names
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length
@@ -232,6 +233,7 @@ class Distinct:
         return operator
 
 
+@hinted
 def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
     """Describe a removal of duplicates: of equal rows that are close in time, the first is kept.
 

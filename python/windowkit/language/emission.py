@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import a_type, as_given, integer, one_of
 from windowkit.language.durations import Duration, Length, Rows, plain
 from windowkit.language.progress import of_measure
@@ -184,6 +185,7 @@ def no_emission(given: object) -> InvalidType:
     return InvalidType(f"emit: {as_given(given):.60} is {a_type(given)}; it is what {meant} returns")
 
 
+@hinted
 def emit(
     early: Trigger | None = None,
     refinement: Refinement = "accumulating",

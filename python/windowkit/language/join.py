@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
@@ -334,6 +335,7 @@ class Join:
         return join(**written.read_join(form))
 
 
+@hinted
 def join(
     *,
     by: str | Sequence[str] | Mapping[str, str],

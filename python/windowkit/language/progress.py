@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import a_type, as_given, checked_name
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.windows import require_no_rows, units
@@ -24,6 +25,7 @@ class Delay:
     future: Duration | int | None
 
 
+@hinted
 def delay(
     time: Length | None = None,
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from windowkit.errors import InvalidValue
 from windowkit.language import engines, fills, written
 from windowkit.language.aggregates import Aggregate
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import items, limit, one_of, refuse_duplicates
 from windowkit.language.display import Lines, facts
 from windowkit.language.emission import Emission, no_emission
@@ -661,6 +662,7 @@ class Query:
         return drawn
 
 
+@hinted
 def query(
     *,
     by: Column | Sequence[Column],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
 from windowkit.language.aggregation import Framed
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import a_type, as_given, checked_name, items, names, refuse_duplicates
 from windowkit.language.display import facts
 from windowkit.language.expressions import Column, Expression, column, columns, expressions_of
@@ -295,6 +296,7 @@ class Rolling:
         return rolling(**written.read_rolling(form))
 
 
+@hinted
 def rolling(*, by: Column | Sequence[Column], time: Column, aggs: Framed | Sequence[Framed]) -> Rolling:
     """Describe a rolling aggregation: for each row, aggregates of the rows around it.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.moments import Moment, Place, PlaceLike, kind_of_place, place
 from windowkit.language.windows.base import Assembly, Window, units
 
@@ -53,6 +54,7 @@ class Band(Window):
         return {"start": self.start, "end": self.end}
 
 
+@hinted
 def band(start: PlaceLike, end: PlaceLike) -> Band:
     """One fixed window.
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import boolean, checked_name
 from windowkit.language.windows.base import Assembly, Window
 from windowkit.language.windows.grammar import bare
@@ -50,6 +51,7 @@ class Between(Window):
         return dict.fromkeys(self.columns, pa.bool_())
 
 
+@hinted
 def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:
     """Windows between predicates: from a row in which one holds to the next in which the other does.
 

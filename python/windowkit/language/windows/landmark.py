@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.durations import Duration, Length, Months, Period
 from windowkit.language.durations import period as period_of
 from windowkit.language.moments import Moment, Place, PlaceLike, kind_of_place, place
@@ -138,6 +139,7 @@ class Landmark(Localised):
         }
 
 
+@hinted
 def landmark(
     every: Length,
     *,

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name, one_of
 from windowkit.language.windows.base import Assembly, Window
 from windowkit.language.windows.grammar import bare
@@ -48,6 +49,7 @@ class Punctuation(Window):
         return dict.fromkeys(self.columns, pa.bool_())
 
 
+@hinted
 def punctuation(column: str, *, at: Literal["end", "start"] = "end") -> Punctuation:
     """Windows delimited by marked rows, each of which ends, or begins, a window.
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import as_given, checked_name, computed
 from windowkit.language.durations import Length, Measure
 from windowkit.language.windows.base import (
@@ -100,6 +101,7 @@ class Session(Window):
         return True
 
 
+@hinted
 def session(
     gap: Length | None = None, *, column: str | None = None, at_most: Length | None = None
 ) -> Session:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from windowkit.errors import InvalidValue
+from windowkit.language.arguments import hinted
 from windowkit.language.checks import one_of
 from windowkit.language.durations import Length, Period, Rows, period
 from windowkit.language.windows.base import (
@@ -118,6 +119,7 @@ class Sliding(Localised):
         return not self.is_multi_measure and self.slide != self.size
 
 
+@hinted
 def sliding(
     size: Length,
     slide: Length,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from windowkit.errors import InvalidType
+from windowkit.language.arguments import hinted
 from windowkit.language.durations import Length, Period, Rows, period
 from windowkit.language.windows.base import (
     Assembly,
@@ -74,6 +75,7 @@ def trailing(window: Localised, start_time: Period | None, partial: bool) -> lis
     return [*started, *window.calendar_arguments(), *(["partial"] if partial else [])]
 
 
+@hinted
 def tumbling(
     size: Length | None = None,
     *,
