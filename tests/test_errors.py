@@ -182,6 +182,21 @@ class TestQueries:
         ):
             query(**changed)
 
+    @pytest.mark.parametrize(
+        "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+    )
+    def test_times_as_text_are_told_how_to_be_parsed(self, kind: pa.DataType) -> None:
+        texts = pa.table({"k": ["a"], "ts": pa.array(["2026-01-01"]).cast(kind), "v": [1]})
+        with refused(wk.InvalidType, "time: column 'ts' is ", "text is parsed before, by pandas.to_datetime"):
+            query().run(texts)
+
+    def test_gaps_as_numbers_are_told_how_to_be_durations(self) -> None:
+        rows = TABLE.append_column("gap", pa.array([5] * TABLE.num_rows))
+        with refused(
+            wk.InvalidType, "'gap', which is int64; allowed are durations", "by pandas.to_timedelta("
+        ):
+            query(windows=wk.session(column="gap")).run(rows)
+
     def test_windows_have_different_names(self) -> None:
         with refused(
             wk.InvalidValue, "windows: window 'tumbling(1 minute)' occurs twice; windows must have differ"

@@ -68,6 +68,19 @@ IDENTITY: Final = re.compile("@[0-9a-f]{5,}")
 
 COMPUTING: Final = re.compile(r"[-+*/%<>=(|&]")
 WORD: Final = re.compile(r"\w+")
+TYPES: Final = (
+    (
+        r" is (?i:\w*string\w*|\w*utf8\w*|dictionary<values=string.*); a time column is a ",
+        "text is parsed before, by pandas.to_datetime, str.to_datetime of Polars, pyarrow.compute.strptime, or "
+        "to_timestamp of Spark",
+    ),
+    (
+        r" takes gaps from column '.*', which is (?i:u?int\d+|bigint|u\d+|i\d+); allowed are durations",
+        "a number of seconds is one by pandas.to_timedelta(..., unit='s'), polars.duration(seconds=...), "
+        "cast(pyarrow.duration('s')), or make_dt_interval(0, 0, 0, ...) of Spark",
+    ),
+)
+"""What is said of a column's type, and how to get a column of another."""
 UNKNOWN: Final = re.compile(r"(?P<argument>[^:]*): no column '(?P<name>.*)'; there are", re.DOTALL)
 COMPUTED: Final = ("by", "time", "aggs", "where", "weight")
 """The arguments that take expressions."""
@@ -332,9 +345,14 @@ def meant(text: str, names: Iterable[str]) -> str:
 
 @contextmanager
 def hinting(*schemas: pyarrow.Schema) -> Iterator[None]:
-    """Add to the core's error of a column that is not there which one is probably meant."""
+    """Add to the core's error of a column what is probably meant: another column, or to parse it first."""
     try:
         yield
+    except InvalidType as error:
+        hint = next((hint for said, hint in TYPES if re.search(said, str(error), re.DOTALL)), None)
+        if hint is None:
+            raise
+        raise InvalidType(f"{error}; {hint}") from None
     except UnknownColumn as error:
         found = UNKNOWN.match(str(error))
         names = [name for schema in schemas for name in schema.names]
