@@ -257,7 +257,7 @@ def test_snapshots_are_of_their_join_and_whole() -> None:
     assert restored.close() == op.close()
     with pytest.raises(wk.InvalidValue, match="the operator is closed"):
         wk.JoinOperator.restore(op.snapshot(), join).push_left(rows([1]))
-    with pytest.raises(wk.InvalidValue, match=r"snapshot: it is of the join by=.*how='full'.* and not of"):
+    with pytest.raises(wk.InvalidValue, match=r'it is of the join {"by": .*"how": "full".* and not of'):
         wk.JoinOperator.restore(snapshot, band(within=None, windows=wk.tumbling(10)))
     query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     other = query.operator(schema=SIDE).snapshot()

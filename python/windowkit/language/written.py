@@ -22,7 +22,7 @@ from windowkit.language.processing import PROCESSING_TIME, ProcessingTime
 from windowkit.language.windows import Window
 from windowkit.language.windows import parse as window_of
 
-__all__ = ["form_of_join", "form_of_query", "identity", "read", "read_distinct", "read_join", "read_rolling"]
+__all__ = ["form_of_join", "form_of_query", "read", "read_distinct", "read_join", "read_rolling"]
 __all__ += ["write", "write_distinct", "write_join", "write_rolling"]
 
 VERSION: Final = 1
@@ -100,11 +100,6 @@ def read_rolling(form: Mapping[str, Any]) -> dict[str, Any]:
     form = mapping("form", form, ("version", *ROLLING))
     parts = listed("rolling", form["rolling"], "mappings")
     return {"by": form["by"], "time": form["time"], "aggs": list(map(framed_of, parts))}
-
-
-def identity(form: Mapping[str, Any]) -> str:
-    """Return a form as the text by which snapshots are told from others."""
-    return ", ".join(f"{name}={part!r}" for name, part in form.items() if name != "version")
 
 
 def write_join(join: Any) -> dict[str, Any]:

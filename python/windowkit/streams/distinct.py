@@ -10,10 +10,11 @@ from windowkit import _native
 from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType
-from windowkit.language import written
 from windowkit.language.checks import a_type, limit, snapshot_bytes
 from windowkit.language.distinct import Distinct
+from windowkit.language.identity import identity
 from windowkit.language.query import LATE_LIMIT
+from windowkit.language.written import write_distinct
 from windowkit.local.distinct import bound
 from windowkit.streams.held import Held
 from windowkit.streams.stats import DistinctStats, reported
@@ -171,7 +172,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         >>> DistinctOperator.restore(op.snapshot(), distinct).close().to_pylist()
         [{'t': 5}]
         """
-        return self._ask("snapshot", lambda core: core.snapshot(identity(self._distinct)))
+        return self._ask("snapshot", lambda core: core.snapshot(name_of(self._distinct)))
 
     @classmethod
     def restore(cls, snapshot: bytes, distinct: Distinct) -> DistinctOperator:
@@ -193,13 +194,13 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         given = snapshot_bytes(snapshot)
         if not isinstance(distinct, Distinct):
             raise InvalidType(f"distinct: it is {a_type(distinct)}; it is what windowkit.distinct returns")
-        name = identity(distinct)
+        name = name_of(distinct)
         this = cls.__new__(cls)
         this._bind(distinct, pa.schema(_native.DistinctOperator.contents(given, name)))
         this._hold(_native.DistinctOperator.restore(given, name, this._planned))
         return this
 
 
-def identity(distinct: Distinct) -> str:
-    """Return a text that tells it from others, however its length is written."""
-    return written.identity(written.write_distinct(distinct))
+def name_of(distinct: Distinct) -> str:
+    """Return the text by which a snapshot knows what it is of."""
+    return identity(write_distinct(distinct))

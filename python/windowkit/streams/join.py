@@ -13,10 +13,11 @@ from windowkit.arrow.given import schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.arrow.moments import in_one_unit
 from windowkit.errors import InvalidType
-from windowkit.language import written
 from windowkit.language.checks import a_type, limit, snapshot_bytes
+from windowkit.language.identity import identity
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
+from windowkit.language.written import form_of_join
 from windowkit.local.join import bound, refuse_sparks
 from windowkit.streams.held import Held
 from windowkit.streams.stats import JoinStats, reported
@@ -304,7 +305,7 @@ class JoinOperator(Held[_native.JoinOperator]):
         >>> JoinOperator.restore(op.snapshot(), join).push_right(pa.table({"t": [2]})).num_rows
         2
         """
-        return self._ask("snapshot", lambda core: core.snapshot(identity(self._join)))
+        return self._ask("snapshot", lambda core: core.snapshot(name_of(self._join)))
 
     @classmethod
     def restore(cls, snapshot: bytes, join: Join) -> JoinOperator:
@@ -326,7 +327,7 @@ class JoinOperator(Held[_native.JoinOperator]):
         given = snapshot_bytes(snapshot)
         if not isinstance(join, Join):
             raise InvalidType(f"join: it is {a_type(join)}; it is what windowkit.join returns")
-        name = identity(join)
+        name = name_of(join)
         this = cls.__new__(cls)
         this._bind(join, *map(pa.schema, _native.JoinOperator.contents(given, name)))
         this._hold(_native.JoinOperator.restore(given, name, this._planned))
@@ -345,7 +346,7 @@ class JoinOperator(Held[_native.JoinOperator]):
         return self._step(call, advance)
 
 
-def identity(join: Join) -> str:
-    """Return a text that tells a join from others, whatever its windows are called."""
+def name_of(join: Join) -> str:
+    """Return the text by which a snapshot knows what it is of, whatever its windows are called."""
     own = None if join.windows is None else join.windows.text
-    return written.identity({**written.form_of_join(join), "windows": own})
+    return identity({**form_of_join(join), "windows": own})

@@ -10,11 +10,9 @@ and makes a lost block again or fails the job.
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Final
 
 import pyarrow as pa
@@ -22,6 +20,8 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.validation import checked, refusing
 from windowkit.errors import InvalidValue
+from windowkit.language.identity import fingerprint as fingerprint_of
+from windowkit.language.identity import identity
 from windowkit.language.query import Query
 from windowkit.language.written import form_of_query
 
@@ -59,8 +59,8 @@ def fingerprint(query: Query, schema: pa.Schema) -> bytes:
     Users' own functions and windows are distinguished by their names only.
     """
     form = form_of_query(query)
-    text = json.dumps([form[part] for part in ("by", "time", "windows", "aggs")])
-    return blake2b(text.encode() + schema.serialize().to_pybytes(), digest_size=8).digest()
+    text = identity({part: form[part] for part in ("by", "time", "windows", "aggs")})
+    return fingerprint_of(text, schema.serialize().to_pybytes())
 
 
 def body_of(batch: pa.RecordBatch) -> pa.Buffer:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +15,8 @@ from windowkit._native import Plan
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.language.aggregates import count
 from windowkit.language.durations import Length
+from windowkit.language.identity import fingerprint
+from windowkit.language.identity import identity as text_of
 from windowkit.language.progress import of_measure
 from windowkit.language.query import MAX_WINDOWS, Query
 from windowkit.language.windows import units
@@ -99,7 +100,7 @@ class Work:
     @cached_property
     def plan(self) -> bytes:
         """The fingerprint of all that a checkpoint belongs to."""
-        return blake2b(self.identity.encode(), digest_size=8).digest()
+        return fingerprint(self.identity)
 
     def operator(self) -> Operator:
         """Return an operator for the keys of a bucket, before any row."""
@@ -253,7 +254,7 @@ def identity(query: Query, schema: pa.Schema, settings: dict[str, Any]) -> str:
         **({} if query.weight is None else {"column of weights": query.weight}),
         "columns": {field.name: str(field.type) for field in schema},
     }
-    return json.dumps({**own, **settings})
+    return text_of({**own, **settings})
 
 
 def differences(kept: str, given: str) -> str:
