@@ -71,8 +71,8 @@ WORD: Final = re.compile(r"\w+")
 TYPES: Final = (
     (
         r" is (?i:\w*string\w*|\w*utf8\w*|dictionary<values=string.*); a time column is a ",
-        "text is parsed before, by pandas.to_datetime, str.to_datetime of Polars, pyarrow.compute.strptime, or "
-        "to_timestamp of Spark",
+        "text is parsed before, by pandas.to_datetime, str.to_datetime of Polars, pyarrow.compute.strptime, "
+        "or to_timestamp of Spark",
     ),
     (
         r" takes gaps from column '.*', which is (?i:u?int\d+|bigint|u\d+|i\d+); allowed are durations",
