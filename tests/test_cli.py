@@ -275,7 +275,7 @@ class TestRefusals:
             ),
             (
                 {"--agg": "middle(v)"},
-                "--agg: 'middle(v)' is not an aggregate; aggregates are count(*) and f(col",
+                "--agg: 'middle(v)' is not an aggregate; functions are count, sum, min",
             ),
             ({"--agg": "sum(device)"}, "--agg: sum is not defined for column 'device'"),
             (

@@ -303,3 +303,63 @@ def test_a_closed_stdout_is_a_failed_job(source: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(b"windowkit: error: --output: stdout is closed; ")
     assert done.stderr.count(b"\n") == 1
+
+
+class TestStdin:
+    """`--input -`, as a pipe has it."""
+
+    def test_it_has_the_rows_of_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "readings.csv"
+        pa.csv.write_csv(TABLE.drop_columns(["unused"]), path)
+        wanted = spawned(["--input", path, *ARGUMENTS])
+        assert wanted.returncode == 0
+        got = spawned(["--input", "-", *ARGUMENTS], input=path.read_bytes())
+        assert (got.returncode, got.stdout) == (0, wanted.stdout)
+
+    @pytest.mark.parametrize("write", [pa.ipc.new_stream, pa.ipc.new_file])
+    def test_it_may_be_a_stream_or_a_file_of_arrow(self, write: Any, tmp_path: Path) -> None:
+        sink = io.BytesIO()
+        with write(sink, TABLE.schema) as file:
+            file.write_table(TABLE)
+        output = tmp_path / "windows.parquet"
+        done = spawned(
+            ["--input", "-", "--format", "arrow", "--output", output, *ARGUMENTS], input=sink.getvalue()
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
+
+    @pytest.mark.parametrize(
+        ("given", "arguments", "says"),
+        [
+            (b"", ["-"], "--input: stdin is empty; it has rows of the format 'csv', see --format"),
+            (b"", ["-", "-"], "--input: '-' is given twice; stdin is read once"),
+            (b"ts,v", ["-", "--format", "arrow"], "--input: stdin is no stream or file of Arrow ("),
+            (
+                b"ts\n1",
+                ["-", "--engine", "spark", "--master", "spark://host:1"],
+                "spark://host:1 does not read",
+            ),
+        ],
+    )
+    def test_what_it_cannot_be_is_refused(self, given: bytes, arguments: list[str], says: str) -> None:
+        done = spawned(["--input", *arguments, *COUNT], input=given)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert says in done.stderr.decode()
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("bz2", "bz2")])
+def test_compressed_csv_files_are_read_as_they_are_unpacked(
+    ending: str, codec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    for folder in (plain, packed):
+        folder.mkdir()
+    for part in ("one", "two"):
+        pa.csv.write_csv(TABLE.drop_columns(["unused"]), plain / f"{part}.csv")
+        with pa.CompressedOutputStream(str(packed / f"{part}.csv.{ending}"), codec) as file:
+            file.write((plain / f"{part}.csv").read_bytes())
+    wanted = run(capsys, ["--input", plain, *COUNT])
+    assert wanted[0] == 0
+    names = [packed / f"{part}.csv.{ending}" for part in ("one", "two")]
+    for given in (names, [packed], [packed / f"*.csv.{ending}"], [names[0], plain / "two.csv"]):
+        assert run(capsys, ["--input", *given, *COUNT]) == wanted

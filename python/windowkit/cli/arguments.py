@@ -43,6 +43,7 @@ INSTEAD: Final = {
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
     "with .alias()": "by 'as name'",
+    aggregates.AGGREGATE_FORMS: f"functions are {', '.join(FUNCTION_NAMES)}; see windowkit aggregate --help",
 }
 """What errors advise in Python, and what the command line has in its place."""
 
@@ -122,7 +123,8 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
         required=True,
         nargs="+",
         metavar="PATH",
-        help="files (.parquet, .csv, .arrow), directories of such files, or patterns such as '2024-*.csv'",
+        help="files (.parquet, .csv, .csv.gz, .arrow), directories of such files, patterns such as "
+        "'2024-*.csv', or - for stdin",
     )
     add(
         "--output",
@@ -199,7 +201,7 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
     add(
         "--format",
         choices=["parquet", "csv", "arrow"],
-        help="of paths whose extension does not determine it, and of stdout (default: csv)",
+        help="of paths whose extension does not determine it, and of stdin and stdout (default: csv)",
     )
     add(
         "--window-columns",

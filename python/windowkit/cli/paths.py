@@ -30,6 +30,10 @@ ENDINGS: Final = {
 }
 
 
+COMPRESSED: Final = (".gz", ".bz2")
+"""Endings after that of CSV files: text that is read as it is unpacked."""
+
+
 class ArgumentsError(Exception):
     """Arguments that cannot be used; the message is for the user."""
 
@@ -92,11 +96,18 @@ def format_of_input(path: Path, given: str | None) -> str:
     """Return the format of a file, or of the files of a directory."""
     if not path.exists():
         raise ArgumentsError(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
+    path = unpacked(path)
     if path.is_dir() and path.suffix.lower() not in ENDINGS:
         for file in sorted(path.rglob("*")):
-            if file.is_file() and file.suffix.lower() in ENDINGS:
-                return ENDINGS[file.suffix.lower()]
+            if file.is_file() and unpacked(file).suffix.lower() in ENDINGS:
+                return ENDINGS[unpacked(file).suffix.lower()]
     return format_of("--input", path, given)
+
+
+def unpacked(path: Path) -> Path:
+    """Return the path of a CSV file without the ending of its compression, and any other as it is."""
+    is_text = path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() == ".csv"
+    return path.with_suffix("") if is_text else path
 
 
 def format_of(argument: str, path: Path, given: str | None) -> str:

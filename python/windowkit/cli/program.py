@@ -26,6 +26,7 @@ from windowkit.cli.paths import (
 )
 from windowkit.cli.rows import Forward, counted, progress, write
 from windowkit.cli.signals import cleaning_up
+from windowkit.cli.stdin import STDIN, with_stdin
 from windowkit.cli.tables import chosen_of, dataset, parsed_types, table_of
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, windows
@@ -63,9 +64,13 @@ def status_of(arguments: argparse.Namespace) -> int:
     """Run the command with parsed arguments; return its exit status."""
     status = REFUSED
     try:
-        run: Callable[[], None] = arguments.prepare(arguments)
-        status = FAILED
-        run()
+        is_elsewhere = arguments.engine == "spark" and not (arguments.master or "local").startswith("local")
+        if STDIN in arguments.input and is_elsewhere:
+            raise ArgumentsError(f"--input: '-' is given, and {arguments.master} does not read this machine")
+        with with_stdin(arguments.input, arguments.format or "csv") as arguments.input:
+            run: Callable[[], None] = arguments.prepare(arguments)
+            status = FAILED
+            run()
     except BrokenPipeError:
         # Nothing is left to write to, not even what Python would flush as it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
