@@ -43,8 +43,8 @@ class Every(Trigger):
         return [Term("ticks" if self.has_clock else "every", length=self.length)]
 
     def __repr__(self) -> str:
-        as_given = plain(self.length)
-        return f"every({as_given!r})" if self.of == EVENT else f"every({as_given!r}, of={self.of!r})"
+        shown = plain(self.length)
+        return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
 
 
 @dataclass(frozen=True, slots=True)

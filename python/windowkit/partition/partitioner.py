@@ -329,10 +329,10 @@ class Partitioner:
 
     def __repr__(self) -> str:
         workers, method, candidates, cardinality, bias, window, seed = self._parameters()
-        as_given = "" if window is None else f", window={window}"
+        shown = "" if window is None else f", window={window}"
         return (
             f"Partitioner({workers}, {method!r}, candidates={candidates}, cardinality={cardinality!r}, "
-            f"bias={bias}{as_given}, seed={seed})"
+            f"bias={bias}{shown}, seed={seed})"
         )
 
 

@@ -75,8 +75,7 @@ class Known(State[_native.Operator]):
             own = own.remove(len(own) - 1)
         if own is not None and compute is not None:
             own = compute.removed_from(own)
-        as_given = not self.is_stamped
-        return Incoming(own, NO_SPARK, aggregated=True, compute=compute, as_given=as_given)
+        return Incoming(own, NO_SPARK, aggregated=True, compute=compute, as_given=not self.is_stamped)
 
     @cached_property
     def time_type(self) -> pa.DataType:

@@ -73,8 +73,8 @@ class ContextFree(ABC):
     def windows(self, since: Any, until: Any) -> Iterable[tuple[Any, Any]]:
         """Return ``(start, end)`` of the windows with ``since < end <= until``.
 
-        They may be as many as the query's `max_windows`, if that is between one and 50 million, or any number
-        if that is None: a generator that does not end is refused then, or as soon as it comes to a window
+        They may be as many as the query's `max_windows`, but a million at least, as windows without rows are
+        among them, and 50 million at most; or any number if that is None: a generator that does not end is refused then, or as soon as it comes to a window
         outside this stretch.
         """
 
@@ -132,9 +132,9 @@ class ContextAware(ABC):
         ``finish(rows)`` gets the number of rows of the key, once there are no more, and returns the last such
         changes. A call may return as many changes as `ContextFree.windows` may return windows.
 
-        In a stream the object is as_given each row once, while rows come in order. When a row comes late, an
-        earlier pickled copy of the object is as_given the rows from there on; without a copy, a new object is
-        as_given all rows.
+        In a stream the object is shown each row once, while rows come in order. When a row comes late, an
+        earlier pickled copy of the object is shown the rows from there on; without a copy, a new object is
+        shown all rows.
         """
 
 
@@ -366,7 +366,7 @@ class Opened:
         self.opened, self.most = opened, most
 
     def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
-        """Show the rows after those as_given so far."""
+        """Show the rows after those shown so far."""
         changes = iterated(self.opened.notify(first, times, *columns), "notify", self.most)
         return [edit(change, first + len(times), "notify") for change in changes]
 
@@ -389,7 +389,8 @@ def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[An
         if number == most:
             raise InvalidValue(
                 f"max_windows: {what} returned {most:,} windows or changes and goes on, perhaps without end; "
-                f"allowed are {most:,} in a call, and of a query any number with max_windows=None"
+                f"allowed in a call are the query's max_windows, but {LEAST:,} at least, as windows without rows "
+                f"are among them, and {MOST:,} at most; with max_windows=None any number"
             )
         yield each
 
@@ -401,7 +402,7 @@ def iterated(changes: Any, what: str, most: int | None) -> Iterable[Any]:
 
 
 def edit(change: Any, rows: int, what: str) -> Edit:
-    """Return a change as ranks; no window ends after the `rows` rows that were as_given."""
+    """Return a change as ranks; no window ends after the `rows` rows that were shown."""
     if isinstance(change, Add):
         return None, checked_range(change.start, change.end, rows, what)
     if isinstance(change, Remove):
@@ -413,7 +414,7 @@ def edit(change: Any, rows: int, what: str) -> Edit:
 
 
 def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: int, what: str) -> None:
-    """Change the windows reported so far; none ends after the `rows` rows that were as_given."""
+    """Change the windows reported so far; none ends after the `rows` rows that were shown."""
     for change in changes:
         gone, new = edit(change, rows, what)
         if gone is not None:
@@ -430,7 +431,7 @@ def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]
             raise InvalidType(f"{what}: rank {as_given(rank)} is {a_type(rank)}; a rank is an int")
     if not 0 <= start < end <= rows:
         raise InvalidValue(
-            f"{what}: [{start}, {end}) is not a range of the {rows} rows as_given so far; a window has at "
+            f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at "
             "least one row"
         )
     return int(start), int(end)
