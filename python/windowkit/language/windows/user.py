@@ -74,8 +74,8 @@ class ContextFree(ABC):
         """Return ``(start, end)`` of the windows with ``since < end <= until``.
 
         They may be as many as the query's `max_windows`, but a million at least, as windows without rows are
-        among them, and 50 million at most; or any number if that is None: a generator that does not end is refused then, or as soon as it comes to a window
-        outside this stretch.
+        among them, and 50 million at most; or any number if that is None. So a generator that does not end is
+        refused then, or as soon as it comes to a window outside this stretch.
         """
 
 
@@ -389,8 +389,8 @@ def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[An
         if number == most:
             raise InvalidValue(
                 f"max_windows: {what} returned {most:,} windows or changes and goes on, perhaps without end; "
-                f"allowed in a call are the query's max_windows, but {LEAST:,} at least, as windows without rows "
-                f"are among them, and {MOST:,} at most; with max_windows=None any number"
+                f"allowed in a call are the query's max_windows, but {LEAST:,} at least, as windows without "
+                f"rows are among them, and {MOST:,} at most; with max_windows=None any number"
             )
         yield each
 
