@@ -75,33 +75,33 @@ impl Watch {
     }
 
     /// Sets what the thread knows; returns what it knew.
-    fn swap(&self, new: Known) -> Known {
+    fn swap(&self, new: Watched) -> Watched {
         let (look, next, ended) = new;
         (self.look.replace(look), self.next.replace(next), self.ended.replace(ended))
     }
 }
 
 /// The contents of a [`Watch`].
-type Known = (Option<Look>, Option<Instant>, Option<Arc<OnceLock<Error>>>);
+type Watched = (Option<Look>, Option<Instant>, Option<Arc<OnceLock<Error>>>);
 
 /// Restores what a thread knew.
-struct Restored(Known);
+struct Restored(Watched);
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        let known = std::mem::take(&mut self.0);
-        WATCH.with(|watch| watch.swap(known));
+        let contents = std::mem::take(&mut self.0);
+        WATCH.with(|watch| watch.swap(contents));
     }
 }
 
-fn knowing(known: Known) -> Restored {
-    Restored(WATCH.with(|watch| watch.swap(known)))
+fn replaced(contents: Watched) -> Restored {
+    Restored(WATCH.with(|watch| watch.swap(contents)))
 }
 
 /// Does work that ends early, with the error of `look`, once that has one. The error is also returned if the work ended
 /// without it: it is passed on exactly once.
 pub fn watching<T>(look: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let outer = knowing((Some(look), None, None));
+    let outer = replaced((Some(look), None, None));
     let result = work();
     let ended = WATCH.with(Watch::error);
     drop(outer);
@@ -110,7 +110,7 @@ pub fn watching<T>(look: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Does work that no look ends: what is committed, or rolled back, as a whole.
 pub fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
-    let outer = knowing(Known::default());
+    let outer = replaced(Watched::default());
     let done = work();
     drop(outer);
     done
@@ -201,7 +201,7 @@ impl Helpers {
 impl Helper {
     /// Does work on this thread.
     pub fn work<T>(self, work: impl FnOnce() -> T) -> T {
-        let outer = knowing((None, None, Some(self.ended.clone())));
+        let outer = replaced((None, None, Some(self.ended.clone())));
         let result = work();
         drop(outer);
         result

@@ -22,14 +22,14 @@ use crate::{Error, Result};
 const STRUCT: &str = "+s";
 
 /// A schema, and how the C data interface describes its fields.
-pub(super) struct Known {
+pub(super) struct KnownSchema {
     schema: SchemaRef,
     /// That of a struct with its columns.
     kind: DataType,
     fields: Vec<Description>,
 }
 
-impl Known {
+impl KnownSchema {
     pub(super) fn new(schema: SchemaRef) -> Result<Self> {
         let described = FFI_ArrowSchema::try_from(&*schema).map_err(Error::from)?;
         let fields = described.children().map(Description::of).collect();

@@ -11,7 +11,7 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
-use super::known::Known;
+use super::known::KnownSchema;
 use super::plan::PyPlan;
 use crate::memory::caught;
 use crate::operator::{
@@ -30,7 +30,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(CalledOperator<Operator>, Known);
+pub(super) struct PyOperator(CalledOperator<Operator>, KnownSchema);
 
 /// A query, and an allowed lateness of its own.
 #[derive(FromPyObject)]
@@ -191,12 +191,6 @@ impl PyOperator {
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
         self.ask(py, |stream| Ok(PySchema::new(stream.schema().clone())))
-    }
-
-    /// The schema of rows.
-    #[getter]
-    fn input_schema(&self, py: Python<'_>) -> PyResult<PySchema> {
-        self.ask(py, |stream| Ok(PySchema::new(stream.input().clone())))
     }
 
     /// Adds rows. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
@@ -454,7 +448,7 @@ impl PyOperator {
 
 impl PyOperator {
     fn of(operator: Operator) -> Result<Self> {
-        let known = Known::new(operator.input().clone())?;
+        let known = KnownSchema::new(operator.input().clone())?;
         Ok(Self(Called::new(Ok(operator)), known))
     }
 

@@ -60,11 +60,6 @@ impl PyHyperLogLog {
     }
 
     #[getter]
-    fn is_empty(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.with(|sketch| Ok(sketch.is_empty())))
-    }
-
-    #[getter]
     fn relative_error(&self, py: Python<'_>) -> PyResult<f64> {
         detached(py, || self.with(|sketch| Ok(sketch.relative_error())))
     }

@@ -38,7 +38,8 @@ impl Between {
     }
 
     /// Whether the row that leaves a window is not in it.
-    pub fn is_exclusive(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_exclusive(&self) -> bool {
         self.exclusive
     }
 

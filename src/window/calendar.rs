@@ -50,12 +50,12 @@ pub trait ContextFree: Send + Sync {
 /// A [`ContextFree`] type as a window type of a query; its answers are cached.
 pub struct Calendar<W> {
     source: W,
-    known: Mutex<Known>,
+    cached: Mutex<Cached>,
 }
 
 /// Windows by end and start, and for which ends they are known.
 #[derive(Default)]
-struct Known {
+struct Cached {
     windows: BTreeSet<(i64, i64)>,
     /// Ends in `(since, until]` are known, by `since`; no two such stretches touch.
     stretches: BTreeMap<i64, i64>,
@@ -64,7 +64,7 @@ struct Known {
 impl<W: ContextFree> Calendar<W> {
     /// A calendar that has not been queried yet.
     pub fn new(source: W) -> Self {
-        Self { source, known: Mutex::default() }
+        Self { source, cached: Mutex::default() }
     }
 
     /// The user-defined type.
@@ -123,27 +123,27 @@ impl<W: ContextFree> Calendar<W> {
     }
 
     /// Fetches the windows with ends in `(since, until]`, unless they are known.
-    fn learn(&self, known: &mut Known, since: i64, until: i64) -> Result<()> {
+    fn learn(&self, cached: &mut Cached, since: i64, until: i64) -> Result<()> {
         let mut from = since;
-        let before = known.stretches.range(..=since).next_back().map(|(_, &until)| until);
+        let before = cached.stretches.range(..=since).next_back().map(|(_, &until)| until);
         if let Some(reached) = before.filter(|&reached| reached >= since) {
             from = reached;
         }
         while from < until {
-            let next = known.stretches.range(from + 1..).next().map(|(&since, &until)| (since, until));
+            let next = cached.stretches.range(from + 1..).next().map(|(&since, &until)| (since, until));
             let to = next.map_or(until, |(since, _)| since.min(until));
-            known.windows.extend(self.windows(from, to)?.into_iter().map(|(start, end)| (end, start)));
+            cached.windows.extend(self.windows(from, to)?.into_iter().map(|(start, end)| (end, start)));
             let (mut begin, mut reached) = (from, to);
-            if let Some((&earlier, &touching)) = known.stretches.range(..=from).next_back()
+            if let Some((&earlier, &touching)) = cached.stretches.range(..=from).next_back()
                 && touching >= from
             {
                 begin = earlier;
             }
             if let Some((later, further)) = next.filter(|&(later, _)| later == to) {
-                known.stretches.remove(&later);
+                cached.stretches.remove(&later);
                 reached = further;
             }
-            known.stretches.insert(begin, reached);
+            cached.stretches.insert(begin, reached);
             from = reached;
         }
         Ok(())
@@ -166,7 +166,7 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let (times, longest) = (rows.times, self.source.longest());
         let poisoned = |_| Error::Internal("an earlier call panicked".into());
-        let mut known = self.known.lock().map_err(poisoned)?;
+        let mut cached = self.cached.lock().map_err(poisoned)?;
         let mut first = since;
         while first < times.len() {
             // Rows close to each other: windows containing one of them end between these.
@@ -177,8 +177,8 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
             let (after, until) = (times[first], times[last].saturating_add(longest));
             let begin = after.div_euclid(stretch).saturating_mul(stretch);
             let end = (until - 1).div_euclid(stretch).saturating_add(1).saturating_mul(stretch);
-            self.learn(&mut known, begin, end)?;
-            for &(end, start) in known.windows.range((after + 1, i64::MIN)..=(until, i64::MAX)) {
+            self.learn(&mut cached, begin, end)?;
+            for &(end, start) in cached.windows.range((after + 1, i64::MIN)..=(until, i64::MAX)) {
                 let (lo, hi) = (times.partition_point(|&t| t < start), times.partition_point(|&t| t < end));
                 if lo < hi && hi > first {
                     out.push(Listed::new(lo, hi, (start, end)));

@@ -21,7 +21,7 @@ struct Run {
     items: Vec<Item>,
     /// How many were removed by steps that took effect.
     gone: usize,
-    /// How many were removed, also by the step that was attempted last.
+    /// How many were removed, also by the step that is attempted.
     at: usize,
 }
 
@@ -50,7 +50,7 @@ pub(in crate::operator) struct Agenda {
     /// Rows that no earlier one is behind of.
     ordered: Run,
     rest: BinaryHeap<Reverse<Item>>,
-    /// What the step that was attempted has removed of `rest`.
+    /// What the step that is attempted has removed of `rest`.
     popped: Vec<Item>,
     /// What earlier ones had removed of it, and was taken back. There are few: one for each such step.
     returned: Vec<Run>,

@@ -203,21 +203,21 @@ impl Policy {
 
     /// Whether a key fires that has had so many rows since it last did.
     pub(super) fn fires(&self, rows: u64, words: &[u32]) -> bool {
-        self.trigger.as_ref().is_some_and(|trigger| trigger.holds(self.layout.known(rows, words)))
+        self.trigger.as_ref().is_some_and(|trigger| trigger.holds(self.layout.state(rows, words)))
     }
 
     /// Changes the words of a key that fires with so many rows.
     pub(super) fn fired(&self, rows: u64, words: &mut [u32]) {
         if let Some(trigger) = self.trigger.as_ref().filter(|_| self.has_stages()) {
             let before = words.to_vec();
-            trigger.move_on(self.layout.known(rows, &before), self.layout.stages(words));
+            trigger.move_on(self.layout.state(rows, &before), self.layout.stages(words));
         }
         self.layout.latches(words).fill(0);
     }
 
     /// Whether these may be a key's words.
     pub(super) fn is_sound(&self, words: &[u32]) -> bool {
-        self.trigger.as_ref().is_none_or(|trigger| trigger.is_sound(self.layout.known(0, words)))
+        self.trigger.as_ref().is_none_or(|trigger| trigger.is_sound(self.layout.state(0, words)))
     }
 
     /// Sets all stages of a key back to the first.

@@ -39,9 +39,9 @@ impl Layout {
     }
 
     /// The words of a key, after it had so many rows.
-    pub(super) fn known(self, rows: u64, words: &[u32]) -> Known<'_> {
+    pub(super) fn state(self, rows: u64, words: &[u32]) -> KeyState<'_> {
         let (latches, stages) = words.split_at(self.latches);
-        Known { rows, latches, stages }
+        KeyState { rows, latches, stages }
     }
 
     pub(super) fn latches(self, words: &mut [u32]) -> &mut [u32] {
@@ -53,9 +53,9 @@ impl Layout {
     }
 }
 
-/// What is known of a key.
+/// What a key has since it last fired: rows, and the words of its latches and chains.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct KeyState<'a> {
     /// Rows since the key last fired.
     rows: u64,
     latches: &'a [u32],
@@ -96,36 +96,36 @@ impl Trigger {
     }
 
     /// Whether its chains have the stages that a key is in.
-    pub(super) fn is_sound(&self, known: Known<'_>) -> bool {
+    pub(super) fn is_sound(&self, state: KeyState<'_>) -> bool {
         let has_stage = match self {
-            Self::Chain { stages, number, .. } => (known.stages[*number] as usize) < stages.len(),
+            Self::Chain { stages, number, .. } => (state.stages[*number] as usize) < stages.len(),
             _ => true,
         };
         has_stage
-            && known.latches.iter().all(|&latch| latch <= 1)
-            && self.parts().iter().all(|part| part.is_sound(known))
+            && state.latches.iter().all(|&latch| latch <= 1)
+            && self.parts().iter().all(|part| part.is_sound(state))
     }
 
     /// Whether a key fires.
-    pub(super) fn holds(&self, known: Known<'_>) -> bool {
+    pub(super) fn holds(&self, state: KeyState<'_>) -> bool {
         match self {
-            Self::Rows(rows) => known.rows >= *rows,
-            Self::Event(event) => known.latches[*event] > 0,
-            Self::Any(parts) => parts.iter().any(|part| part.holds(known)),
-            Self::All(parts) => parts.iter().all(|part| part.holds(known)),
-            Self::Chain { stages, number, .. } => stages[known.stages[*number] as usize].holds(known),
+            Self::Rows(rows) => state.rows >= *rows,
+            Self::Event(event) => state.latches[*event] > 0,
+            Self::Any(parts) => parts.iter().any(|part| part.holds(state)),
+            Self::All(parts) => parts.iter().all(|part| part.holds(state)),
+            Self::Chain { stages, number, .. } => stages[state.stages[*number] as usize].holds(state),
         }
     }
 
     /// Moves those stages on that held when the key fired.
-    pub(super) fn move_on(&self, known: Known<'_>, moved: &mut [u32]) {
+    pub(super) fn move_on(&self, state: KeyState<'_>, moved: &mut [u32]) {
         match self {
             Self::Rows(_) | Self::Event(_) => {}
-            Self::Any(parts) | Self::All(parts) => parts.iter().for_each(|part| part.move_on(known, moved)),
+            Self::Any(parts) | Self::All(parts) => parts.iter().for_each(|part| part.move_on(state, moved)),
             Self::Chain { stages, number, repeats } => {
-                let stage = known.stages[*number] as usize;
-                stages[stage].move_on(known, moved);
-                if stages[stage].holds(known) {
+                let stage = state.stages[*number] as usize;
+                stages[stage].move_on(state, moved);
+                if stages[stage].holds(state) {
                     let last = stages.len() - 1;
                     let next = if *repeats && stage == last { 0 } else { (stage + 1).min(last) };
                     moved[*number] = next as u32;

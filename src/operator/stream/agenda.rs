@@ -160,7 +160,7 @@ impl Agenda {
 #[cfg(test)]
 mod tests {
     use super::super::entry::{Entry, classes};
-    use super::super::sharing::Shared;
+    use super::super::sharing::ClassGroup;
     use super::*;
     use crate::operator::{AggregateSpec, Length, Plan, WindowKind, WindowSpec};
     use crate::slice::strategy::Order;
@@ -193,8 +193,8 @@ mod tests {
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
             let entries = [Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap()];
-            let (_, shared) = Shared::of(classes(&entries), &[]).remove(0);
-            let queries = Queries::among(&entries, &shared, false).unwrap();
+            let (_, group) = ClassGroup::of(classes(&entries), &[]).remove(0);
+            let queries = Queries::among(&entries, &group, false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);
             let mut t = -300;

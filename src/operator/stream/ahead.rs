@@ -38,9 +38,9 @@ impl Ahead {
         self.marks.get(key as usize).copied().filter(|&mark| mark != NONE)
     }
 
-    /// Up to when a key is complete, where the stream is complete up to `watermark`.
+    /// The watermark of a key: its mark if it is ahead, and otherwise that of the stream.
     #[inline]
-    pub(super) fn reached(&self, watermark: Option<i64>, key: u32) -> Option<i64> {
+    pub(super) fn watermark_of(&self, watermark: Option<i64>, key: u32) -> Option<i64> {
         watermark.max(self.of(key))
     }
 
@@ -54,8 +54,8 @@ impl Ahead {
         self.count
     }
 
-    /// Whether rows of which this is the earliest time may be before the mark of their key.
-    pub(super) fn may_be_after(&self, least: i64) -> bool {
+    /// Whether some of the rows whose earliest time is `least` may be before the mark of their key.
+    pub(super) fn some_may_be_late(&self, least: i64) -> bool {
         self.count > 0 && least < self.most
     }
 
@@ -135,13 +135,13 @@ impl Reach<'_> {
 
     /// Up to when a key is complete before the call.
     pub(super) fn before(&self, key: u32) -> Option<i64> {
-        self.ahead.reached(self.before, key)
+        self.ahead.watermark_of(self.before, key)
     }
 
     /// Up to when a key is complete after the call.
     pub(super) fn after(&self, key: u32) -> Option<i64> {
         let own = self.key_watermark.filter(|own| own.0 == key).map(|own| own.1);
-        self.ahead.reached(self.after, key).max(own)
+        self.ahead.watermark_of(self.after, key).max(own)
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         ahead.set(1, 7);
         ahead.set(3, 12);
         assert_eq!((ahead.of(3), ahead.of(0), ahead.of(9), ahead.len()), (Some(12), None, None, 2));
-        assert!(ahead.may_be_after(11) && !ahead.may_be_after(12));
+        assert!(ahead.some_may_be_late(11) && !ahead.some_may_be_late(12));
         ahead.keep_keys(&[0, 3]);
         assert_eq!(ahead.each().collect::<Vec<_>>(), [(1, 12)]);
         // Key 1 was dropped, and is not counted any more.

@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::entry::{Entry, classes};
 use super::intake::{Accepted, check_open};
 use super::queries::Queries;
-use super::sharing::{Shared, strategy};
+use super::sharing::{ClassGroup, strategy};
 use crate::aggregate::Partials;
 use crate::operator::plan::Plan;
 use crate::{Error, Result};
@@ -68,7 +68,7 @@ impl Operator {
             false => Some(self.late.with_names(self.input(), &self.entries[0].name)?),
         };
         // Everything that can fail comes first.
-        let known: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
+        let known: Vec<&ClassGroup> = self.engines.iter().map(|(group, _)| group).collect();
         let mut changes = Vec::new();
         // Engines drop those that no row of theirs can be around any more: some sooner than others.
         let points = self
@@ -76,11 +76,11 @@ impl Operator {
             .map(|engine| engine.slices.points())
             .max_by_key(|points| points.len())
             .unwrap_or_default();
-        for (place, shared) in Shared::of(classes(&entries), &known) {
-            let queries = Queries::among(&entries, &shared, several)?;
+        for (place, group) in ClassGroup::of(classes(&entries), &known) {
+            let queries = Queries::among(&entries, &group, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {
-                    let mut engine = Engine::new(queries, self.options, &shared, self.watermark)?;
+                    let mut engine = Engine::new(queries, self.options, &group, self.watermark)?;
                     engine.slices.set_points(points);
                     Change::New(Box::new(engine))
                 }
@@ -89,7 +89,7 @@ impl Operator {
                     Change::Partials(at, engine.slices.changing(&engine.queries, &queries)?, queries)
                 }
             };
-            changes.push((shared, change));
+            changes.push((group, change));
         }
         let schema = match changes.first() {
             Some((_, Change::New(engine))) => engine.queries.schema(),
@@ -99,20 +99,20 @@ impl Operator {
         let marked = self.shedding.as_ref().map_or(Ok(None), |shedding| shedding.extended(schema))?;
         let emission = Emission::among(&entries, marked.as_ref().unwrap_or(schema), self.emission.as_ref())?;
         let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
-        for (shared, change) in changes {
+        for (group, change) in changes {
             let mut take = |at: usize| old[at].take().map(|(_, engine)| engine);
             let engine = match change {
                 Change::New(engine) => Some(*engine),
                 Change::Same(at, queries) => take(at).map(|mut engine| {
-                    engine.set_queries(queries, &shared);
+                    engine.set_queries(queries, &group);
                     engine
                 }),
                 Change::Partials(at, partials, queries) => take(at).map(|mut engine| {
-                    engine.change(queries, &shared, partials, &self.keys.ahead);
+                    engine.change(queries, &group, partials, &self.keys.ahead);
                     engine
                 }),
             };
-            self.engines.extend(engine.map(|engine| (shared, engine)));
+            self.engines.extend(engine.map(|engine| (group, engine)));
         }
         for (_, gone) in old.into_iter().flatten() {
             self.past = self.past.and_did(gone.stats());
@@ -133,8 +133,8 @@ impl Operator {
 impl Operator {
     /// The first engine of which these rows are not alike for all windows.
     fn first_divided(&self, rows: &[Accepted]) -> Option<usize> {
-        let divides = |(shared, engine): &(Shared, Engine)| {
-            engine.horizon().divides(&engine.queries, shared, rows, &self.keys)
+        let divides = |(group, engine): &(ClassGroup, Engine)| {
+            engine.horizon().divides(&engine.queries, group, rows, &self.keys)
         };
         self.engines.iter().position(divides)
     }
@@ -146,8 +146,8 @@ impl Operator {
     /// Errors of functions that copy their partials.
     pub(super) fn divide(&mut self, rows: &[Accepted]) -> Result<()> {
         while let Some(at) = self.first_divided(rows) {
-            let (shared, engine) = &self.engines[at];
-            let parts = shared.apart().map(|own| {
+            let (group, engine) = &self.engines[at];
+            let parts = group.apart().map(|own| {
                 let queries = Queries::among(&self.entries, &own, self.several)?;
                 let part = engine.part(queries, &own, &self.keys.ahead)?;
                 Ok((own, part))

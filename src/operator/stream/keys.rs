@@ -117,7 +117,7 @@ impl StreamKeys {
 
     /// Rows before the marks of their keys, each with its mark, ascending by place; none while no key is ahead.
     pub(super) fn behind(&self, rows: &Accepted) -> Vec<(usize, i64)> {
-        if !self.ahead.may_be_after(rows.least) {
+        if !self.ahead.some_may_be_late(rows.least) {
             return Vec::new();
         }
         let mark = |row: usize| self.ahead.of(rows.keys.of(row)).filter(|&mark| rows.times[row] < mark);

@@ -58,7 +58,7 @@ pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
 pub use progress::{By, Delay};
 use queries::Queries;
-use sharing::{Shared, strategy};
+use sharing::{ClassGroup, strategy};
 use shedding::Shedding;
 pub use shedding::{Keep, Shed, ShedStats};
 pub use snapshot::Contents;
@@ -74,7 +74,7 @@ pub struct Operator {
     /// The keys of all rows that were accepted, and which of them are ahead of the stream.
     keys: StreamKeys,
     /// At least one engine, with the classes of its windows. Those that store rows come last.
-    engines: Vec<(Shared, Engine)>,
+    engines: Vec<(ClassGroup, Engine)>,
     late: Late,
     /// Results of windows that are not final, if a query has or had an emission policy.
     emission: Option<Emission>,
@@ -111,7 +111,8 @@ pub enum Step<'a> {
     Close,
     /// See [`Operator::fire`].
     Fire(Option<&'a [ArrayRef]>),
-    /// See [`Operator::take_late`].
+    /// Takes rows that came too late or without a time, with the reason; each row is returned once, unless more than
+    /// [`Options::late_limit`] are held: then later ones are only counted.
     TakeLate,
 }
 
@@ -135,21 +136,21 @@ impl Operator {
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = entries.len() > 1;
-        let shared = Shared::of(classes(&entries), &[]).into_iter().map(|(_, shared)| shared).collect();
-        Self::with(entries, shared, several, options)
+        let groups = ClassGroup::of(classes(&entries), &[]).into_iter().map(|(_, group)| group).collect();
+        Self::with(entries, groups, several, options)
     }
 
-    fn with(entries: Vec<Entry>, shared: Vec<Shared>, several: bool, options: Options) -> Result<Self> {
+    fn with(entries: Vec<Entry>, groups: Vec<ClassGroup>, several: bool, options: Options) -> Result<Self> {
         entries.iter().try_for_each(|entry| options.check(entry.lateness))?;
         let Some(leader) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
         let late = Late::new(leader.plan.input(), several);
         let progress = options.progress.map(|delay| Progress::new(delay, leader.plan.input())).transpose()?;
-        let engines = shared.into_iter().map(|shared| {
-            let queries = Queries::among(&entries, &shared, several)?;
-            let engine = Engine::new(queries, options, &shared, None)?;
-            Ok((shared, engine))
+        let engines = groups.into_iter().map(|group| {
+            let queries = Queries::among(&entries, &group, several)?;
+            let engine = Engine::new(queries, options, &group, None)?;
+            Ok((group, engine))
         });
         let mut this = Self {
             engines: engines.collect::<Result<_>>()?,
@@ -237,7 +238,7 @@ impl Operator {
 
     /// How slices without rows are stored, and why: in one way, or in several.
     pub fn store_forms(&self) -> Vec<(&'static str, &'static str)> {
-        let sliced = self.engines.iter().filter(|(shared, _)| !shared.keeps_rows());
+        let sliced = self.engines.iter().filter(|(group, _)| !group.keeps_rows());
         let mut forms: Vec<_> = sliced.map(|(_, engine)| engine.slices.form()).collect();
         forms.sort_unstable();
         forms.dedup();
@@ -360,12 +361,6 @@ impl Operator {
         self.call(Step::Punctuate(time, key))
     }
 
-    /// Rows that came too late or without a time, with the reason; each row is returned once, unless more than
-    /// [`Options::late_limit`] are held: then later ones are only counted.
-    pub fn take_late(&mut self) -> Vec<RecordBatch> {
-        self.late.take()
-    }
-
     /// Makes a call, which takes effect as a whole or not at all.
     ///
     /// # Errors
@@ -375,7 +370,7 @@ impl Operator {
         all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)
     }
 
-    /// The schema of [`Operator::take_late`].
+    /// The schema of the rows that [`Step::TakeLate`] takes.
     pub fn late_schema(&self) -> &SchemaRef {
         self.late.schema()
     }

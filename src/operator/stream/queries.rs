@@ -7,7 +7,7 @@ use arrow_schema::{Field, SchemaRef};
 use super::entry::Entry;
 use super::names::Names;
 use super::results::{OwnColumns, ResultColumns, place, place_aggregates};
-use super::sharing::{Shared, part};
+use super::sharing::{ClassGroup, part};
 use crate::aggregate::{Input, Partials, Rows};
 use crate::operator::plan::{Plan, Stored};
 use crate::operator::policy::Refinement;
@@ -68,7 +68,7 @@ impl Queries {
     ///
     /// # Errors
     /// Two queries of one name, with different keys or time, or with columns of one name and different types.
-    pub(in crate::operator) fn among(entries: &[Entry], shared: &Shared, several: bool) -> Result<Self> {
+    pub(in crate::operator) fn among(entries: &[Entry], group: &ClassGroup, several: bool) -> Result<Self> {
         let Some(Entry { plan: leader, .. }) = entries.first() else {
             return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
         };
@@ -83,8 +83,8 @@ impl Queries {
             }
             check_alike(&leader, plan, name)?;
             let aggregates = place_aggregates(&mut aggregates, plan, name)?;
-            let Some(plan) = part(plan, classes, shared) else { continue };
-            let is_own = |at: &u32| shared.has(&classes[*at as usize]);
+            let Some(plan) = part(plan, classes, group) else { continue };
+            let is_own = |at: &u32| group.has(&classes[*at as usize]);
             let own_windows = (0..classes.len() as u32).filter(is_own).collect();
             let own =
                 plan.partials().iter().map(|partial| place(&mut stored, partial, |other| other == partial));

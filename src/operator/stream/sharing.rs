@@ -84,9 +84,9 @@ impl Class {
 
 /// The classes of the windows that share an engine: at least one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shared(Vec<Class>);
+pub(super) struct ClassGroup(Vec<Class>);
 
-impl Shared {
+impl ClassGroup {
     /// Groups classes into engines, with the index of an existing one among those that are `known`; engines that store rows come
     /// last.
     pub(super) fn of<'a>(
@@ -128,7 +128,7 @@ impl Shared {
         (is_whole && own.is_sorted_by_key(Self::keeps_rows)).then_some(own)
     }
 
-    /// The place of the engine of each class, for [`Shared::at`].
+    /// The place of the engine of each class, for [`ClassGroup::at`].
     pub(super) fn places<'a>(all: impl Iterator<Item = &'a Class>, engines: &[&Self]) -> Vec<usize> {
         let place = |class| engines.iter().position(|shared| shared.has(class));
         distinct(all).into_iter().filter_map(place).collect()
@@ -184,7 +184,7 @@ fn is_sliced(plan: &Plan, order: Order) -> Result<bool> {
 }
 
 /// The part of a query whose windows are of these classes, if there is one.
-pub(super) fn part(plan: &Arc<Plan>, classes: &[Class], shared: &Shared) -> Option<Arc<Plan>> {
+pub(super) fn part(plan: &Arc<Plan>, classes: &[Class], shared: &ClassGroup) -> Option<Arc<Plan>> {
     match classes.iter().filter(|class| shared.has(class)).count() {
         0 => None,
         all if all == classes.len() => Some(plan.clone()),

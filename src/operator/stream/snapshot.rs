@@ -9,7 +9,7 @@ use super::Operator;
 use super::emission::Emission;
 use super::entry::{Entry, classes};
 use super::options::{Options, Stats};
-use super::sharing::Shared;
+use super::sharing::ClassGroup;
 use super::shedding::Shedding;
 use crate::operator::plan::{Identity, Plan};
 use crate::slice::strategy::Order;
@@ -71,11 +71,11 @@ impl Operator {
             options: self.options,
             queries: self.entries.iter().map(StoredQuery::of).collect(),
         });
-        let shared: Vec<&Shared> = self.engines.iter().map(|(shared, _)| shared).collect();
+        let groups: Vec<&ClassGroup> = self.engines.iter().map(|(group, _)| group).collect();
         to.value(&Common {
             several: self.several,
             closed: self.closed,
-            places: Shared::places(classes(&self.entries), &shared),
+            places: ClassGroup::places(classes(&self.entries), &groups),
             watermark: self.watermark,
             latest: self.latest,
             shedding: self.shedding.clone(),
@@ -111,8 +111,8 @@ impl Operator {
             entry.plan = options.bind(entry.plan.clone())?;
         }
         let common: Common = from.value()?;
-        let Some(shared) = Shared::at(classes(&entries), &common.places) else { return broken() };
-        let mut this = Self::with(entries, shared, common.several, options)?;
+        let Some(groups) = ClassGroup::at(classes(&entries), &common.places) else { return broken() };
+        let mut this = Self::with(entries, groups, common.several, options)?;
         if common.shedding.as_ref().map(|shedding| shedding.shed) != options.shed {
             return broken();
         }

@@ -4,14 +4,14 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 
 use super::ahead::Reach;
 use super::emission::{Emission, Emitted};
-use super::engine::{Emptied, Engine, Move, Outcome};
+use super::engine::{Emptied, Engine, Outcome, WatermarkMove};
 use super::entry::Entry;
 use super::intake::{Accepted, Gate, InputKind, check_open, check_schema, check_watermark, nth_valid};
 use super::keys::StreamKeys;
 use super::late::{Reason, Refused};
 use super::outgoing::Answer;
 use super::progress::Seen;
-use super::sharing::Shared;
+use super::sharing::ClassGroup;
 use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
@@ -76,14 +76,14 @@ impl Operator {
             ahead: &self.keys.ahead,
         };
         let is_closing = attempted.emptied.is_some();
-        let asked = match by_hand {
+        let requests = match by_hand {
             _ if is_closing => Vec::new(),
             Some(key) => emission.ask_by_hand(key),
             None => emission.ask(&reach, self.now, &finals),
         };
-        if !asked.is_empty() {
+        if !requests.is_empty() {
             for ((_, engine), outcome) in self.engines.iter_mut().zip(&mut attempted.outcomes) {
-                engine.emit_early(outcome, &asked, &self.keys)?;
+                engine.emit_early(outcome, &requests, &self.keys)?;
             }
         }
         let early = attempted.outcomes.iter_mut().flat_map(|outcome| outcome.take_early());
@@ -93,7 +93,7 @@ impl Operator {
         let vanished = vanished.filter(|_| self.shedding.is_none()).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
-        emission.emit(Emitted { finals, early, vanished }, &asked, horizon, (&reach, is_closing))
+        emission.emit(Emitted { finals, early, vanished }, &requests, horizon, (&reach, is_closing))
     }
 
     /// The key given by these columns of one row, if one is given.
@@ -108,7 +108,7 @@ impl Operator {
                 "fire: no query of this operator has an emission policy; emit=windowkit.emit(...) gives it one".into(),
             ));
         }
-        let outcomes = self.moved(Move::default())?;
+        let outcomes = self.moved(WatermarkMove::default())?;
         Ok(Attempted { outcomes, ..self.unchanged() })
     }
 
@@ -198,7 +198,7 @@ impl Operator {
         if kind == InputKind::Slices {
             self.check_whole(&accepted)?;
         }
-        let moved = Move { watermark, ..Move::default() };
+        let moved = WatermarkMove { watermark, ..WatermarkMove::default() };
         let outcomes = self.all(|engine, keys| {
             let own = engine.horizon().own_rows(&engine.queries, &accepted, keys)?;
             engine.attempt(&own, moved, keys)
@@ -225,7 +225,8 @@ impl Operator {
             self.keys.keep(&(0..known).collect::<Vec<u32>>());
             return Ok(Vec::new());
         }
-        let moved = Move { watermark: Some(i64::MAX), closing: true, of_key, ..Move::default() };
+        let moved =
+            WatermarkMove { watermark: Some(i64::MAX), closing: true, of_key, ..WatermarkMove::default() };
         let mut outcomes = self.moved(moved)?;
         let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
         let results = marked(self.shedding.as_ref(), results)?;
@@ -243,7 +244,7 @@ impl Operator {
     fn try_follow(&mut self) -> Result<Attempted> {
         check_open(self.closed, "advance")?;
         let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
-        let outcomes = self.moved(Move { watermark, ..Move::default() })?;
+        let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
@@ -251,7 +252,7 @@ impl Operator {
         check_open(self.closed, "advance")?;
         check_watermark(self.leader().measure(), self.watermark, watermark)?;
         let watermark = Some(watermark);
-        let outcomes = self.moved(Move { watermark, ..Move::default() })?;
+        let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
@@ -265,19 +266,19 @@ impl Operator {
             ));
         }
         let key = self.keys.number_one(key)?;
-        let reached = self.keys.ahead.reached(self.watermark, key);
+        let reached = self.keys.ahead.watermark_of(self.watermark, key);
         check_watermark(self.leader().measure(), reached, watermark)?;
         // A commit must not fail.
         self.keys.ahead.make_room(key);
         let key_watermark = (Some(watermark) > reached).then_some((key, watermark));
-        let outcomes = self.moved(Move { key_watermark, ..Move::default() })?;
+        let outcomes = self.moved(WatermarkMove { key_watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, key_watermark, ..self.unchanged() })
     }
 
     /// Rejects rows before the marks of their keys on a stream in order; `before` rows of the same call come before the
     /// batch that they are of.
     fn refuse_behind(&mut self, rows: &Accepted, (batch, before): (&RecordBatch, usize)) -> Result<()> {
-        if !self.keys.ahead.may_be_after(rows.least) {
+        if !self.keys.ahead.some_may_be_late(rows.least) {
             return Ok(());
         }
         let numbered = Accepted { keys: self.keys.number(rows, None)?, ..rows.clone() };
@@ -298,7 +299,7 @@ impl Operator {
         let emptied =
             self.engines().map(|engine| engine.slices.emptied(&engine.queries)).collect::<Result<_>>()?;
         let watermark = Some(i64::MAX);
-        let outcomes = self.moved(Move { watermark, closing: true, ..Move::default() })?;
+        let outcomes = self.moved(WatermarkMove { watermark, closing: true, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, emptied: Some(emptied), ..self.unchanged() })
     }
 
@@ -306,7 +307,7 @@ impl Operator {
         check_open(self.closed, "punctuate")?;
         let marked = |entry: &&Entry| entry.plan.windows().iter().any(|(_, window)| window.is_punctuated());
         let key = self.numbered(key)?;
-        let reached = key.map_or(self.watermark, |key| self.keys.ahead.reached(self.watermark, key));
+        let reached = key.map_or(self.watermark, |key| self.keys.ahead.watermark_of(self.watermark, key));
         let accepted_from = |entry: &Entry| {
             let horizon = reached.map(|watermark| watermark.saturating_sub(entry.lateness));
             horizon.max(entry.since.map(|since| since.saturating_add(1)))
@@ -337,7 +338,7 @@ impl Operator {
             )));
         }
         let watermark = if is_in_order { Some(time) } else { self.watermark };
-        let moved = Move { watermark, ..Move::default() };
+        let moved = WatermarkMove { watermark, ..WatermarkMove::default() };
         let outcomes = self.all(|engine, keys| engine.try_punctuate((time, key), moved, keys))?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
@@ -350,7 +351,7 @@ impl Operator {
     ) -> Result<Vec<Box<Outcome>>> {
         let mut windows = vec![0; self.entries.len()];
         let Self { engines, keys, .. } = self;
-        let mut one = |(_, engine): &mut (Shared, Engine)| {
+        let mut one = |(_, engine): &mut (ClassGroup, Engine)| {
             engine.begin(&windows);
             call(engine, keys).inspect(|outcome| outcome.count(&mut windows))
         };
@@ -359,7 +360,7 @@ impl Operator {
 
     /// Tries a call without rows in all engines.
     #[allow(clippy::vec_box, reason = "outcomes are large, and are not moved about")]
-    fn moved(&mut self, moved: Move) -> Result<Vec<Box<Outcome>>> {
+    fn moved(&mut self, moved: WatermarkMove) -> Result<Vec<Box<Outcome>>> {
         self.all(|engine, keys| engine.attempt(&[], moved, keys))
     }
 

@@ -9,8 +9,8 @@
 //!
 //! A row meets the stored rows of the other side when it comes, and is stored until the other side is complete beyond its
 //! last possible partner; by windows, once for each of its windows. A row without a partner is in the result at that
-//! moment, of kinds that have such rows. As of queries over streams, a step is only attempted, and committed or rolled
-//! back by the next one: what an attempt changes are rows of the agenda, which are put back.
+//! moment, of kinds that have such rows. As of queries over streams, a call attempts a step, and commits it or
+//! rolls it back: what an attempt changes are rows of the agenda, which are put back.
 
 mod found;
 mod reached;

@@ -8,7 +8,7 @@ use super::outbox::Labelled;
 use super::{Emission, Emitter, retraction};
 use crate::Result;
 use crate::operator::stream::ahead::Reach;
-use crate::operator::stream::engine::Asked;
+use crate::operator::stream::engine::EarlyRequest;
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::outgoing::Answer;
 
@@ -34,7 +34,7 @@ impl Emission {
         reach: &Reach<'_>,
         now: Option<i64>,
         finals: &[Answer],
-    ) -> Vec<Asked> {
+    ) -> Vec<EarlyRequest> {
         // A call that does not look leaves the clock as it was.
         self.clock.1 = now.max(self.clock.0);
         for answer in finals {
@@ -48,7 +48,7 @@ impl Emission {
             }
         }
         let corrected = self.corrected(finals);
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
             let (mut keys, shares) = (triggers.look(reach, self.clock), triggers.policy.shares().to_vec());
@@ -56,10 +56,10 @@ impl Emission {
             keys.sort_unstable();
             keys.dedup();
             if !keys.is_empty() || !shares.is_empty() {
-                asked.push(Asked { entry, keys, shares });
+                requests.push(EarlyRequest { entry, keys, shares });
             }
         }
-        asked
+        requests
     }
 
     /// Queries and keys whose early results final windows may have overtaken: of later numbers than theirs.
@@ -80,11 +80,11 @@ impl Emission {
     /// Retracts early results of windows that were there when a key fired before, and are not now that it fires again.
     pub(super) fn retract_vanished(
         &mut self,
-        asked: &[Asked],
+        requests: &[EarlyRequest],
         early: &[Answer],
     ) -> Result<Vec<(usize, Labelled)>> {
         let mut retractions = Vec::new();
-        for Asked { entry, keys, .. } in asked {
+        for EarlyRequest { entry, keys, .. } in requests {
             let Emitter { shape, ledger: Some(ledger), .. } = &mut self.emitters[*entry] else { continue };
             if keys.is_empty() || shape.may_vanish().next().is_none() {
                 continue;
@@ -98,14 +98,14 @@ impl Emission {
     }
 
     /// What must be emitted early of a key that is fired by hand, or of all keys.
-    pub(in crate::operator::stream) fn ask_by_hand(&mut self, key: Option<u32>) -> Vec<Asked> {
+    pub(in crate::operator::stream) fn ask_by_hand(&mut self, key: Option<u32>) -> Vec<EarlyRequest> {
         self.clock.1 = self.clock.0;
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {
             let Some(triggers) = &mut emitter.triggers else { continue };
-            asked.push(Asked { entry, keys: triggers.fire_by_hand(key), shares: Vec::new() });
+            requests.push(EarlyRequest { entry, keys: triggers.fire_by_hand(key), shares: Vec::new() });
         }
-        asked
+        requests
     }
 }
 

@@ -17,7 +17,7 @@ use arrow_array::{Int8Array, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::ahead::Reach;
-use super::engine::Asked;
+use super::engine::EarlyRequest;
 use super::entry::Entry;
 use super::names::Names;
 use super::outgoing::Answer;
@@ -147,11 +147,11 @@ impl Emission {
     pub(super) fn emit(
         &mut self,
         Emitted { finals, early, vanished }: Emitted,
-        asked: &[Asked],
+        requests: &[EarlyRequest],
         horizon: impl Fn(usize) -> Option<i64>,
         (reach, is_closing): (&Reach<'_>, bool),
     ) -> Result<Vec<RecordBatch>> {
-        let mut results = self.retract_vanished(asked, &early)?;
+        let mut results = self.retract_vanished(requests, &early)?;
         let vanished = vanished.into_iter().map(|(answer, is_final)| (answer, (is_final, true)));
         let finals = finals.into_iter().map(|answer| (answer, (true, false)));
         let early = early.into_iter().map(|answer| (answer, (false, false)));

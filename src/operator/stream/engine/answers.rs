@@ -35,25 +35,25 @@ pub(super) fn answer(
     let withdrawn: Vec<Vec<Outgoer>> = outgoing.iter_mut().map(withdrawn).collect();
     let gathered = gather(queries, slices, &outgoing, delta)?;
     for (query, (outgoing, withdrawn)) in outgoing.iter().zip(withdrawn).enumerate() {
-        let (own, rows) = (&queries.registered()[query].partials, &outgoing.of_rows);
+        let (partials, rows) = (&queries.registered()[query].partials, &outgoing.of_rows);
         let all = &outgoing.windows[..];
-        if own.iter().all(|&at| slices.above.has(at)) {
+        if partials.iter().all(|&at| slices.above.has(at)) {
             // The aggregate store above the slices answers windows in any order.
             for windows in all.chunks(BATCH_ROWS) {
-                let answers: Vec<Box<dyn Partials>> = answers_above(slices, own, windows, delta)?.into();
+                let answers: Vec<Box<dyn Partials>> = answers_above(slices, partials, windows, delta)?.into();
                 results.add(queries, query, (windows, rows), keys, Some(&answers))?;
             }
         } else {
             let (all, most) = batches(all, gathered.slices, |each| gathered.range(each));
             for windows in all.into_iter().flat_map(|windows| windows.chunks(most)) {
                 let of_slices: Vec<&dyn Partials> =
-                    own.iter().filter_map(|&at| gathered.partial(at)).collect();
+                    partials.iter().filter_map(|&at| gathered.partial(at)).collect();
                 let ranges: Vec<(u32, u32)> = windows.iter().map(|each| gathered.range(each)).collect();
                 let mut of_slices = answers(&of_slices, &ranges)?.into_iter();
-                let mut above = answers_above(slices, own, windows, delta)?;
+                let mut above = answers_above(slices, partials, windows, delta)?;
                 let next =
                     |&at: &usize| if slices.above.has(at) { above.pop_front() } else { of_slices.next() };
-                let answers: Vec<Box<dyn Partials>> = own.iter().filter_map(next).collect();
+                let answers: Vec<Box<dyn Partials>> = partials.iter().filter_map(next).collect();
                 results.add(queries, query, (windows, rows), keys, Some(&answers))?;
             }
         }
@@ -64,16 +64,22 @@ pub(super) fn answer(
     Ok(results)
 }
 
-/// The partials among `own` of windows that the aggregate store above the slices answers.
+/// Those of the `partials` of windows that the aggregate store above the slices answers.
 fn answers_above(
     slices: &mut SliceManager,
-    own: &[usize],
+    partials: &[usize],
     windows: &[Outgoer],
     delta: &Delta,
 ) -> Result<VecDeque<Box<dyn Partials>>> {
     let wanted =
         |each: &Outgoer| Wanted { key: each.key, slices: each.found.lo as usize..each.found.hi as usize };
-    slices.above.answer((&slices.store, delta), &slices.timelines, own, windows.iter().map(wanted), check)
+    slices.above.answer(
+        (&slices.store, delta),
+        &slices.timelines,
+        partials,
+        windows.iter().map(wanted),
+        check,
+    )
 }
 
 /// The slices that windows need, for those partials that the aggregate store above the slices does not answer.
@@ -84,8 +90,8 @@ fn gather(
     delta: &Delta,
 ) -> Result<Gathered> {
     let mut which: Vec<usize> = Vec::new();
-    let own = queries.registered().iter().zip(outgoing);
-    for (registered, _) in own.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
+    let emitted = queries.registered().iter().zip(outgoing);
+    for (registered, _) in emitted.filter(|(_, outgoing)| !outgoing.windows.is_empty()) {
         which.extend(registered.partials.iter().filter(|&&at| !slices.above.has(at)));
     }
     if which.is_empty() {
@@ -143,15 +149,16 @@ impl Answers {
             Some(answers) => lowered(plan, &answers.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
             None => {
                 let fields = plan.output().fields();
-                let own = &fields[fields.len() - plan.aggregates().len()..];
-                let columns = own.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
+                let aggregates = &fields[fields.len() - plan.aggregates().len()..];
+                let columns =
+                    aggregates.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
                 Lowered { columns, rows: None }
             }
         };
-        let mut own: Vec<ArrayRef> = Vec::with_capacity(queries.schema().fields().len());
+        let mut key_columns: Vec<ArrayRef> = Vec::with_capacity(queries.schema().fields().len());
         let numbers: UInt32Array = windows.iter().map(|each| each.key).collect();
         for values in keys.columns()? {
-            own.push(take(values, &numbers, None)?);
+            key_columns.push(take(values, &numbers, None)?);
         }
         let extents: ArrayRef = match answers {
             Some(_) => {
@@ -172,8 +179,8 @@ impl Answers {
         let which: Vec<u32> = windows.iter().map(|each| each.window).collect();
         let updates = BooleanBuffer::collect_bool(rows, |at| windows[at].update);
         let columns = WindowColumns { extents, which, updates: updates.clone().into(), ranks, numbers };
-        let own_columns = (registered.name.as_str(), &registered.columns);
-        let batch = queries.results().batch(own_columns, own, columns, lowered)?;
+        let of_query = (registered.name.as_str(), &registered.columns);
+        let batch = queries.results().batch(of_query, key_columns, columns, lowered)?;
         let windows = match plan.policy() {
             None => Vec::new(),
             Some(_) => windows.iter().map(|each| each.answered(registered, of_rows)).collect(),
@@ -218,7 +225,7 @@ impl Outgoer {
     fn answered(&self, registered: &Registered, of_rows: &[Ranks]) -> Answered {
         let is_there = self.found.lo < self.found.hi;
         let extent = is_there.then_some((self.found.start, self.found.end));
-        let ranks = |own: &Ranks| ((own.0.0 as i64, own.0.1 as i64), own.1);
+        let ranks = |&((first, last), number): &Ranks| ((first as i64, last as i64), number);
         let (ranks, number) = of_rows.get(self.of_rows as usize).map(ranks).unwrap_or_default();
         let window = &registered.plan.windows()[self.window as usize].1;
         let identity = window.identity(extent.unwrap_or_default(), ranks, number);
@@ -236,13 +243,13 @@ fn rank_columns(
     let ranked: Vec<bool> = windows.iter().map(|each| has(each.window).0).collect();
     let rank = |which: fn((u64, u64)) -> u64| -> ArrayRef {
         let ranks = windows.iter().zip(&ranked);
-        let ranks =
-            ranks.map(|(each, &ranked)| of(each).filter(|_| ranked).map_or(0, |own| which(own.0) as i64));
+        let ranks = ranks
+            .map(|(each, &ranked)| of(each).filter(|_| ranked).map_or(0, |(ranks, _)| which(ranks) as i64));
         Arc::new(Int64Array::from_iter_values(ranks))
     };
     let both = vec![rank(|ranks| ranks.0), rank(|ranks| ranks.1)];
     let ranks = StructArray::try_new(rank_fields(), both, Some(ranked.clone().into()))?;
-    let number = |each: &Outgoer| of(each).filter(|_| has(each.window).1).map(|own| own.1);
+    let number = |each: &Outgoer| of(each).filter(|_| has(each.window).1).map(|(_, number)| number);
     let numbers: Int64Array = windows.iter().map(number).collect();
     Ok((Some(Arc::new(ranks)), Some(Arc::new(numbers))))
 }

@@ -1,7 +1,7 @@
 //! A call's effects that are not in undo logs: what its rows have changed, and what remains to be done when it is committed.
 
 use super::answers::Answers;
-use super::horizon::Move;
+use super::horizon::WatermarkMove;
 use super::reopened::Reopened;
 use crate::operator::stream::outgoing::Answer;
 use crate::operator::stream::tuples::Changed;
@@ -22,7 +22,7 @@ pub(super) struct Ingested {
 /// The effects of a call, to be kept if no engine fails.
 pub(in crate::operator::stream) struct Outcome {
     pub(super) ingested: Ingested,
-    pub(super) moved: Move,
+    pub(super) moved: WatermarkMove,
     /// Windows that are final.
     pub(super) finals: Answers,
     /// Windows that are not.

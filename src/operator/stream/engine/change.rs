@@ -7,7 +7,7 @@ use crate::Result;
 use crate::aggregate::Partials;
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::queries::Queries;
-use crate::operator::stream::sharing::Shared;
+use crate::operator::stream::sharing::ClassGroup;
 
 impl Engine {
     /// An engine of its own for some of the windows, with the slices that there are, if it keeps no rows.
@@ -17,16 +17,16 @@ impl Engine {
     pub(in crate::operator::stream) fn part(
         &self,
         queries: Queries,
-        shared: &Shared,
+        group: &ClassGroup,
         ahead: &Ahead,
     ) -> Result<Self> {
         let partials = self.slices.changing(&self.queries, &queries)?;
         let watermark = self.horizon().watermark();
-        let mut part = Self::new(self.queries.clone(), self.slices.options, shared, watermark)?;
+        let mut part = Self::new(self.queries.clone(), self.slices.options, group, watermark)?;
         part.slices.timelines = self.slices.timelines.copied();
-        part.windows.reopened = self.windows.reopened.clone();
+        part.windows.take_over(&self.windows);
         part.pending = self.pending.clone();
-        part.change(queries, shared, partials, ahead);
+        part.change(queries, group, partials, ahead);
         Ok(part)
     }
 
@@ -34,7 +34,7 @@ impl Engine {
     pub(in crate::operator::stream) fn change(
         &mut self,
         queries: Queries,
-        shared: &Shared,
+        group: &ClassGroup,
         partials: Vec<Box<dyn Partials>>,
         ahead: &Ahead,
     ) {
@@ -44,13 +44,13 @@ impl Engine {
         self.slices.change(&queries, &places, partials);
         self.slicer = StreamSlicer::new(&queries);
         let place = |query: usize| places.get(query).copied().flatten();
-        self.windows.reopened.change((&self.queries, &queries), place);
-        let discards = shared.discards();
+        self.windows.change((&self.queries, &queries), place);
+        let discards = group.discards();
         self.pending = match self.pending.take() {
             Some(pending) => pending.changed((&queries, discards), place),
             None => Pending::new(&queries, discards),
         };
-        self.set_queries(queries, shared);
+        self.set_queries(queries, group);
         let Self { queries, slicer, slices, windows, counts, .. } = self;
         counts.merges += slices.refit(queries, slicer, (&windows.horizon, ahead));
         slices.rebuild_above(queries);
@@ -58,8 +58,8 @@ impl Engine {
     }
 
     /// Takes over queries that are the same as before, but now among others.
-    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries, shared: &Shared) {
+    pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries, group: &ClassGroup) {
         self.queries = queries;
-        self.windows.horizon.change(&self.queries, shared);
+        self.windows.horizon.change(&self.queries, group);
     }
 }

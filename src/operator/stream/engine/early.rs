@@ -1,6 +1,6 @@
 //! Early results: windows that are not final and contain pending rows.
 
-use super::horizon::{Horizon, Move};
+use super::horizon::{Horizon, WatermarkMove};
 use super::pending::Pending;
 use super::slice_manager::SliceManager;
 use crate::Result;
@@ -15,7 +15,7 @@ use crate::window::{Call, Cursor, Ending, Listed};
 const VISIT: usize = 16;
 
 /// What a query must emit early in a call.
-pub(in crate::operator::stream) struct Asked {
+pub(in crate::operator::stream) struct EarlyRequest {
     /// Its place in the operator.
     pub(in crate::operator::stream) entry: usize,
     /// The keys that fire.
@@ -43,16 +43,16 @@ impl Early<'_> {
     pub(super) fn list(
         &self,
         query: usize,
-        asked: &Asked,
+        request: &EarlyRequest,
         (by_time, by_rows): (&mut Outgoing, &mut Outgoing),
     ) -> Result<()> {
         let mut pace = Pace::new();
-        for &key in &asked.keys {
+        for &key in &request.keys {
             pace.check(VISIT)?;
             self.list_pending((query, key), by_time)?;
             self.list_pending_rows((query, key), by_rows)?;
         }
-        self.list_shares(query, asked, by_time)
+        self.list_shares(query, request, by_time)
     }
 
     /// The times of a key's pending rows, ascending, even of those whose slices have expired in the meantime.
@@ -99,16 +99,16 @@ impl Early<'_> {
             false => self.pending_times(query, key).first().copied(),
         };
         let Some(first) = first else { return Ok(()) };
-        let ending = Move { watermark: Some(i64::MAX), closing: true, ..Move::default() };
+        let ending = WatermarkMove { watermark: Some(i64::MAX), closing: true, ..WatermarkMove::default() };
         let calls = self.horizon.calls(ending, tuples.next(), (self.queries, self.reach.ahead));
         let call = Call { before: self.reach.after(key), ..calls.common };
         tuples.list_open((self.queries, query), key, first, call, outgoing)
     }
 
     /// The windows of which the watermark passed a share in this call.
-    fn list_shares(&self, query: usize, asked: &Asked, outgoing: &mut Outgoing) -> Result<()> {
+    fn list_shares(&self, query: usize, request: &EarlyRequest, outgoing: &mut Outgoing) -> Result<()> {
         let keys = match self.reach.key_watermark {
-            _ if asked.shares.is_empty() => 0..0,
+            _ if request.shares.is_empty() => 0..0,
             Some((key, _)) => key..key + 1,
             None if self.reach.after > self.reach.before => 0..self.slices.timelines.keys() as u32,
             None => 0..0,
@@ -119,7 +119,7 @@ impl Early<'_> {
             let (before, now) = (self.reach.before(key), self.reach.after(key));
             let Some(now) = now.filter(|&now| before.is_none_or(|before| before < now)) else { continue };
             let came_through = |window: &Listed| {
-                asked.shares.iter().any(|share| {
+                request.shares.iter().any(|share| {
                     let at = share.time((window.start, window.end));
                     at <= now && before.is_none_or(|before| before < at)
                 })

@@ -15,14 +15,14 @@ use crate::operator::stream::ahead::{Ahead, Calls};
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::queries::Queries;
-use crate::operator::stream::sharing::Shared;
+use crate::operator::stream::sharing::ClassGroup;
 use crate::slice::Keys;
 use crate::slice::strategy::Order;
 use crate::window::Call;
 
 /// How a call moves the watermarks, and which results are asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::operator::stream) struct Move {
+pub(in crate::operator::stream) struct WatermarkMove {
     /// The watermark of the stream after the call; it never goes back.
     pub(in crate::operator::stream) watermark: Option<i64>,
     /// The only key whose watermark moves, and where to.
@@ -55,12 +55,12 @@ pub(in crate::operator::stream) struct Horizon {
 
 impl Horizon {
     /// The horizon of windows of these classes, where the stream has come to this watermark.
-    pub(super) fn new(queries: &Queries, order: Order, shared: &Shared, watermark: Option<i64>) -> Self {
-        let lateness = shared.lateness();
+    pub(super) fn new(queries: &Queries, order: Order, group: &ClassGroup, watermark: Option<i64>) -> Self {
+        let lateness = group.lateness();
         let mut this = Self {
             order,
             lateness,
-            is_cumulative: shared.is_cumulative(),
+            is_cumulative: group.is_cumulative(),
             watermark: None,
             agenda: Agenda::new(queries),
             expiring: (lateness > 0).then(|| Agenda::new(queries)),
@@ -79,8 +79,8 @@ impl Horizon {
     }
 
     /// Takes over other queries, whose windows are of these classes.
-    pub(super) fn change(&mut self, queries: &Queries, shared: &Shared) {
-        self.is_cumulative = shared.is_cumulative();
+    pub(super) fn change(&mut self, queries: &Queries, group: &ClassGroup) {
+        self.is_cumulative = group.is_cumulative();
         // What was known of upcoming windows may concern former queries.
         self.agenda = Agenda::new(queries);
         self.expiring = self.expiring.is_some().then(|| Agenda::new(queries));
@@ -184,7 +184,7 @@ impl Horizon {
     /// The parameters of a call for the windows of each key, where the next row to arrive has number `base`.
     pub(super) fn calls<'a>(
         &self,
-        moved: Move,
+        moved: WatermarkMove,
         base: u64,
         (queries, ahead): (&'a Queries, &'a Ahead),
     ) -> Calls<'a> {
@@ -203,7 +203,7 @@ impl Horizon {
 
     /// The parameters of a call that moves nothing.
     pub(super) fn calls_at_rest<'a>(&self, base: u64, own: (&'a Queries, &'a Ahead)) -> Calls<'a> {
-        self.calls(Move { watermark: self.watermark, ..Move::default() }, base, own)
+        self.calls(WatermarkMove { watermark: self.watermark, ..WatermarkMove::default() }, base, own)
     }
 
     /// The rows that some window accepts.
@@ -217,7 +217,7 @@ impl Horizon {
         keys: &StreamKeys,
     ) -> Result<Cow<'a, [Accepted]>> {
         let cutoff = self.cutoff.unwrap_or(i64::MIN);
-        if rows.iter().all(|batch| cutoff <= batch.least && !keys.ahead.may_be_after(batch.least)) {
+        if rows.iter().all(|batch| cutoff <= batch.least && !keys.ahead.some_may_be_late(batch.least)) {
             return Ok(Cow::Borrowed(rows));
         }
         let own = |batch: &Accepted| {
@@ -242,12 +242,12 @@ impl Horizon {
     pub(in crate::operator::stream) fn divides(
         &self,
         queries: &Queries,
-        shared: &Shared,
+        group: &ClassGroup,
         rows: &[Accepted],
         keys: &StreamKeys,
     ) -> bool {
         let between = |mark: Option<i64>| {
-            let before = shared.differs_before(self.expired(mark)?)?;
+            let before = group.differs_before(self.expired(mark)?)?;
             Some(self.cutoff_at(queries, mark)?..before)
         };
         let of_all = between(None);

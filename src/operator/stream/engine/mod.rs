@@ -9,7 +9,7 @@
 //! | timeline | the slices of a key, in order of time | [`SliceManager`] |
 //! | store | the partials of slices, with what is kept above them and the rows under them | [`SliceManager`] |
 //! | window type | where it cuts slices, which of its windows a watermark makes final, what it no longer needs | `crate::window`; `queries` has those of an engine |
-//! | call | a [`Move`] and rows in, an [`Outcome`] out, which is committed ([`Engine::keep`]) or rolled back ([`Engine::take_back`]) | [`Engine`] |
+//! | call | a [`WatermarkMove`] and rows in, an [`Outcome`] out, which is committed ([`Engine::keep`]) or rolled back ([`Engine::take_back`]) | [`Engine`] |
 //!
 //! A call passes through the pipeline of the paper. First comes all that can fail, then all that cannot: its changes are
 //! written to undo logs, and partials are linked in last.
@@ -53,7 +53,7 @@ use super::keys::StreamKeys;
 use super::options::{Options, Stats};
 use super::outgoing::Outgoing;
 use super::queries::{Queries, Registered};
-use super::sharing::Shared;
+use super::sharing::ClassGroup;
 use super::tuples::Changed;
 use crate::interrupt::{Pace, check};
 use crate::poll::{sort_by_key, sort_unstable};
@@ -62,10 +62,10 @@ use crate::{Error, Result};
 use answers::{Answers, answer};
 use call::Ingested;
 pub(super) use call::Outcome;
-pub(super) use early::Asked;
 use early::Early;
+pub(super) use early::EarlyRequest;
 use horizon::Horizon;
-pub(super) use horizon::Move;
+pub(super) use horizon::WatermarkMove;
 use pending::Pending;
 use reopened::Reopened;
 pub(super) use slice_manager::Emptied;
@@ -94,17 +94,14 @@ impl Engine {
     pub(super) fn new(
         queries: Queries,
         options: Options,
-        shared: &Shared,
+        group: &ClassGroup,
         watermark: Option<i64>,
     ) -> Result<Self> {
         Ok(Self {
             slicer: StreamSlicer::new(&queries),
-            slices: SliceManager::new(&queries, options, shared.keeps_rows())?,
-            windows: WindowManager {
-                horizon: Horizon::new(&queries, options.order, shared, watermark),
-                reopened: Reopened::default(),
-            },
-            pending: Pending::new(&queries, shared.discards()),
+            slices: SliceManager::new(&queries, options, group.keeps_rows())?,
+            windows: WindowManager::new(&queries, options.order, group, watermark),
+            pending: Pending::new(&queries, group.discards()),
             elsewhere: Vec::new(),
             counts: Stats::default(),
             queries,
@@ -149,10 +146,10 @@ impl Engine {
     pub(super) fn attempt(
         &mut self,
         rows: &[Accepted],
-        moved: Move,
+        moved: WatermarkMove,
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
-        let moved = Move { watermark: moved.watermark.max(self.horizon().watermark()), ..moved };
+        let moved = WatermarkMove { watermark: moved.watermark.max(self.horizon().watermark()), ..moved };
         let mut outgoing = self.nothing_outgoing();
         let ingested = match self.slices.keeps_rows() {
             false if rows.is_empty() => Ingested::default(),
@@ -169,7 +166,7 @@ impl Engine {
     pub(super) fn try_punctuate(
         &mut self,
         (time, key): (i64, Option<u32>),
-        moved: Move,
+        moved: WatermarkMove,
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
         // Windows of this engine may have expired where others, updated for longer, still accept it.
@@ -190,7 +187,7 @@ impl Engine {
         let mut pace = Pace::new();
         for &cell in slicer.cutter.cells() {
             pace.check(1)?;
-            if let Some(watermark) = keys.ahead.reached(windows.horizon.watermark(), cell.key)
+            if let Some(watermark) = keys.ahead.watermark_of(windows.watermark(), cell.key)
                 && cell.first < watermark
             {
                 late.push((cell.key, cell.first));
@@ -218,7 +215,7 @@ impl Engine {
     fn put(
         &mut self,
         accepted: &[Accepted],
-        moved: Move,
+        moved: WatermarkMove,
         keys: &StreamKeys,
         outgoing: &mut [Outgoing],
     ) -> Result<Ingested> {
@@ -239,16 +236,16 @@ impl Engine {
                 tuples.put(batches.collect(), &Accepted::joined_keys(accepted), keys.len())?
             }
         };
-        let reached = |key| keys.ahead.reached(windows.horizon.watermark(), key);
-        let late = tuples.late(&fresh, reached);
+        let watermark = |key| keys.ahead.watermark_of(windows.watermark(), key);
+        let late = tuples.late(&fresh, watermark);
         let touched = match self.pending {
             None => Vec::new(),
-            Some(_) => tuples.late(&fresh, |_| Some(i64::MAX)),
+            Some(_) => tuples.touched(&fresh),
         };
         let mut reopened = Reopened::default();
         if queries.widest_gap().is_some() {
             for &(key, time) in &late {
-                let Some(watermark) = reached(key) else { continue };
+                let Some(watermark) = watermark(key) else { continue };
                 let cell = Cell { key, first: time, last: time };
                 reopened.note((cell, watermark), queries, timelines);
             }
@@ -261,31 +258,27 @@ impl Engine {
     fn outcome(
         &mut self,
         mut ingested: Ingested,
-        moved: Move,
+        moved: WatermarkMove,
         keys: &StreamKeys,
         mut outgoing: Vec<Outgoing>,
     ) -> Result<Box<Outcome>> {
         let Self { queries, slices, windows, .. } = self;
-        let (watermark, timelines) = (windows.horizon.watermark(), &slices.timelines);
-        ingested.reopened.keep_open(queries, timelines, |key| keys.ahead.reached(watermark, key));
         for (registered, outgoing) in queries.registered().iter().zip(&outgoing) {
             let last = outgoing.windows.last().map_or(0, |last| last.window as usize);
             outgoing.check(&registered.plan, last, 0, || 0)?;
         }
-        let Changed { delta, did } = &mut ingested.changed;
-        slices.above.update(&slices.store, delta, timelines)?;
-        let own = (&*queries, timelines);
-        windows.list_changed(own, &ingested.late, &keys.ahead, &mut outgoing)?;
-        ingested.reopened = windows.reopened.with(&ingested.reopened);
-        windows.list_final(own, moved, &keys.ahead, &mut outgoing, &mut ingested.reopened)?;
+        let delta = &ingested.changed.delta;
+        slices.above.update(&slices.store, delta, &slices.timelines)?;
+        let over = (&*queries, &slices.timelines);
+        windows.list_ready(over, &mut ingested, moved, &keys.ahead, &mut outgoing)?;
         if let Some(key) = moved.of_key {
             outgoing.iter_mut().for_each(|outgoing| outgoing.windows.retain(|each| each.key == key));
         }
-        did.updates = outgoing.iter().map(|outgoing| outgoing.updates).sum();
+        ingested.changed.did.updates = outgoing.iter().map(|outgoing| outgoing.updates).sum();
         let entries = queries.registered().iter().map(|query| query.entry);
         let emitted = entries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64));
         let emitted = emitted.filter(|&(_, windows)| windows > 0).collect();
-        let finals = answer(queries, slices, outgoing, delta, keys)?;
+        let finals = answer(queries, slices, outgoing, &ingested.changed.delta, keys)?;
         let (early, fired) = (Answers::default(), Vec::new());
         Ok(Box::new(Outcome { ingested, moved, finals, early, fired, windows: emitted }))
     }
@@ -298,13 +291,13 @@ impl Engine {
     pub(super) fn emit_early(
         &mut self,
         outcome: &mut Outcome,
-        asked: &[Asked],
+        requests: &[EarlyRequest],
         keys: &StreamKeys,
     ) -> Result<()> {
         let (mut by_time, mut by_rows) = (self.nothing_outgoing(), self.nothing_outgoing());
         let Self { queries, slices, windows, pending: Some(pending), .. } = self else { return Ok(()) };
         let reach = Reach {
-            before: windows.horizon.watermark(),
+            before: windows.watermark(),
             after: outcome.moved.watermark,
             key_watermark: outcome.moved.key_watermark,
             ahead: &keys.ahead,
@@ -319,11 +312,11 @@ impl Engine {
         };
         for (query, registered) in queries.registered().iter().enumerate() {
             let entry = registered.entry;
-            let Some(asked) = asked.iter().find(|asked| asked.entry == entry) else { continue };
-            early.list(query, asked, (&mut by_time[query], &mut by_rows[query]))?;
+            let Some(request) = requests.iter().find(|request| request.entry == entry) else { continue };
+            early.list(query, request, (&mut by_time[query], &mut by_rows[query]))?;
             let emitted = (by_time[query].windows.len() + by_rows[query].windows.len()) as u64;
             outcome.windows.push((entry, emitted));
-            outcome.fired.push((query, asked.keys.clone()));
+            outcome.fired.push((query, request.keys.clone()));
         }
         let delta = &outcome.ingested.changed.delta;
         outcome.early = answer(queries, slices, by_time, delta, keys)?;
@@ -348,8 +341,7 @@ impl Engine {
         if let Some(pending) = pending {
             pending.settle((queries, slices), &ingested.touched, &fired);
         }
-        windows.reopened = ingested.reopened;
-        if windows.horizon.advance(queries, moved.watermark) {
+        if windows.keep(queries, ingested.reopened, moved.watermark) {
             self.forget(ingested.rows, ahead);
         }
         if let Some((key, _)) = moved.key_watermark {
@@ -387,13 +379,13 @@ impl Engine {
         let Self { queries, slices, windows, pending, .. } = self;
         slices.forget(queries, &windows.horizon, keys, ahead);
         pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, slices.keeps_rows()));
-        windows.reopened.forget(&slices.timelines);
+        windows.forget(&slices.timelines);
     }
 
     /// Ends the stream.
     pub(super) fn end(&mut self, emptied: Emptied) {
         self.slices.end(&self.queries, emptied);
-        self.windows.reopened.clear();
+        self.windows.end();
         self.pending = None;
     }
 
@@ -401,6 +393,6 @@ impl Engine {
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
         self.slices.keep_keys(&self.queries, kept);
         self.pending.iter_mut().for_each(|pending| pending.keep_keys(kept));
-        self.windows.reopened.keep_keys(kept);
+        self.windows.keep_keys(kept);
     }
 }

@@ -18,7 +18,7 @@ use crate::window::{Listed, Session, Spans};
 
 /// A session that is open again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Known {
+struct OpenSession {
     query: usize,
     window: usize,
     key: u32,
@@ -28,7 +28,7 @@ struct Known {
 
 /// The sessions that are open again.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Reopened(Vec<Known>);
+pub(super) struct Reopened(Vec<OpenSession>);
 
 impl Reopened {
     /// Records the sessions that were emitted by this watermark and that a late cell joins, which is in no slice yet.
@@ -46,7 +46,7 @@ impl Reopened {
                         && let Some(found) = session_around(session, registered, spans, at)
                         && session.final_at(found.end) <= watermark
                     {
-                        self.0.push(Known { query, window, key: cell.key, at: first });
+                        self.0.push(OpenSession { query, window, key: cell.key, at: first });
                     }
                 }
             }
@@ -63,15 +63,15 @@ impl Reopened {
     ) {
         self.0.sort_unstable();
         self.0.dedup();
-        self.0.retain(|known| {
-            let registered = &queries.registered()[known.query];
-            let spans = slices.of(known.key);
-            let at = spans.firsts.partition_point(|&first| first <= known.at).checked_sub(1);
-            let session = registered.plan.windows()[known.window].1.merging().zip(at);
+        self.0.retain(|reopened| {
+            let registered = &queries.registered()[reopened.query];
+            let spans = slices.of(reopened.key);
+            let at = spans.firsts.partition_point(|&first| first <= reopened.at).checked_sub(1);
+            let session = registered.plan.windows()[reopened.window].1.merging().zip(at);
             let found = session.and_then(|(session, at)| {
                 Some(session.final_at(session_around(session, registered, spans, at)?.end))
             });
-            found.is_some_and(|final_at| reached(known.key).is_none_or(|watermark| final_at > watermark))
+            found.is_some_and(|final_at| reached(reopened.key).is_none_or(|watermark| final_at > watermark))
         });
     }
 
@@ -95,19 +95,19 @@ impl Reopened {
         found: &Listed,
         pace: &mut Pace,
     ) -> Result<bool> {
-        let known = self.0.len();
-        pace.check(known)?;
+        let before = self.0.len();
+        pace.check(before)?;
         self.0.retain(|other| {
             (other.query, other.window, other.key) != (query, window, key)
                 || !(found.start..found.end).contains(&other.at)
         });
-        Ok(self.0.len() < known)
+        Ok(self.0.len() < before)
     }
 
     /// Forgets those whose slices are gone.
     pub(super) fn forget(&mut self, slices: &Timelines) {
         let begin = |key| slices.of(key).firsts.first().copied();
-        self.0.retain(|known| begin(known.key).is_some_and(|first| first <= known.at));
+        self.0.retain(|session| begin(session.key).is_some_and(|first| first <= session.at));
     }
 
     /// Forgets all of them.
@@ -117,9 +117,9 @@ impl Reopened {
 
     /// Keeps those of these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
-        self.0.retain_mut(|known| {
-            let number = kept.binary_search(&known.key).ok();
-            number.inspect(|&number| known.key = number as u32).is_some()
+        self.0.retain_mut(|session| {
+            let number = kept.binary_search(&session.key).ok();
+            number.inspect(|&number| session.key = number as u32).is_some()
         });
     }
 
@@ -130,23 +130,24 @@ impl Reopened {
         (old, new): (&Queries, &Queries),
         place: impl Fn(usize) -> Option<usize>,
     ) {
-        let moved = |known: &Known| {
-            let at = place(known.query)?;
-            let (name, _) = &old.registered()[known.query].plan.windows()[known.window];
+        let moved = |session: &OpenSession| {
+            let at = place(session.query)?;
+            let (name, _) = &old.registered()[session.query].plan.windows()[session.window];
             let windows = new.registered()[at].plan.windows();
             Some((at, windows.iter().position(|(other, _)| other == name)?))
         };
-        self.0.retain_mut(|known| {
-            let moved = moved(known);
-            (known.query, known.window) = moved.unwrap_or_default();
+        self.0.retain_mut(|session| {
+            let moved = moved(session);
+            (session.query, session.window) = moved.unwrap_or_default();
             moved.is_some()
         });
     }
 
     /// Whether they are of these queries, and of so many keys: a snapshot may be forged.
     pub(super) fn is_sound(&self, queries: &Queries, keys: usize) -> bool {
-        let is_there =
-            |known: &Known| queries.has_window(known.query, known.window) && (known.key as usize) < keys;
+        let is_there = |session: &OpenSession| {
+            queries.has_window(session.query, session.window) && (session.key as usize) < keys
+        };
         self.0.iter().all(is_there)
     }
 }

@@ -56,6 +56,6 @@ impl Engine {
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
     pub(in crate::operator::stream) fn shrink(&mut self) {
         self.slices.shrink(&self.queries);
-        self.windows.reopened.forget(&self.slices.timelines);
+        self.windows.forget(&self.slices.timelines);
     }
 }

@@ -44,7 +44,7 @@ impl Engine {
             check()?;
             to.columns(partials.state()?, count)?;
         }
-        to.value(&self.windows.reopened);
+        self.windows.save(to);
         self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
         self.slices.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
@@ -103,10 +103,7 @@ impl Engine {
         check()?;
         self.slices.store = store(self.slices.tuples.as_ref(), partials, slots);
         self.slices.rebuild_above(&self.queries);
-        self.windows.reopened = from.value()?;
-        if !self.windows.reopened.is_sound(&self.queries, key_count) {
-            return broken();
-        }
+        self.windows.load(from, &self.queries, key_count)?;
         self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
         let SliceManager { timelines, tuples, .. } = &mut self.slices;
         let Some(tuples) = tuples else { return Ok(()) };

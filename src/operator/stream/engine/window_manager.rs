@@ -1,7 +1,8 @@
 //! The window manager (Traub et al. 2019, §5.3): which windows are ready, as a watermark makes them final or late rows change
 //! them after that. What they contain is computed by `answers`, from slices.
 
-use super::horizon::{Horizon, Move};
+use super::call::Ingested;
+use super::horizon::{Horizon, WatermarkMove};
 use super::reopened::Reopened;
 use crate::Result;
 use crate::interrupt::Pace;
@@ -9,7 +10,10 @@ use crate::operator::plan::Plan;
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Queries;
+use crate::operator::stream::sharing::ClassGroup;
 use crate::slice::Timelines;
+use crate::slice::strategy::Order;
+use crate::state::{Reader, Writer, broken};
 use crate::window::{ByTime, Cursor, Ending, Listed, Spans};
 
 /// How many simple steps a key takes, even without windows.
@@ -18,60 +22,153 @@ const VISIT: usize = 16;
 /// Windows that are listed before it is estimated how many there are.
 const FEW: usize = 1024;
 
-/// Lists the windows of a type of a plan, given by its number, that are requested of a key.
-///
-/// # Errors
-/// `InvalidValue` if there are more than the plan allows.
-fn list_allowed(
-    (plan, number, rules): (&Plan, usize, &dyn ByTime),
-    (spans, ending): (Spans<'_>, &Ending),
-    cursor: &mut Cursor,
-    outgoing: &Outgoing,
-    found: &mut Vec<Listed>,
-) -> Result<()> {
-    found.clear();
-    rules.list(spans, ending, cursor, FEW, found);
-    if found.len() < FEW {
-        let listed = found.len() as u64;
-        return outgoing.check(plan, number, listed, || listed);
-    }
-    // They are counted before they take memory.
-    outgoing.check(plan, number, rules.at_most(spans.len(), ending), || rules.count(spans, ending))?;
-    rules.list(spans, ending, cursor, usize::MAX, found);
-    Ok(())
+/// A window type of a plan, given by its number.
+struct WindowType<'a> {
+    plan: &'a Plan,
+    number: usize,
+    rules: &'a dyn ByTime,
 }
 
-/// Adds windows of a query, a window type and a key that became final; those that were final before are updates.
-fn add_final(
-    (query, number, key): (usize, usize, u32),
-    (found, from): (&[Listed], usize),
-    outgoing: &mut Outgoing,
-    reopened: &mut Reopened,
-    pace: &mut Pace,
-) -> Result<()> {
-    if reopened.is_empty() {
-        outgoing.extend(number, key, from, found, false);
-        return Ok(());
+impl WindowType<'_> {
+    /// Lists the windows that end over the slices of a key.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are more than the plan allows.
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        outgoing: &Outgoing,
+        found: &mut Vec<Listed>,
+    ) -> Result<()> {
+        let Self { plan, number, rules } = *self;
+        found.clear();
+        rules.list(spans, ending, cursor, FEW, found);
+        if found.len() < FEW {
+            let listed = found.len() as u64;
+            return outgoing.check(plan, number, listed, || listed);
+        }
+        // They are counted before they take memory.
+        outgoing.check(plan, number, rules.at_most(spans.len(), ending), || rules.count(spans, ending))?;
+        rules.list(spans, ending, cursor, usize::MAX, found);
+        Ok(())
     }
-    for each in found {
-        let update = reopened.take((query, number, key), each, pace)?;
-        outgoing.extend(number, key, from, std::slice::from_ref(each), update);
+}
+
+/// Windows of a query, a window type and a key that became final, over the slices of the key from number `from` on.
+struct Ended<'a> {
+    query: usize,
+    window: usize,
+    key: u32,
+    found: &'a [Listed],
+    from: usize,
+}
+
+impl Ended<'_> {
+    /// Adds them to what is emitted; those that were final before, as sessions that late rows reopened, are updates.
+    fn add(&self, outgoing: &mut Outgoing, reopened: &mut Reopened, pace: &mut Pace) -> Result<()> {
+        let Self { query, window, key, found, from } = *self;
+        if reopened.is_empty() {
+            outgoing.extend(window, key, from, found, false);
+            return Ok(());
+        }
+        for each in found {
+            let update = reopened.take((query, window, key), each, pace)?;
+            outgoing.extend(window, key, from, std::slice::from_ref(each), update);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What decides which windows are ready.
 pub(super) struct WindowManager {
     pub(super) horizon: Horizon,
-    pub(super) reopened: Reopened,
+    /// Sessions that were final, and are open again.
+    reopened: Reopened,
 }
 
 impl WindowManager {
+    /// The manager of windows of these classes, where the stream has come to this watermark.
+    pub(super) fn new(queries: &Queries, order: Order, group: &ClassGroup, watermark: Option<i64>) -> Self {
+        Self { horizon: Horizon::new(queries, order, group, watermark), reopened: Reopened::default() }
+    }
+
+    /// The watermark of the stream.
+    pub(super) fn watermark(&self) -> Option<i64> {
+        self.horizon.watermark()
+    }
+
+    /// The windows by time that are ready: those that late rows changed after they were final, and those that become final as
+    /// the watermark of the stream moves, or that of one key. What the call has reopened is then what is open after it.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there are more than a query allows.
+    pub(super) fn list_ready(
+        &mut self,
+        (queries, slices): (&Queries, &Timelines),
+        ingested: &mut Ingested,
+        moved: WatermarkMove,
+        ahead: &Ahead,
+        outgoing: &mut [Outgoing],
+    ) -> Result<()> {
+        let watermark = self.watermark();
+        ingested.reopened.keep_open(queries, slices, |key| ahead.watermark_of(watermark, key));
+        self.list_changed((queries, slices), &ingested.late, ahead, outgoing)?;
+        ingested.reopened = self.reopened.with(&ingested.reopened);
+        self.list_final((queries, slices), moved, ahead, outgoing, &mut ingested.reopened)
+    }
+
+    /// Commits a call: what it has reopened, and its watermark. Returns whether that has moved.
+    pub(super) fn keep(&mut self, queries: &Queries, reopened: Reopened, watermark: Option<i64>) -> bool {
+        self.reopened = reopened;
+        self.horizon.advance(queries, watermark)
+    }
+
+    /// Forgets reopened sessions without slices.
+    pub(super) fn forget(&mut self, slices: &Timelines) {
+        self.reopened.forget(slices);
+    }
+
+    /// Keeps these keys, which ascend: the n-th of them becomes key n.
+    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
+        self.reopened.keep_keys(kept);
+    }
+
+    /// Ends the stream.
+    pub(super) fn end(&mut self) {
+        self.reopened.clear();
+    }
+
+    /// Takes over the reopened sessions of another engine, which has the same queries.
+    pub(super) fn take_over(&mut self, other: &Self) {
+        self.reopened = other.reopened.clone();
+    }
+
+    /// Keeps the reopened sessions of queries that stay; `place` says which number each has now.
+    pub(super) fn change(&mut self, queries: (&Queries, &Queries), place: impl Fn(usize) -> Option<usize>) {
+        self.reopened.change(queries, place);
+    }
+
+    /// Writes the reopened sessions; the horizon follows from the watermark.
+    pub(super) fn save(&self, to: &mut Writer) {
+        to.value(&self.reopened);
+    }
+
+    /// Reads what [`WindowManager::save`] wrote, for these queries and so many keys.
+    ///
+    /// # Errors
+    /// `InvalidValue` for anything else.
+    pub(super) fn load(&mut self, from: &mut Reader<'_>, queries: &Queries, keys: usize) -> Result<()> {
+        self.reopened = from.value()?;
+        if self.reopened.is_sound(queries, keys) { Ok(()) } else { broken() }
+    }
+
     /// Windows by time that were final and that late rows changed: `changed` has their keys and times, ascending.
     ///
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
-    pub(super) fn list_changed(
+    fn list_changed(
         &self,
         (queries, slices): (&Queries, &Timelines),
         changed: &[(u32, i64)],
@@ -90,7 +187,7 @@ impl WindowManager {
                 for of_key in changed.chunk_by(|a, b| a.0 == b.0) {
                     let (key, spans) = (of_key[0].0, slices.of(of_key[0].0));
                     // They are late, so there is a watermark.
-                    let Some(upto) = ahead.reached(self.horizon.watermark(), key) else { continue };
+                    let Some(upto) = ahead.watermark_of(self.watermark(), key) else { continue };
                     let after = self.horizon.expired(Some(upto));
                     let ending = Ending { after, upto, since: registered.since, bounds };
                     let from = registered.first_place(spans);
@@ -113,10 +210,10 @@ impl WindowManager {
     ///
     /// # Errors
     /// `InvalidValue` if there are more than the query allows.
-    pub(super) fn list_final(
+    fn list_final(
         &mut self,
         (queries, slices): (&Queries, &Timelines),
-        moved: Move,
+        moved: WatermarkMove,
         ahead: &Ahead,
         outgoing: &mut [Outgoing],
         reopened: &mut Reopened,
@@ -164,14 +261,14 @@ impl WindowManager {
                         cursor.lo = near.saturating_sub(from);
                     }
                 }
-                let of_type = (&*registered.plan, number, rules);
-                list_allowed(of_type, (spans, &ending), &mut cursor, &outgoing[query], &mut found)?;
+                let window_type = WindowType { plan: &registered.plan, number, rules };
+                window_type.list(spans, &ending, &mut cursor, &outgoing[query], &mut found)?;
                 if let Some(sliding) = sliding.filter(|_| is_only) {
                     agenda.set_near(sliding, slices.gone(key) + (from + cursor.lo) as u64);
                 }
                 pace.check(VISIT + found.len())?;
-                let at = (query, number, key);
-                add_final(at, (&found, from), &mut outgoing[query], reopened, &mut pace)?;
+                let ended = Ended { query, window: number, key, found: &found, from };
+                ended.add(&mut outgoing[query], reopened, &mut pace)?;
             }
         }
         Ok(())

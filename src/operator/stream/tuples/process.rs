@@ -162,7 +162,12 @@ impl Tuples {
         self.derive(queries.stored(), partials, &work, &fresh)
     }
 
-    /// Rows of the call that came before the watermark of their key, key by key.
+    /// Keys and times of the call's rows, ascending.
+    pub(in crate::operator::stream) fn touched(&self, fresh: &Fresh) -> Vec<(u32, i64)> {
+        self.late(fresh, |_| Some(i64::MAX))
+    }
+
+    /// Keys and times of the call's rows that came before the watermark of their key, ascending.
     pub(in crate::operator::stream) fn late(
         &self,
         fresh: &Fresh,

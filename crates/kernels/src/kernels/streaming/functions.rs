@@ -81,7 +81,7 @@ where
 }
 
 /// A function whose answers are of one Arrow type.
-fn plainly<R: ArrowPrimitiveType, L>(
+fn with_answers_of<R: ArrowPrimitiveType, L>(
     read: fn(&ArrayRef) -> Result<ArrayRef>,
     lower: L,
 ) -> Function<L, R::Native> {
@@ -96,18 +96,19 @@ fn count(algorithm: Algorithm) -> Box<dyn Rows> {
     let read = |values: &ArrayRef| -> Result<ArrayRef> {
         Ok(Arc::new(Int8Array::new(vec![0; values.len()].into(), values.logical_nulls())))
     };
-    let function = plainly::<Int64Type, _>(read, |_, count| Some(count as i64));
+    let function = with_answers_of::<Int64Type, _>(read, |_, count| Some(count as i64));
     window::<Int8Type, _, _, _>(Count, Function { of_none: Some(0), ..function }, algorithm)
 }
 
 fn variance(ddof: u32, root: bool, algorithm: Algorithm) -> Box<dyn Rows> {
-    let function =
-        plainly::<Float64Type, _>(doubles, move |moments: Moments, _| moments.variance(ddof.into(), root));
+    let function = with_answers_of::<Float64Type, _>(doubles, move |moments: Moments, _| {
+        moments.variance(ddof.into(), root)
+    });
     window::<Float64Type, _, _, _>(Variance, function, algorithm)
 }
 
 fn floats(mean: bool, algorithm: Algorithm) -> Box<dyn Rows> {
-    let function = plainly::<Float64Type, _>(doubles, move |sum: Twofold, count| {
+    let function = with_answers_of::<Float64Type, _>(doubles, move |sum: Twofold, count| {
         Some(if mean { sum.value() / count as f64 } else { sum.value() })
     });
     window::<Float64Type, _, _, _>(FloatSum { vectors: false }, function, algorithm)
@@ -124,7 +125,7 @@ where
         let lower = |sum: S, count| sum.narrow().map(|sum| sum as f64 / count as f64);
         return window::<T, _, _, _>(
             ExactSum::<S>::new(),
-            plainly::<Float64Type, _>(physical_of, lower),
+            with_answers_of::<Float64Type, _>(physical_of, lower),
             algorithm,
         );
     }
@@ -172,7 +173,7 @@ fn arg<T: ArrowPrimitiveType<Native: Ord>>(
     algorithm: Algorithm,
 ) -> Box<dyn Rows> {
     let row = |placed: Placed<T::Native, usize>, _| Some(placed.place as i64);
-    window::<T, _, _, _>(Arg::new(()), plainly::<Int64Type, _>(read, row), algorithm)
+    window::<T, _, _, _>(Arg::new(()), with_answers_of::<Int64Type, _>(read, row), algorithm)
 }
 
 fn end<T: ArrowPrimitiveType>(last: bool, output: &DataType, algorithm: Algorithm) -> Box<dyn Rows> {
