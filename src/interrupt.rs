@@ -25,7 +25,7 @@ pub type Look = fn() -> Result<bool>;
 const EVERY: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// Simple steps, of some nanoseconds each, between two looks; of a microsecond, where all of them miss the caches.
+/// Simple steps between two looks. A step takes some nanoseconds, or a microsecond where it misses the caches.
 pub const STEPS: usize = 1 << 13;
 
 /// What a thread knows.
@@ -129,7 +129,7 @@ pub fn check() -> Result<()> {
 pub struct Pace(usize);
 
 impl Pace {
-    /// Of steps that are about to begin.
+    /// A pace of steps that are about to begin.
     #[allow(
         clippy::new_without_default,
         reason = "a default suggests a value, and this is a place in a loop"
@@ -164,19 +164,19 @@ pub struct Helper {
 }
 
 impl Helpers {
-    /// None yet.
+    /// No helpers yet.
     #[allow(clippy::new_without_default, reason = "a default suggests a value, and this is a channel")]
     pub fn new() -> Self {
         let (working, done) = channel();
         Self { ended: Arc::default(), working, done }
     }
 
-    /// One more.
+    /// One more helper.
     pub fn add(&self) -> Helper {
         Helper { ended: self.ended.clone(), _working: self.working.clone() }
     }
 
-    /// Waits until all are done, and looks meanwhile. If `own`, the work of this thread, has failed, or a look fails,
+    /// Waits until all helpers are done, and looks meanwhile. If `own`, the work of this thread, has failed, or a look fails,
     /// they stop early.
     ///
     /// # Errors

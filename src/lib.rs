@@ -17,15 +17,16 @@
 //! | [`kernels`] | arrays in, arrays out; no keys, no state; windows over a stream. A crate of its own, `windowkit-kernels`, with all above |
 //! | [`keys`] | key columns to dense ids |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
-//! | [`state`] | snapshots: one envelope, one byte reader |
+//! | [`state`] | snapshots: one envelope around values and columns |
 //! | [`partition`] | which worker gets which row, and what that costs. A crate of its own, `windowkit-partition`, with the three above |
+//! | [`bounds`], [`interrupt`] | whether Arrow data stays within its buffers; interrupts, for which the operators look |
 //! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
 //! | [`window`] | window types as `windows()`, `extent()`, `wids()` |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
 //! | [`operator`] | plans bound to a schema and the operator that runs them |
 //!
 //! Below all of them, in the crate of the kernels, [`select`] takes rows of arrays, and [`poll`] hands requests to end on
-//! to the layers below the operator; [`interrupt`] lets long work end early.
+//! to the layers below the operator.
 
 pub mod aggregate;
 pub mod bounds;

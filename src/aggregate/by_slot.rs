@@ -16,7 +16,7 @@ pub(crate) struct BySlot {
 }
 
 impl BySlot {
-    /// Of entries with these slots, of which there are `len`.
+    /// Groups entries by slot: `slots` has the slot of each, and there are `len` slots.
     pub(crate) fn new(slots: &[u32], len: usize) -> Self {
         Self::polled(slots, len, never).expect("nothing ends it")
     }

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// A column of lists of values.
 pub struct List {
-    /// Of rows, which are structs of several columns, what these are called.
+    /// The names of the columns, where the values are rows: structs of several columns.
     fields: Option<Fields>,
     output: DataType,
     store: Store,
@@ -67,7 +67,7 @@ impl List {
         Self::held_as(None, plain(&output).clone(), output, poll)
     }
 
-    /// Of rows of columns with these names and types.
+    /// A column of lists of rows, whose columns have these names and types.
     pub(super) fn of_rows(names: &[String], inputs: &[DataType], poll: Poll) -> Self {
         let output = row_fields(names, inputs.iter().map(widened));
         let held = row_fields(names, output.iter().map(|field| plain(field.data_type()).clone()));

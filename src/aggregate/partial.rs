@@ -65,7 +65,7 @@ pub enum Partial {
     HyperLogLog(u32),
     /// A sum that estimates are lowered from.
     Term(Term),
-    /// Of a user-defined function.
+    /// The state of a user-defined function.
     User(User),
 }
 

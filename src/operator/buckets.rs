@@ -33,7 +33,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// Of `rows` rows of key columns. A counting sort.
+    /// Sorts `rows` rows of key columns by bucket: a counting sort.
     fn new(keys: &[ArrayRef], rows: usize, buckets: u32) -> Result<Self> {
         if buckets == 0 {
             return Err(Error::InvalidValue("buckets: 0 is given; at least one is needed".into()));

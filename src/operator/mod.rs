@@ -2,11 +2,12 @@
 //!
 //! A [`Plan`] checks a query against a schema and determines what is stored; [`Bounded`] takes all rows (or slices made
 //! elsewhere) and then emits every window as [`Output`], or its slices by bucket of keys for another task to continue
-//! with. Where a window needs rows in order it keeps them (`ranked`), and otherwise slices only. A stream [`Operator`]
+//! with. Where a window needs rows in order, `gathered` keeps them; otherwise only slices are kept. A stream [`Operator`]
 //! takes rows and watermarks without end, and emits windows as they become final; it stores slices, and rows under them
 //! only for the queries that need them. [`JoinRows`] and [`JoinStream`] join two tables and two streams, and
 //! [`DistinctStream`] removes duplicates.
 
+mod batching;
 mod binding;
 mod bounded;
 mod buckets;
@@ -17,6 +18,7 @@ mod gathered;
 mod held;
 mod join;
 mod length;
+mod lowered;
 mod output;
 mod parts;
 mod plan;
@@ -29,6 +31,7 @@ mod weights;
 mod wids;
 mod window_spec;
 
+pub use batching::BATCH_ROWS;
 pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
@@ -38,7 +41,7 @@ pub use join::{
     SideSpec, Which,
 };
 pub use length::length;
-pub use output::{BATCH_ROWS, BLOCKS_PER_ROUND, Output};
+pub use output::{BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
 pub use policy::{Flush, Policy, Term};
 pub use rolling::{FrameSpec, Rolling, RollingRows};

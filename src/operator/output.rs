@@ -4,7 +4,7 @@ mod gaps;
 mod limit;
 mod listed;
 mod ranked;
-mod sizes;
+mod source;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::SchemaRef;
 
+use super::batching::{BATCH_ROWS, Size, bytes, cut, varies};
 use super::gathered::Ordered;
+use super::lowered::{Lowered, lowered};
 use super::parts::{each, leave};
 use super::plan::Plan;
 use super::schema::{extent_fields, rank_fields};
-use super::weights::Left;
 use crate::aggregate::Partials;
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
@@ -29,14 +30,11 @@ use crate::select::{filter, filter_record_batch, take};
 use crate::slice::{KeyOrder, SliceTable};
 use crate::window::Window;
 use crate::{Error, Result};
-use gaps::Gaps;
+use gaps::{Gaps, Made};
 use limit::Limit;
 use listed::{Cursor, Windows};
 use ranked::RankedLists;
-pub(super) use sizes::{BATCH_BYTES, Size, bytes, in_parts, varies};
-
-/// Rows in a batch of results, at most: what crosses a boundary fastest.
-pub const BATCH_ROWS: usize = 65_536;
+use source::Source;
 
 /// Blocks per thread of a round whose batches are all kept: enough that threads seldom wait for each other.
 pub const BLOCKS_PER_ROUND: usize = 16;
@@ -71,12 +69,6 @@ struct Begun {
     is_read: bool,
 }
 
-/// What windows are computed from.
-enum Source {
-    Slices(SliceTable),
-    Rows(Ordered),
-}
-
 /// Some keys, and which of their windows have been emitted.
 struct Block {
     slices: SliceTable,
@@ -91,15 +83,6 @@ struct Block {
     size: Size,
     /// Which windows without rows come next, where these are filled.
     gaps: Gaps,
-}
-
-/// A batch of results.
-struct Made {
-    /// Whose windows they are.
-    window: usize,
-    /// The number of each row's key.
-    keys: UInt32Array,
-    batch: RecordBatch,
 }
 
 impl Output {
@@ -354,29 +337,6 @@ impl Output {
     }
 }
 
-/// The results of windows.
-pub(crate) struct Lowered {
-    /// The query's aggregates.
-    pub(crate) columns: Vec<ArrayRef>,
-    /// How many rows each window has, where rows are weighed: one without any is not there.
-    pub(crate) rows: Option<Vec<i64>>,
-}
-
-/// The query's aggregates, from the partials of windows.
-pub(crate) fn lowered(plan: &Plan, answers: &[&dyn Partials]) -> Result<Lowered> {
-    let of = |answers: &[&dyn Partials]| {
-        let lowered = plan.aggregates().iter().map(|aggregate| {
-            check()?;
-            let own: Vec<&dyn Partials> = aggregate.partials.iter().map(|&i| answers[i]).collect();
-            aggregate.lower(&own, plan.time_type())
-        });
-        lowered.collect::<Result<Vec<ArrayRef>>>()
-    };
-    let Some(weights) = plan.weights() else { return Ok(Lowered { columns: of(answers)?, rows: None }) };
-    let Left { partials, rows } = weights.difference(answers)?;
-    Ok(Lowered { columns: of(&partials.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, rows: Some(rows) })
-}
-
 impl Iterator for Output {
     type Item = Result<RecordBatch>;
 
@@ -402,18 +362,4 @@ fn blocks(plan: &Plan, order: &KeyOrder) -> Vec<usize> {
     let per_span = |window: &Window| window.by_time().map_or(1, |rules| rules.windows_per_span());
     let windows = plan.windows().iter().map(|(_, window)| per_span(window)).fold(0, i64::saturating_add);
     cut(&[order], (4 * BATCH_ROWS as i64 / windows.max(1)).clamp(64, BATCH_ROWS as i64) as usize)
-}
-
-/// Blocks of keys of at least so many slots each in all of these orders of the same keys, but for the last: their first
-/// keys, and the end.
-pub(super) fn cut(orders: &[&KeyOrder], slots: usize) -> Vec<usize> {
-    let keys = orders[0].bounds.len() - 1;
-    let mut blocks = vec![0];
-    let before = |key: usize| orders.iter().map(|order| order.bounds[key]).sum::<usize>();
-    for key in 0..keys {
-        if before(key + 1) - before(*blocks.last().expect("begins with 0")) >= slots || key + 1 == keys {
-            blocks.push(key + 1);
-        }
-    }
-    blocks
 }

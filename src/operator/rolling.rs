@@ -20,9 +20,9 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 
+use super::batching::{BATCH_BYTES, BATCH_ROWS, Size, bytes, cut, in_parts, varies};
 use super::gathered::{Gathered, InOrder, Ordered};
 use super::length::length;
-use super::output::{BATCH_BYTES, BATCH_ROWS, Size, bytes, cut, in_parts, varies};
 use super::parts::each;
 use super::plan::{AggregateSpec, Plan};
 use super::window_spec::Length;

@@ -25,7 +25,7 @@ pub(super) struct Weights {
     pub(super) column: usize,
     /// Which partial counts rows.
     rows: usize,
-    /// Of each, which counts its values; `None` of counts.
+    /// For each partial, which one counts its values; `None` for counts.
     values: Vec<Option<usize>>,
 }
 

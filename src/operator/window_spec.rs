@@ -7,13 +7,13 @@ use crate::window::{Mark, UserWindow};
 /// A length as a query states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Of time.
+    /// Nanoseconds.
     Nanoseconds(i128),
-    /// Of an integer measure.
+    /// Units of an integer measure.
     Units(i128),
-    /// Of ranks.
+    /// Rows, by their ranks.
     Rows(i128),
-    /// Of a calendar.
+    /// Months of a calendar.
     Months(i128),
 }
 
@@ -60,7 +60,7 @@ pub enum WindowKind {
         size: Length,
         /// Offset of starts.
         start_time: Option<Length>,
-        /// Of windows by rows: whether incomplete windows at the end are emitted.
+        /// Whether incomplete windows at the end are emitted, if windows are by rows.
         partial: bool,
     },
     /// Windows that overlap; size and slide may be of different measures.
@@ -71,7 +71,7 @@ pub enum WindowKind {
         slide: Length,
         /// Offset of starts.
         start_time: Option<Length>,
-        /// As of tumbling windows.
+        /// Whether incomplete windows at the end are emitted, if windows are by rows.
         partial: bool,
     },
     /// The last stretch of time whenever so many rows have arrived.

@@ -53,7 +53,7 @@ struct PyWindow {
     size: i64,
     offset: i64,
     counts_rows: bool,
-    /// Of a duration, in nanoseconds, and not in units of an integer column.
+    /// Whether sizes are durations, in nanoseconds, and not in units of an integer column.
     is_duration: bool,
 }
 

@@ -65,7 +65,7 @@ pub(super) struct PyWindowTraits {
     context: &'static str,
     counts_rows: bool,
     needs_rows: bool,
-    /// Of its definition, in the literature.
+    /// Where in the literature it is defined.
     source: &'static str,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct PyWindow {
 }
 
 enum Kind {
-    /// Of the core, or refused by it.
+    /// A window type of the core, or why the core refuses it.
     BuiltIn(Result<WindowKind>),
     /// A user's own window, and the columns that it reads.
     Custom(Py<PyAny>, Vec<String>),

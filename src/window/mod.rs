@@ -8,7 +8,8 @@
 //! of a row, the edges it cuts, which windows are final or changed, and what must be stored for them. Elsewhere in this
 //! crate a type is named where windows are stated and bound (`WindowKind` in `operator/window_spec.rs`,
 //! `operator/binding`), and two types are handed out as such: sliding windows, whose next ends a stream's agenda reckons
-//! ([`Window::regular`]), and sessions, which a late row may join or reopen ([`Window::merging`]).
+//! ([`Window::regular`]), and sessions, which a late row may join or reopen ([`Window::merging`]). The names of columns, and
+//! emission policies, depend on whether a window is a session ([`Rules::is_session`]): its extent changes as rows come.
 //!
 //! Their class decides what must be stored (Traub et al. 2019, §4.3): a *context-free* window (CF) has all its edges
 //! known before any row; a session's edges depend on the rows (*context aware*), but its fragments merge, so no

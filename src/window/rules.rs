@@ -40,9 +40,9 @@ const COUNTED: usize = 1024;
 pub enum Accepts {
     /// Rows that it does not accept change none of its windows that have not expired.
     Any,
-    /// Those that are at most this long before the horizon.
+    /// It accepts rows that are at most this long before the horizon.
     Since(i64),
-    /// Those that it says itself.
+    /// It says itself which rows it accepts.
     Own,
 }
 

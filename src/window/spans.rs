@@ -29,7 +29,7 @@ impl<'a> Spans<'a> {
         self.firsts.is_empty()
     }
 
-    /// Those from this place on.
+    /// The spans from this place on.
     pub fn from(&self, place: usize) -> Self {
         Self { firsts: &self.firsts[place..], lasts: &self.lasts[place..] }
     }

@@ -49,9 +49,9 @@ impl Call {
 /// The places of a call's rows among a key's, ascending.
 #[derive(Debug, Clone, Copy)]
 pub enum New<'a> {
-    /// All from this one on.
+    /// All places from this one on.
     From(usize),
-    /// These.
+    /// These places.
     At(&'a [usize]),
 }
 

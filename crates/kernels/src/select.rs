@@ -73,7 +73,7 @@ pub fn filter_record_batch(batch: &RecordBatch, is_kept: &BooleanArray) -> Resul
 pub struct Filter(FilterPredicate);
 
 impl Filter {
-    /// Of these rows; a null excludes its row.
+    /// A filter that keeps these rows; a null excludes its row.
     pub fn new(is_kept: &BooleanArray) -> Self {
         Self(FilterBuilder::new(is_kept).optimize().build())
     }

@@ -26,7 +26,7 @@
 //! |---|---|
 //! | [`keys`] | key columns to dense ids, and to hashes that never change |
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
-//! | [`state`] | snapshots: one envelope, one byte reader |
+//! | [`state`] | snapshots: one envelope around values and columns |
 //!
 //! Errors are those of [`windowkit_kernels`].
 

@@ -20,10 +20,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array}
 use arrow_cast::cast;
 use arrow_schema::{Schema, SchemaRef};
 
+use super::batching::{BATCH_ROWS, in_parts};
 use super::call::all_or_nothing;
 use super::held::{Address, Agenda, Entry, Item, KEYS, New, Store, check_open, forget};
 use super::length::length;
-use super::output::{BATCH_ROWS, in_parts};
 use super::schema::find;
 use super::stream::{Late, Reason, Refused};
 use super::window_spec::Length;
@@ -100,7 +100,7 @@ pub struct DistinctStream {
 /// What a step changes when it is committed.
 #[derive(Default)]
 struct Attempted {
-    /// Of a push: the rows to be stored, those of them that are open, those that are late, and how many there were.
+    /// What a push adds: the rows to be stored, those of them that are open, those that are late, and how many there were.
     pushed: Option<(Vec<New>, Vec<Item>, Refused, u64)>,
     reached: Option<i64>,
     takes_late: bool,

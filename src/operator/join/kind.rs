@@ -34,7 +34,7 @@ impl Which {
 pub enum JoinKind {
     /// Pairs of partners.
     Inner,
-    /// Those, and the rows of the left side without a partner.
+    /// Pairs, and the rows of the left side without a partner.
     Left,
     /// Pairs, and the rows of the right side without a partner.
     Right,

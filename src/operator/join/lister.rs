@@ -21,7 +21,7 @@ pub(super) struct Rows {
 pub(super) enum What {
     /// Pairs with their partners.
     Pairs,
-    /// Those, and rows without partners.
+    /// Pairs, and rows without partners.
     PairsAndRest,
     /// Rows with partners, once.
     Some,

@@ -14,7 +14,7 @@ use super::plan::{JoinPlan, Source};
 use super::side::{Gathering, Side};
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
-use crate::operator::output::{BATCH_ROWS, Size, bytes, in_parts, varies};
+use crate::operator::batching::{BATCH_ROWS, Size, bytes, in_parts, varies};
 use crate::operator::parts::each;
 use crate::{Error, Result};
 

@@ -5,10 +5,10 @@ use super::kind::Which;
 use super::side::Side;
 use crate::Result;
 use crate::interrupt::{Pace, check};
-use crate::operator::output::{BATCH_ROWS, cut};
+use crate::operator::batching::{BATCH_ROWS, cut};
 use crate::operator::parts::each;
 
-/// Of each row of a side, where its partners begin and end in the order of the other side.
+/// Where the partners of each row of a side begin and end in the order of the other side.
 pub(super) struct Partners(Vec<[u32; 2]>);
 
 impl Partners {
@@ -52,7 +52,7 @@ impl Partners {
         Ok(Self(of_rows))
     }
 
-    /// Of how many rows.
+    /// How many rows the side has.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

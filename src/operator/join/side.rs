@@ -12,7 +12,7 @@ use super::plan::{JoinPlan, SidePlan};
 use super::windows::Span;
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
-use crate::operator::output::{BATCH_ROWS, cut};
+use crate::operator::batching::{BATCH_ROWS, cut};
 use crate::operator::parts::{each, share_out};
 use crate::poll::sort_unstable;
 use crate::select::{interleave, take};

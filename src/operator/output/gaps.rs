@@ -9,12 +9,21 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 
-use super::{BATCH_BYTES, BATCH_ROWS, Made, bytes};
 use crate::Result;
+use crate::operator::batching::{BATCH_BYTES, BATCH_ROWS, bytes};
 use crate::operator::fill::{Fill, zero};
 use crate::operator::plan::Plan;
 use crate::operator::schema::extent_fields;
 use crate::select::{interleave, take, take_record_batch};
+
+/// A batch of windows with rows.
+pub(super) struct Made {
+    /// The windows' type.
+    pub(super) window: usize,
+    /// The number of each row's key.
+    pub(super) keys: UInt32Array,
+    pub(super) batch: RecordBatch,
+}
 
 /// A place in the results of a block: which window came last, and which of a batch with rows come next.
 #[derive(Default)]
@@ -26,7 +35,7 @@ pub(super) struct Gaps {
     given: Option<Given>,
 }
 
-/// A batch of windows with rows.
+/// A batch of windows with rows, and how far it was listed.
 struct Given {
     made: Made,
     /// The windows' numbers.

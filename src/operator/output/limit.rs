@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Source;
+use super::source::Source;
 use crate::Result;
 use crate::interrupt::check;
 use crate::operator::plan::Plan;

@@ -1,7 +1,7 @@
 //! Windows as ranges over sorted slices, listed type by type, until a batch is full.
 
-use super::BATCH_ROWS;
 use crate::kernels::Ranges;
+use crate::operator::batching::BATCH_ROWS;
 use crate::slice::SliceTable;
 use crate::window::{self, ByTime, Ending, Listed, Spans};
 

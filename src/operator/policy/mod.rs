@@ -66,13 +66,13 @@ impl Flush {
 pub struct Term {
     /// What it is: a kind of event, or how the parts before it are combined.
     pub kind: String,
-    /// Of rows, or of operands.
+    /// A number of rows, or of operands.
     pub number: i128,
-    /// Of a window.
+    /// A share of a window.
     pub share: f64,
-    /// Those that it reads.
+    /// The columns that it reads.
     pub columns: Vec<String>,
-    /// Of time.
+    /// A length of time.
     pub length: Option<Length>,
 }
 
@@ -88,7 +88,7 @@ pub struct Policy {
     flush: Flush,
 }
 
-/// Of an expression: its trigger, and the shares of windows beside it.
+/// What a part of an expression is bound to: a trigger, and shares of windows beside it.
 #[derive(Default)]
 struct Part {
     trigger: Option<Trigger>,

@@ -24,7 +24,7 @@ pub(super) struct Agenda {
     near: Vec<u64>,
     /// All other windows.
     others: Vec<Topic>,
-    /// Of each query, where its sliding windows end in `sliding`.
+    /// Where the sliding windows of each query end in `sliding`.
     queries: Vec<usize>,
 }
 

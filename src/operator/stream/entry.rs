@@ -18,7 +18,7 @@ pub(in crate::operator) struct Entry {
     pub(in crate::operator) since: Option<i64>,
     /// For how long after its end a window is updated.
     pub(in crate::operator) lateness: i64,
-    /// Of each of its windows: they say which engine runs it.
+    /// The class of each of its windows: classes say which engine runs a window.
     pub(in crate::operator) classes: Vec<Class>,
 }
 

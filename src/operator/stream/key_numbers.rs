@@ -19,7 +19,7 @@ pub(super) enum KeyNumbers {
 }
 
 impl KeyNumbers {
-    /// Of rows whose keys have no number, or not yet.
+    /// The numbers of rows whose keys have none, or not yet.
     pub(super) const NONE: Self = Self::One(NO_KEY);
 
     /// The key of a row.

@@ -126,7 +126,7 @@ impl Late {
         self.dropped
     }
 
-    /// Those not collected yet.
+    /// The late rows that were not collected yet.
     pub(crate) fn batches(&self) -> &[RecordBatch] {
         &self.batches
     }

@@ -18,9 +18,9 @@ use crate::window::KeyRows;
 /// Which rows a query accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// Those at or after this, unless its windows know better.
+    /// Rows at or after this are accepted, unless the query's windows know better.
     from: i64,
-    /// Those after this: it was added then.
+    /// Only rows after this are accepted: the query was added then.
     since: Option<i64>,
     /// The time up to which its windows have expired, and the least and the greatest time of a row; `None` while no
     /// window has.

@@ -57,7 +57,7 @@ pub(in crate::operator) struct Queries {
     registered: Vec<Registered>,
     stored: Vec<Stored>,
     edges: Edges,
-    /// Of sessions.
+    /// The widest gap of sessions, if there are any.
     widest_gap: Option<i64>,
     has_long: bool,
     results: ResultColumns,
@@ -127,7 +127,7 @@ impl Queries {
         self.registered.iter().map(|each| (each.name.as_str(), each.plan.windows().len()))
     }
 
-    /// Whose keys, time and schema all have.
+    /// The plan of the first query: all have its keys, its time and its schema.
     pub(in crate::operator) fn leader(&self) -> &Plan {
         &self.registered[0].plan
     }

@@ -1,4 +1,4 @@
-//! Memory that is limited: what is held too much is dropped before the next call, as `shedding` says, by all engines alike.
+//! Where memory is limited: drops state before the next call, in all engines alike (`shedding` decides what).
 
 use super::Operator;
 use super::engine::Engine;

@@ -38,7 +38,7 @@ pub(super) struct OwnColumns {
 #[derive(Debug, Clone)]
 pub(super) struct ResultColumns {
     schema: SchemaRef,
-    /// Of the column of windows.
+    /// The fields of the column of windows.
     extents: Fields,
     aggregates: Vec<Field>,
     /// Which columns there are, besides keys, extents and aggregates.

@@ -1,5 +1,5 @@
-//! Which windows share an engine, and with it slices: those that have accepted the same rows so far, or that other rows
-//! leave as they are. So what a query answers does not depend on the others.
+//! Which windows share an engine, and with it slices. Windows do if they have accepted the same rows so far, or if the rows
+//! in which they differ do not affect them: what a query answers does not depend on the others.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub(in crate::operator) struct Class {
 /// Which rows the slices of an engine contain.
 #[derive(Debug, Clone, PartialEq)]
 enum Rows {
-    /// Any that one of the windows accepts: the others have expired where such a row lies.
+    /// Any row that one of the windows accepts: the others have expired where such a row lies.
     Any,
-    /// Those from this long before the horizon on.
+    /// Rows from this long before the horizon on.
     Since(i64),
-    /// Those that this window accepts.
+    /// Rows that this window accepts.
     Of(Window),
 }
 
@@ -87,8 +87,8 @@ impl Class {
 pub(super) struct ClassGroup(Vec<Class>);
 
 impl ClassGroup {
-    /// Groups classes into engines, with the index of an existing one among those that are `known`; engines that store rows come
-    /// last.
+    /// Groups classes into engines, with the index of an existing one among those that are `known`; engines that store rows
+    /// come last.
     pub(super) fn of<'a>(
         all: impl Iterator<Item = &'a Class>,
         known: &[&Self],
@@ -108,7 +108,8 @@ impl ClassGroup {
         own
     }
 
-    /// Engines for the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that can be.
+    /// Engines for the windows of these classes, where the n-th class is in the engine at the n-th of these places, if that
+    /// can be.
     pub(super) fn at<'a>(all: impl Iterator<Item = &'a Class>, places: &[usize]) -> Option<Vec<Self>> {
         let classes = distinct(all);
         let engines = places.iter().max()?.checked_add(1)?;

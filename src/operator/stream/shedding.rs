@@ -138,7 +138,7 @@ impl Shed {
 }
 
 impl Shedding {
-    /// Of a stream of which nothing was dropped yet.
+    /// The shedding of a stream of which nothing was dropped yet.
     pub(super) fn new(shed: Shed) -> Self {
         Self {
             shed,

@@ -111,7 +111,7 @@ pub trait Monoid: Clone {
         self.evict(whole, part)
     }
 
-    /// The same for a function with an inverse.
+    /// `whole` without `part`, for a function with an inverse.
     #[inline]
     fn invert(&self, whole: Self::State, part: Self::State) -> Self::State {
         self.evict(whole, part).expect("the function has an inverse")

@@ -14,7 +14,7 @@ pub fn over_ranges<M: Monoid>(column: &[M::State], ranges: &Ranges, monoid: &M) 
     }
 }
 
-/// The same for ranges in any order: where that takes fewer combinations than visiting each range's entries, from
+/// Computes ranges in any order: where that takes fewer combinations than visiting each range's entries, from
 /// running totals if there is an inverse, else from a tree over the column (FlatFAT: Tangwongsan et al., VLDB 2015).
 pub fn over_any_ranges<M: Monoid>(column: &[M::State], ranges: &[(u32, u32)], monoid: &M) -> Vec<M::State> {
     let combine = |a, b| monoid.combine(a, b);

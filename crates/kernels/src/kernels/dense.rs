@@ -26,7 +26,7 @@ impl<'a, T: Copy> Dense<'a, T> {
         Self { values }
     }
 
-    /// The same with each value mapped.
+    /// The non-null values, each mapped.
     pub fn mapped<V: Copy>(
         values: &[V],
         nulls: Option<&NullBuffer>,

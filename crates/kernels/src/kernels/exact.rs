@@ -36,7 +36,7 @@ pub(super) fn integers<T: Element, O: Default>(
     sums(job, &dense, answered, lower, out)
 }
 
-/// The same for unscaled decimals: in 128 bits or 256.
+/// Sums of unscaled decimals over windows: in 128 bits or 256.
 pub(super) fn decimals(
     job: &Job<'_>,
     values: &[i128],

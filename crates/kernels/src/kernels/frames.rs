@@ -142,7 +142,7 @@ impl Frames {
         self.count_in(2)
     }
 
-    /// The same, of windows that have this many columns of 64 bits.
+    /// How many windows there are, as [`Frames::count`] says, where each has this many columns of 64 bits.
     pub fn count_in(&self, columns: usize) -> Result<usize> {
         match self {
             Frames::Listed(ranges) => Ok(ranges.len()),

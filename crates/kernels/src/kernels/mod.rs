@@ -1,4 +1,4 @@
-//! Kernels: columns of partials in, columns of partials out. They know neither keys nor windows.
+//! Kernels: columns of partials in, columns of partials out. They know neither keys nor types of windows.
 //!
 //! The plain ones compute a list of [`Ranges`], half-open index ranges neither of whose ends decreases: the form that
 //! windows over sorted slices take, whatever the gaps between them, for many keys one after the other. [`answer`]

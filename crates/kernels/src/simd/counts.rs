@@ -31,7 +31,7 @@ pub(super) struct Counts<'a> {
     validity: Validity<'a>,
     size: usize,
     next: usize,
-    /// Of window `next`.
+    /// The count of window `next`.
     count: i64,
 }
 

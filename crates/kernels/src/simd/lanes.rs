@@ -43,7 +43,7 @@ pub(super) trait Lanes: Copy + 'static {
     fn load(keys: &[Self::Key]) -> Self;
     /// Writes the first [`Self::LEN`] keys.
     fn store(self, room: &mut [MaybeUninit<Self::Key>]);
-    /// As `store`, over values.
+    /// Writes the first [`Self::LEN`] keys over others.
     fn save(self, room: &mut [Self::Key]);
     fn lesser(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;

@@ -396,7 +396,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Those of no values.
+    /// The moments of no values.
     pub const NONE: Moments = Moments { count: 0.0, reference: 0.0, mean: 0.0, m2: 0.0 };
 
     /// From the sums of deviations from `reference` and of their squares.
@@ -410,7 +410,7 @@ impl Moments {
         Self { count, reference, mean, m2: if m2 < 0.0 { 0.0 } else { m2 } }
     }
 
-    /// Those of a single value.
+    /// The moments of a single value.
     #[inline]
     pub fn of(value: f64) -> Self {
         // The deviation of a value from itself is 0, but of an infinity or NaN it is NaN, as in Spark.
@@ -418,7 +418,7 @@ impl Moments {
         Self { count: 1.0, reference: value, mean: 0.0, m2 }
     }
 
-    /// Those of the values of both, by the parallel update of Chan, Golub and LeVeque (1983, Eq. 2.1), which neither
+    /// The moments of the values of both, by the parallel update of Chan, Golub and LeVeque (1983, Eq. 2.1), which neither
     /// cancels nor drifts. It is also what Spark's own functions do, so that results agree.
     #[inline]
     pub fn join(self, other: Self) -> Self {
@@ -436,7 +436,7 @@ impl Moments {
         Self { count, mean: self.mean + apart * share, m2: self.m2 + other.m2 + between, ..self }
     }
 
-    /// Those of the values that are not `part`'s, which are some of these: the inverse of [`Moments::join`]. It cancels where
+    /// The moments without `part`, whose values are some of these: the inverse of [`Moments::join`]. It cancels where
     /// most of the deviations are those of `part`.
     pub fn without(self, part: Self) -> Self {
         let count = self.count - part.count;

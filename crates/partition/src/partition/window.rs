@@ -16,7 +16,7 @@ use windowkit_kernels::types::named;
 pub enum WindowLength {
     /// This many rows.
     Rows(u64),
-    /// Of event time: windows `[offset + k · size, offset + (k + 1) · size)`, in nanoseconds, or in units of an integer
+    /// Windows of event time `[offset + k · size, offset + (k + 1) · size)`, in nanoseconds, or in units of an integer
     /// time column.
     Time {
         /// Length of a window.

@@ -6,10 +6,10 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 
 use crate::interrupt::check;
+use crate::operator::batching::{BATCH_ROWS, in_parts};
 use crate::operator::held::{Address, Store};
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::{JoinPlan, Source};
-use crate::operator::output::{BATCH_ROWS, in_parts};
 use crate::select::interleave;
 use crate::{Error, Result};
 

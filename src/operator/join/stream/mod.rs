@@ -85,7 +85,7 @@ pub struct JoinStream {
 /// What a step changes when it is committed.
 #[derive(Default)]
 struct Attempted {
-    /// Of a push: its side, the rows to be stored, those that are late, and how many there were.
+    /// What a push adds: its side, the rows to be stored, those that are late, and how many there were.
     pushed: Option<(Which, Vec<New>, Refused, u64)>,
     /// Stored rows that have a partner: side, key, and number in the timeline.
     met: Vec<(Which, u32, usize)>,

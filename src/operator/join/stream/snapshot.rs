@@ -26,7 +26,7 @@ struct Common {
     next: u64,
     #[serde(deserialize_with = "tally")]
     results: u64,
-    /// Of the left side, and of the right one.
+    /// How far the left side is complete, and the right one.
     reached: [Option<i64>; 2],
     rows: [u64; 2],
 }

@@ -62,16 +62,16 @@ pub(super) struct Emission {
 struct Emitter {
     name: String,
     shape: Shape,
-    /// If it has a policy.
+    /// Which keys fire, if the query has a policy.
     triggers: Option<Triggers>,
-    /// If it retracts.
+    /// What may be retracted, if the query retracts.
     ledger: Option<Ledger>,
     outbox: Outbox,
 }
 
 impl Emission {
-    /// Of these queries, whose results have this schema; `old` is that of the queries before. `None` if no query has or had
-    /// a policy.
+    /// The emission of these queries, whose results have this schema; `old` is that of the queries before. `None` if no
+    /// query has or had a policy.
     ///
     /// # Errors
     /// `InvalidValue` if a column of results has a name that one of its own has.
@@ -96,7 +96,7 @@ impl Emission {
         Ok(())
     }
 
-    /// Of these queries, of which at least one has or had a policy.
+    /// The emission of these queries, at least one of which has or had a policy.
     ///
     /// # Errors
     /// As [`Emission::among`].

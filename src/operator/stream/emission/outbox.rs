@@ -30,7 +30,7 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Waiting>,
-    /// Those before the current call.
+    /// The results that waited before the current call.
     undo: Option<VecDeque<Waiting>>,
 }
 

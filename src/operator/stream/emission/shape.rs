@@ -27,7 +27,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Of a query, in results of this schema.
+    /// The shape of a query's results among results of this schema.
     pub(super) fn new(entry: &Entry, schema: &SchemaRef) -> Result<Self> {
         let plan = entry.plan.clone();
         let place = |name: &str| schema.fields().iter().position(|field| field.name() == name);

@@ -1,8 +1,8 @@
 //! How far the stream has come for the windows of an engine: its watermark, and the horizon behind it, up to which windows
 //! have expired. Until then late rows update a window, so allowed lateness is the distance between the two.
 //!
-//! Keys may be ahead of the stream ([`Ahead`]). Whoever asks for one of them gives its mark, up to which the key is complete,
-//! and is answered as if that were the watermark; without a mark, what was found when the watermark moved is at hand.
+//! Keys may be ahead of the stream ([`Ahead`]). Methods take a key's mark, up to which the key is complete, and treat it as the
+//! watermark; without a mark they use what was computed when the watermark moved.
 
 use std::borrow::Cow;
 

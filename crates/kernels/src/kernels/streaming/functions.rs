@@ -167,7 +167,7 @@ fn extreme<T: ArrowPrimitiveType<Native: Ordered>>(
     }
 }
 
-/// Of keys that are least where what is looked for is.
+/// The place of an extremum: of the least of the keys that `read` makes of values.
 fn arg<T: ArrowPrimitiveType<Native: Ord>>(
     read: fn(&ArrayRef) -> Result<ArrayRef>,
     algorithm: Algorithm,

@@ -73,12 +73,12 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Of registers none of which was raised.
+    /// The sums over registers none of which was raised.
     pub(super) fn new(precision: u32) -> Self {
         Self { inverses: [f64::from(1 << precision), 0.0], zeros: 1 << precision }
     }
 
-    /// Of these registers.
+    /// The sums over these registers.
     pub(super) fn of(ranks: &[u8]) -> Self {
         let mut inverses = [0.0, 0.0];
         ranks.iter().for_each(|&rank| inverses[usize::from(rank >= 32)] += inverse(rank));

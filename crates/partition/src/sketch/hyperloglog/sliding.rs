@@ -60,7 +60,7 @@ struct TwoStacks {
     marks: Vec<usize>,
     /// Registers of the back that are not 0.
     raised: Vec<u32>,
-    /// Of the greater ones of both.
+    /// The sums over registers, each the greater one of front and back.
     sums: Sums,
 }
 

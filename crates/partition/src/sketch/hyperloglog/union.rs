@@ -26,7 +26,7 @@ enum Held {
 }
 
 impl Union {
-    /// Of no values.
+    /// The union of no values.
     pub fn new(precision: u32) -> Self {
         Self(Held::Few(Sparse::new(precision)))
     }
@@ -148,7 +148,7 @@ impl Union {
         }
     }
 
-    /// Of registers.
+    /// The union that these registers hold.
     pub(super) fn of_registers(ranks: Box<[u8]>) -> Self {
         Self(Held::Many(ranks))
     }

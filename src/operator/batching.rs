@@ -1,16 +1,20 @@
-//! How many rows a batch of results has where answers or keys are of variable size.
+//! How results are divided: into blocks of keys, and into batches, whose rows are fewer where answers or keys are of variable
+//! size.
 
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use super::BATCH_ROWS;
+use crate::slice::KeyOrder;
 use crate::{Error, Result};
+
+/// Rows in a batch of results, at most: what crosses a boundary fastest.
+pub const BATCH_ROWS: usize = 65_536;
 
 /// Approximate bytes of a batch of results where answers or keys are of variable size: far below what 32-bit offsets
 /// can hold.
-pub(in crate::operator) const BATCH_BYTES: usize = 64 << 20;
+pub(super) const BATCH_BYTES: usize = 64 << 20;
 
 /// Rows of the first batch of a block, while the size of its answers is unknown: one may list millions of values.
 const FIRST_ROWS: usize = 4;
@@ -19,32 +23,32 @@ const FIRST_ROWS: usize = 4;
 const GROWTH: usize = 16;
 
 /// How many rows the next batch may have, by the size of those before.
-pub(in crate::operator) struct Size(usize);
+pub(super) struct Size(usize);
 
 impl Size {
-    /// Of the first batch.
+    /// The size of the first batch.
     #[allow(
         clippy::new_without_default,
         reason = "a default suggests a value, and this changes with each batch"
     )]
-    pub(in crate::operator) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(FIRST_ROWS)
     }
 
     /// At least 1.
-    pub(in crate::operator) fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.0
     }
 
     /// After a batch of so many rows, whose columns of variable size have so many bytes.
-    pub(in crate::operator) fn follow(&mut self, rows: usize, bytes: usize) {
+    pub(super) fn follow(&mut self, rows: usize, bytes: usize) {
         let each = bytes / rows + 1;
         self.0 = (BATCH_BYTES / each).clamp(1, BATCH_ROWS).min(rows.saturating_mul(GROWTH));
     }
 
     /// After an overflow of so many rows, at least two: a single answer may be much larger than those before it, and a
     /// sum may overflow; a batch of one row shows which.
-    pub(in crate::operator) fn halve(&mut self, rows: usize) {
+    pub(super) fn halve(&mut self, rows: usize) {
         self.0 = rows / 2;
     }
 }
@@ -53,10 +57,7 @@ impl Size {
 ///
 /// # Errors
 /// Errors of `make`; `Overflow` only for a single row.
-pub(in crate::operator) fn in_parts(
-    rows: Range<usize>,
-    make: &mut impl FnMut(Range<usize>) -> Result<()>,
-) -> Result<()> {
+pub(super) fn in_parts(rows: Range<usize>, make: &mut impl FnMut(Range<usize>) -> Result<()>) -> Result<()> {
     match make(rows.clone()) {
         Err(Error::Overflow(_)) if rows.len() > 1 => {
             let middle = rows.start + rows.len() / 2;
@@ -68,7 +69,7 @@ pub(in crate::operator) fn in_parts(
 }
 
 /// Whether values of a type are of variable size.
-pub(in crate::operator) fn varies(kind: &DataType) -> bool {
+pub(super) fn varies(kind: &DataType) -> bool {
     match kind {
         DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
         DataType::FixedSizeList(item, _) => varies(item.data_type()),
@@ -80,7 +81,21 @@ pub(in crate::operator) fn varies(kind: &DataType) -> bool {
 }
 
 /// Bytes of the columns of variable size; arrays shared with others are not counted.
-pub(in crate::operator) fn bytes(columns: &[ArrayRef]) -> usize {
+pub(super) fn bytes(columns: &[ArrayRef]) -> usize {
     let columns = columns.iter().filter(|column| varies(column.data_type()));
     columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8)).sum()
+}
+
+/// Blocks of keys of at least so many slots each in all of these orders of the same keys, but for the last: their first
+/// keys, and the end.
+pub(super) fn cut(orders: &[&KeyOrder], slots: usize) -> Vec<usize> {
+    let keys = orders[0].bounds.len() - 1;
+    let mut blocks = vec![0];
+    let before = |key: usize| orders.iter().map(|order| order.bounds[key]).sum::<usize>();
+    for key in 0..keys {
+        if before(key + 1) - before(*blocks.last().expect("begins with 0")) >= slots || key + 1 == keys {
+            blocks.push(key + 1);
+        }
+    }
+    blocks
 }
