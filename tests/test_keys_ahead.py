@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support import samples
 from windowkit import InvalidType, InvalidValue
 
 
@@ -108,13 +109,8 @@ def test_in_order_rows_before_the_mark_of_their_key_are_refused() -> None:
     assert op.keys_ahead().num_rows == 0
 
 
-WINDOWS = {
-    "session": wk.session(4),
-    "landmark": wk.landmark(5, start=0),
-    "rows": wk.tumbling(rows=2),
-    "last rows": wk.sliding("2 rows", 5),
-    "global": wk.global_window(),
-}
+WINDOWS = {name: window for name, window in samples.windows().items() if not window.columns}
+"""Of rows that have keys and times alone."""
 
 
 @pytest.mark.parametrize("name", WINDOWS)

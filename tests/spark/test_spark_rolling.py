@@ -140,6 +140,20 @@ def test_dates_and_integers_are_times_too(spark: SparkSession) -> None:
     }
 
 
+def test_frames_of_rows_without_a_time_are_not_sparks_where_they_leave_out_the_row(
+    spark: SparkSession,
+) -> None:
+    # As docs/reference/rolling.md says: Spark excludes an end by moving it, which does not move a null.
+    frame = spark.sql("select v, if(v < 3, null, timestamp_seconds(v)) ts from values (1), (2), (3) as t(v)")
+    within = "interval 5 seconds preceding and interval 0.000001 seconds preceding"
+    theirs = frame.select("v", sf.expr(f"count(v) over (order by ts range between {within})").alias("c"))
+    ours = wk.rolling(by=[], time="ts", aggs=wk.count().over("5 seconds", closed="left").alias("c")).run(
+        frame
+    )
+    assert {row["v"]: row["c"] for row in theirs.collect()} == {1: 2, 2: 2, 3: 0}
+    assert {row["v"]: row["c"] for row in ours.collect()} == {1: 0, 2: 0, 3: 0}
+
+
 def test_a_frame_without_rows_has_no_result(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], "k int, ts timestamp, v double")
     asked = wk.rolling(by="k", time="ts", aggs=wk.sum("v").over("1 hour"))

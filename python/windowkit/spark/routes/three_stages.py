@@ -24,6 +24,7 @@ from windowkit.language.windows import tumbling
 from windowkit.spark.jobs import Job, check_frame, computed, identifier, job
 from windowkit.spark.partition import PARTITION, Partitioning, codes, numbered, partitioning
 from windowkit.spark.routes import packed, panes
+from windowkit.spark.routes.rule import Refusals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,9 +61,10 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
         The arguments do not fit each other or the job, or its windows are not made of slices.
     """
     query = checked.query
-    unheld = panes.ROUTE.refusal(checked)
+    refusals = Refusals.of(checked)
+    unheld = refusals[panes.ROUTE]
     if unheld is not None:
-        reason = packed.ROUTE.refusal(checked) or packed.rows_instead(checked)
+        reason = refusals[packed.ROUTE] or packed.rows_instead(checked)
         if reason is not None:
             raise InvalidValue(f"partitioner: there are no partial aggregates to make, as {reason}")
     if not query.by:
