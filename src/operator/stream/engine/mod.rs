@@ -1,7 +1,7 @@
 //! The stream engine: one timeline of slices per key, and rows under the slices only where some query needs them (Traub et
 //! al. 2019, §5).
 //!
-//! Five nouns, and who owns what they mean:
+//! Five nouns, and the owner of each:
 //!
 //! | noun | what it is | owner |
 //! |---|---|---|

@@ -10,6 +10,7 @@ use crate::aggregate::{Partial, Partials, Rows};
 use crate::interrupt::{Pace, check};
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::options::Stats;
+use crate::operator::stream::queries::Queries;
 use crate::slice::{Cell, Timelines};
 use crate::state::{Reader, Writer, broken};
 use crate::{Error, Result};
@@ -19,31 +20,7 @@ impl Engine {
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
         // What was done alone: what is held is counted anew, and bytes differ where the state is the same.
         to.value(&Stats::default().and_did(self.stats()));
-        let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut pace = Pace::new();
-        let slices = &self.slices.timelines;
-        for key in 0..slices.keys() as u32 {
-            let spans = slices.of(key);
-            pace.check(16 + spans.len())?;
-            keys.extend(std::iter::repeat_n(key, spans.len()));
-            firsts.extend_from_slice(spans.firsts);
-            lasts.extend_from_slice(spans.lasts);
-            los.extend_from_slice(slices.los(key));
-        }
-        let count = keys.len();
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt32Array::from(keys)),
-            Arc::new(Int64Array::from(firsts)),
-            Arc::new(Int64Array::from(lasts)),
-        ];
-        if self.slices.keeps_rows() {
-            columns.push(Arc::new(UInt32Array::from(los)));
-        }
-        to.columns(columns, count)?;
-        for partials in self.slices.store.gather_all(slices)? {
-            check()?;
-            to.columns(partials.state()?, count)?;
-        }
+        self.slices.save(to)?;
         self.windows.save(to);
         self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
         self.slices.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
@@ -56,9 +33,53 @@ impl Engine {
         watermark: Option<i64>,
         known: &StreamKeys,
     ) -> Result<()> {
-        self.windows.horizon.restore(&self.queries, watermark);
-        self.counts = from.value()?;
+        let Self { queries, slices, windows, pending, counts, .. } = self;
+        windows.horizon.restore(queries, watermark);
+        *counts = from.value()?;
         let key_count = known.len();
+        slices.load(from, queries, key_count)?;
+        windows.load(from, queries, key_count)?;
+        pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
+        let SliceManager { timelines, tuples, .. } = slices;
+        let Some(tuples) = tuples else { return Ok(()) };
+        let calls = windows.horizon.calls_at_rest(tuples.next(), (queries, &known.ahead));
+        tuples.load(from, queries, key_count)?;
+        tuples.check(queries, timelines, &calls)
+    }
+}
+
+impl SliceManager {
+    /// Writes slices and their partials.
+    fn save(&self, to: &mut Writer) -> Result<()> {
+        let (mut keys, mut firsts, mut lasts, mut los) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut pace = Pace::new();
+        for key in 0..self.timelines.keys() as u32 {
+            let spans = self.timelines.of(key);
+            pace.check(16 + spans.len())?;
+            keys.extend(std::iter::repeat_n(key, spans.len()));
+            firsts.extend_from_slice(spans.firsts);
+            lasts.extend_from_slice(spans.lasts);
+            los.extend_from_slice(self.timelines.los(key));
+        }
+        let count = keys.len();
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from(keys)),
+            Arc::new(Int64Array::from(firsts)),
+            Arc::new(Int64Array::from(lasts)),
+        ];
+        if self.keeps_rows() {
+            columns.push(Arc::new(UInt32Array::from(los)));
+        }
+        to.columns(columns, count)?;
+        for partials in self.store.gather_all(&self.timelines)? {
+            check()?;
+            to.columns(partials.state()?, count)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what [`SliceManager::save`] wrote for the same queries, where there are so many keys.
+    fn load(&mut self, from: &mut Reader<'_>, queries: &Queries, key_count: usize) -> Result<()> {
         let (columns, slots) = from.columns()?;
         let [keys, firsts, lasts, los @ ..] = columns.as_slice() else { return broken() };
         let (Some(keys), Some(firsts), Some(lasts)) = (
@@ -68,49 +89,49 @@ impl Engine {
         ) else {
             return broken();
         };
-        let los = match (los, &self.slices.tuples) {
-            ([], None) => None,
-            ([los], Some(_)) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
+        let los = match (los, self.keeps_rows()) {
+            ([], false) => None,
+            ([los], true) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
             _ => return broken(),
         };
+        if self.keeps_rows() != los.is_some() {
+            return broken();
+        }
         let cells: Vec<Cell> = (0..slots)
             .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
             .collect();
-        // Where rows are stored, a slice may end at the time when the next one begins.
-        let follows = |a: &Cell, b: &Cell| match los {
-            None => (a.key, a.last) < (b.key, b.first),
-            Some(_) => (a.key, a.last) <= (b.key, b.first),
-        };
-        let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
-        let has_places = !self.slices.keeps_rows() || los.is_some();
-        if !has_places || !cells.is_sorted_by(follows) || !cells.iter().all(is_one) {
+        if !are_sound(&cells, los.as_deref(), key_count) {
             return broken();
         }
-        if let Some(los) = &los {
-            let begins = |at: usize| at == 0 || cells[at - 1].key != cells[at].key;
-            if !(0..slots).all(|at| if begins(at) { los[at] == 0 } else { los[at - 1] < los[at] }) {
-                return broken();
-            }
-        }
-        self.slices.timelines = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
-        let own: Vec<u32> = (0..slots as u32).collect();
-        let rows = Rows { slots: &own, times: firsts.values(), sparse: self.slices.keeps_rows() };
-        let mut partials = self.queries.columns(None, 0)?;
-        for (partials, stored) in partials.iter_mut().zip(self.queries.stored()) {
+        self.timelines = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
+        let numbers: Vec<u32> = (0..slots as u32).collect();
+        let rows = Rows { slots: &numbers, times: firsts.values(), sparse: self.keeps_rows() };
+        let mut partials = queries.columns(None, 0)?;
+        for (partials, stored) in partials.iter_mut().zip(queries.stored()) {
             check()?;
             read_partials(from, &stored.partial, &mut **partials, rows)?;
         }
         check()?;
-        self.slices.store = store(self.slices.tuples.as_ref(), partials, slots);
-        self.slices.rebuild_above(&self.queries);
-        self.windows.load(from, &self.queries, key_count)?;
-        self.pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
-        let SliceManager { timelines, tuples, .. } = &mut self.slices;
-        let Some(tuples) = tuples else { return Ok(()) };
-        let calls = self.windows.horizon.calls_at_rest(tuples.next(), (&self.queries, &known.ahead));
-        tuples.load(from, &self.queries, key_count)?;
-        tuples.check(&self.queries, timelines, &calls)
+        self.store = store(self.tuples.as_ref(), partials, slots);
+        self.rebuild_above(queries);
+        Ok(())
     }
+}
+
+/// Whether slices are in order, each of one of so many keys; where rows are stored, `los` has the place of each one's first
+/// row among those of its key.
+fn are_sound(cells: &[Cell], los: Option<&[u32]>, key_count: usize) -> bool {
+    // Where rows are stored, a slice may end at the time when the next one begins.
+    let follows = |a: &Cell, b: &Cell| match los {
+        None => (a.key, a.last) < (b.key, b.first),
+        Some(_) => (a.key, a.last) <= (b.key, b.first),
+    };
+    let is_one = |cell: &Cell| (cell.key as usize) < key_count && cell.first <= cell.last;
+    let begins = |at: usize| at == 0 || cells[at - 1].key != cells[at].key;
+    let follows_row = |los: &[u32], at: usize| if begins(at) { los[at] == 0 } else { los[at - 1] < los[at] };
+    cells.is_sorted_by(follows)
+        && cells.iter().all(is_one)
+        && los.is_none_or(|los| (0..cells.len()).all(|at| follows_row(los, at)))
 }
 
 /// Partials that are read between two looks for interrupts.
