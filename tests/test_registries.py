@@ -8,10 +8,12 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
+from hypothesis import find
 from pyspark.sql import types as spark
 
 import windowkit as wk
-from support import dense, samples
+from support import dense, drawings, samples
+from support.cases import window_lists
 from support.foreign import foreign
 from support.oracle_types import functions_of
 from support.registries import kinds_of_partials, parameters
@@ -73,6 +75,16 @@ ENOUGH = 7
 def caught(check: Callable[[int], None]) -> int:
     """Return in how many examples a comparison finds a difference."""
     return sum(dense.is_caught(partial(check, seed)) for seed in EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({type(w) for w in samples.windows().values() if not w.is_user_defined}, key=repr)
+)
+def test_each_type_of_windows_is_drawn_by_random_queries_and_has_a_picture(kind: type[wk.Window]) -> None:
+    pictured = {type(window) for window, _ in drawings.WINDOWS.values()}
+    assert kind in pictured, "add it to `WINDOWS` in tests/support/drawings.py"
+    # It raises where there is no such example: add one to `KINDS` in tests/support/cases.py.
+    assert find(window_lists(pa.int64(), 0), lambda drawn: kind in map(type, drawn))
 
 
 def test_every_kind_has_examples_of_its_own_and_a_mutant() -> None:
