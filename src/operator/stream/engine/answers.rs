@@ -65,7 +65,7 @@ pub(super) fn answer(
     Ok(results)
 }
 
-/// Those of the `partials` of windows that the aggregate store above the slices answers.
+/// The partials of windows, as far as the aggregate store above the slices answers these `partials`.
 fn answers_above(
     slices: &mut SliceManager,
     partials: &[usize],
