@@ -121,3 +121,18 @@ def test_an_unknown_option_is_a_type_error(name: str) -> None:
         with pytest.raises(TypeError, match="colour: there is no such option") as refused:
             case.call(*[DATA[data]] * case.tables, colour=None)
         assert isinstance(refused.value, wk.WindowKitError)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(QUERY.batches, QUERY.operator, QUERY.schema, QUERY.slices, QUERY.plot),
+        *(ROLLING.schema, JOIN.batches, JOIN.operator, JOIN.schema),
+        *(DISTINCT.batches, DISTINCT.operator, DISTINCT.schema, DISTINCT.explain),
+    ],
+    ids=lambda call: call.__qualname__,
+)
+def test_an_argument_of_no_method_is_a_type_error_of_the_same_kind(call: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=rf"^route: {call.__name__} has no such argument") as refused:
+        call(TABLE, route="rows")
+    assert isinstance(refused.value, wk.WindowKitError)

@@ -99,6 +99,7 @@ class Distinct:
         """
         return engines.run(self, data, threads=threads, **options)
 
+    @hinted
     def batches(
         self, data: Any, threads: int | None = None, *, validate: bool | None = None
     ) -> pyarrow.RecordBatchReader:
@@ -130,6 +131,7 @@ class Distinct:
         with engines.process(data) as here:
             return here.batches(self, data, threads=threads, validate=validate)
 
+    @hinted
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything: that of the data.
 
@@ -153,6 +155,7 @@ class Distinct:
         with engines.process(data) as here:
             return here.schema(self, data)
 
+    @hinted
     def explain(self, data: Any = None) -> str:
         """Describe how it is evaluated.
 
@@ -198,6 +201,7 @@ class Distinct:
         """
         return distinct(**written.read_distinct(form))
 
+    @hinted
     def operator(self, schema: Any, *, late_limit: int | None = LATE_LIMIT) -> DistinctOperator:
         """Remove the duplicates of a stream, whose rows come in any order.
 

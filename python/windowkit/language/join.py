@@ -171,6 +171,7 @@ class Join:
         """
         return engines.run(self, left, right, threads=threads, **options)
 
+    @hinted
     def batches(
         self, left: Any, right: Any, threads: int | None = None, *, validate: bool | None = None
     ) -> pyarrow.RecordBatchReader:
@@ -203,6 +204,7 @@ class Join:
         with engines.process(left) as here:
             return here.batches(self, left, right, threads=threads, validate=validate)
 
+    @hinted
     def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
         """Join two streams, whose rows come in any order.
 
@@ -237,6 +239,7 @@ class Join:
             operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit)
         return operator
 
+    @hinted
     def schema(self, left: Any, right: Any) -> pyarrow.Schema:
         """Return the schema of the result, without joining anything.
 

@@ -381,6 +381,7 @@ class Query:
         refuse_processing_time(self.time, "run")
         return engines.run(self, data, threads=threads, **options)
 
+    @hinted
     def batches(
         self, data: Any, threads: int | None = None, *, validate: bool | None = None
     ) -> pyarrow.RecordBatchReader:
@@ -418,6 +419,7 @@ class Query:
         with engines.process(data) as here:
             return here.batches(self, data, threads=threads, validate=validate)
 
+    @hinted
     def operator(
         self,
         *,
@@ -507,6 +509,7 @@ class Query:
             )
         return operator
 
+    @hinted
     def slices(self, data: Any, *, validate: bool | None = None) -> pyarrow.Table:
         """Aggregate rows to slices, for the operator of the same query: see `Operator.push_slices`.
 
@@ -546,6 +549,7 @@ class Query:
         with engines.process(data) as here:
             return here.slices(self, data, validate=validate)
 
+    @hinted
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
 
@@ -600,6 +604,7 @@ class Query:
         """
         return Lines(engines.explain(self, data, **options))
 
+    @hinted
     def plot(
         self,
         data: Any,

@@ -217,6 +217,7 @@ class Rolling:
         """
         return engines.at(self, labels, events, *labels_of(self, by, time), **options)
 
+    @hinted
     def schema(self, data: Any) -> pyarrow.Schema:
         """Return the schema of the result, without evaluating anything.
 
