@@ -182,7 +182,7 @@ class Join:
     def run(self, left: _ArrowStream, right: _ArrowStream, threads: int) -> Batches: ...
 
 class JoinOperator:
-    """A join of two streams: a call takes effect as a whole, and is counted, or raises and changes nothing."""
+    """A join of two streams: a call takes effect as a whole and is counted, or raises and changes nothing."""
 
     def __init__(self, join: Join, late_limit: int | None) -> None: ...
     @staticmethod

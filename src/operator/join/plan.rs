@@ -107,7 +107,7 @@ impl JoinPlan {
                 "left_time and right_time",
                 left.input.field(left.time),
                 right.input.field(right.time),
-                "times of both sides have the same unit, and both a zone or neither; cast one of them",
+                "times of both sides are of one kind, and both have a zone or neither; cast one of them",
             ));
         }
         let condition = Condition::bind(&condition, &left.measure)?;
