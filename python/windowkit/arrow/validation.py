@@ -154,12 +154,19 @@ def check_offsets(argument: str, data: Data) -> None:
 
 
 def nested(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield an array, and those within it as long as their own offsets can be."""
-    yield array
+    """Yield an array, and those within it, however deep, as long as their own offsets can be."""
+    waiting = [array]
+    while waiting:
+        array = waiting.pop()
+        yield array
+        if 0 <= array.offset <= MOST:
+            waiting += within(array)
+
+
+def within(array: pa.Array) -> list[pa.Array]:
+    """Return the arrays that an array consists of."""
     kind = array.type
     inner: list[pa.Array] = []
-    if not 0 <= array.offset <= MOST:
-        return
     if isinstance(array, pa.ExtensionArray):
         inner = [array.storage]
     elif pa.types.is_dictionary(kind):
@@ -172,8 +179,7 @@ def nested(array: pa.Array) -> Iterator[pa.Array]:
         inner = [array.field(at) for at in range(kind.num_fields)]
     elif pa.types.is_nested(kind):
         inner = [array.values]
-    for each in inner:
-        yield from nested(each)
+    return inner
 
 
 class Handed:

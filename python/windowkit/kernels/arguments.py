@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from windowkit.arrow.validation import checked, foreign_column, refusing
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import integer, text
+from windowkit.language.checks import as_given, integer, text
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.foreign import from_library, kind
 from windowkit.language.windows import units
@@ -139,12 +139,13 @@ def timed_of(size: Length, slide: Length | None, start_time: Length | None, clos
     """Return windows over times, whose lengths are all durations, or all in units of integer times."""
     if slide is None and start_time is not None:
         raise InvalidValue(
-            f"start_time: {start_time!r} was given without a slide; windows that end with a row have no phase"
+            f"start_time: {as_given(start_time)} was given without a slide; windows that end with a row "
+            "have no phase"
         )
     if slide is not None and closed is not None:
         raise InvalidValue(
-            f"closed: {closed!r} was given with a slide; windows that begin at fixed distances hold their "
-            "start, and not their end"
+            f"closed: {as_given(closed)} was given with a slide; windows that begin at fixed distances hold "
+            "their start, and not their end"
         )
     given = {"size": size, "slide": slide, "start_time": start_time}
     lengths: dict[str, Duration | int] = {}
@@ -160,11 +161,13 @@ def timed_of(size: Length, slide: Length | None, start_time: Length | None, clos
         if isinstance(value, Duration) != is_time:
             kinds = ("a duration", "an int") if is_time else ("an int", "a duration")
             raise InvalidType(
-                f"{name}: {given[name]!r} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
+                f"{name}: {as_given(given[name])} is {kinds[1]}, but size is {kinds[0]}; both are of one kind"
             )
     for name in ("size", "slide"):
         if name in lengths and units(lengths[name]) <= 0:
-            raise InvalidValue(f"{name}: {given[name]!r} is not positive; a {name} must be greater than zero")
+            raise InvalidValue(
+                f"{name}: {as_given(given[name])} is not positive; a {name} must be greater than zero"
+            )
     ends = "both" if closed is None else text("closed", closed)
     return ByTime(lengths["size"], lengths.get("slide"), lengths.get("start_time", 0), ends)
 

@@ -290,7 +290,9 @@ def extents(
     windows = ByRows(rows_of("size", size), rows_of("slide", slide), text("partial", partial))
     count = integer("rows", rows, "it is a number of rows, an int")
     if not 0 <= count <= MOST_ROWS:
-        raise InvalidValue(f"rows: {count} is out of range; a call takes at least 0 and below 2**32 rows")
+        raise InvalidValue(
+            f"rows: {as_given(count)} is out of range; a call takes at least 0 and below 2**32 rows"
+        )
     return pa.record_batch(_native.extents(count, windows, groups_of(segments, validate)))
 
 
@@ -346,7 +348,8 @@ def explain(
     else:
         if partial is not None:
             raise InvalidValue(
-                f"partial: {partial!r} was given with times; partial is for windows of a number of rows"
+                f"partial: {as_given(partial)} was given with times; partial is for windows of a number of "
+                "rows"
             )
         timed = timed_of(size, slide, start_time, closed)
         name, reason = _native.explain_sliding_by(

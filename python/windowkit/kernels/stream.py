@@ -391,7 +391,7 @@ def _data_type(kind: Any) -> pa.DataType:
             return pa.type_for_alias(kind)
         except ValueError as error:
             raise InvalidValue(f"type: {kind!r} is not the name of a pyarrow type") from error
-    raise InvalidType(f"type: {kind!r}; allowed is a pyarrow DataType or its name, like 'float64'")
+    raise InvalidType(f"type: {as_given(kind)}; allowed is a pyarrow DataType or its name, like 'float64'")
 
 
 def _chunks(values: Any, validate: bool) -> list[pa.Array] | None:

@@ -115,19 +115,20 @@ def column_of(argument: str, values: Any, validate: bool = False) -> Any:
         return checked(argument, values, validate)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return column_of(argument, foreign_column(argument, values, validate), validate)
+    is_column = hasattr(values, "__array__") or hasattr(values, "__len__")
+    # One value of numpy is an array without dimensions.
+    if isinstance(values, str | bytes) or not is_column or getattr(values, "shape", None) == ():
+        raise InvalidType(
+            f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
+            "with the Arrow interface"
+        )
     try:
-        is_column = hasattr(values, "__array__") or hasattr(values, "__len__")
-        # One value of numpy is an array without dimensions.
-        if isinstance(values, str | bytes) or not is_column or getattr(values, "shape", None) == ():
-            raise InvalidType(
-                f"{argument}: {a_type(values)} is not a column; it is an Arrow array, or an object "
-                "with the Arrow interface"
-            )
-        return checked(argument, pa.array(values), validate)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        column = pa.array(values)
+    except (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError) as error:
         raise InvalidType(
             f"{argument}: {a_type(values)} is not a column that Arrow can hold ({error})"
         ) from error
+    return checked(argument, column, validate)
 
 
 def checked_counts(argument: str, values: Any) -> list[int]:

@@ -14,7 +14,7 @@ from windowkit.arrow.computing import computing
 from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.reading import read_types
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import items, snapshot_bytes
+from windowkit.language.checks import items, snapshot_bytes, wrong_type
 from windowkit.language.display import facts
 from windowkit.language.durations import Length
 from windowkit.language.emission import Emission
@@ -207,8 +207,8 @@ class Operator(Rows, Times, Results, Reports):
 
         Raises
         ------
-        InvalidValue
-            There is no such query, or it is the only one.
+        InvalidType, InvalidValue
+            It is neither, there is no such query, or it is the only one.
 
         Examples
         --------
@@ -221,6 +221,8 @@ class Operator(Rows, Times, Results, Reports):
         >>> list(op.queries)
         ['q2']
         """
+        if not isinstance(query, str | Query):
+            raise wrong_type("query", query, "query is a name, or a windowkit.Query")
 
         def remove(state: Known) -> None:
             alike = [name for name, other in state.queries.items() if query in (name, other)]

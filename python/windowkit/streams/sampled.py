@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import as_given
 from windowkit.language.query import Query
 from windowkit.language.shedding import Shed
 
@@ -25,7 +26,7 @@ def refuse(shed: Shed | None, query: Query) -> None:
     if shed is None:
         return
     if not isinstance(shed, Shed):
-        raise InvalidType(f"shed: {shed!r:.60} is given; it is what windowkit.shed(...) returns")
+        raise InvalidType(f"shed: {as_given(shed):.60} is given; it is what windowkit.shed(...) returns")
     if query.emit is not None and query.emit.refinement == "retracting":
         raise InvalidValue(
             "shed: it is given with refinement='retracting'; early results of what is dropped would never be "

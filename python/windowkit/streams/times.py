@@ -151,18 +151,18 @@ class Times(Queried):
         """Return what becomes ready as one key is complete up to a time."""
         if state.is_stamped:
             raise InvalidValue(
-                f"key: {key!r} is given over PROCESSING_TIME, where rows get the time of the clock, whatever "
-                "their key; allowed are watermarks of keys over a column of times"
+                f"key: {as_given(key)} is given over PROCESSING_TIME, where rows get the time of the clock, "
+                "whatever their key; allowed are watermarks of keys over a column of times"
             )
         if not state.leader.by:
             raise InvalidValue(
-                f"key: {key!r} is given, but the queries group by nothing (by=[]); advance(watermark) "
-                "without a key moves the watermark of the stream"
+                f"key: {as_given(key)} is given, but the queries group by nothing (by=[]); "
+                "advance(watermark) without a key moves the watermark of the stream"
             )
         if watermark is None:
             raise InvalidValue(
-                f"watermark: none is given for the key {key!r}; a key is complete up to a time, as in "
-                "advance(time, key=...)"
+                f"watermark: none is given for the key {as_given(key)}; a key is complete up to a time, as "
+                "in advance(time, key=...)"
             )
         at = in_time("watermark", watermark, state.time_type)
         self._look_at_clock(core)

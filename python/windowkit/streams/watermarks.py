@@ -37,7 +37,9 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
                 f"integer, and so is {MEANT[argument]}"
             )
         if not -(2**63) <= units < 2**63:
-            raise InvalidValue(f"{argument}: {units} is out of range; allowed are integers of 64 bits")
+            raise InvalidValue(
+                f"{argument}: {as_given(units)} is out of range; allowed are integers of 64 bits"
+            )
         return units
     if pa.types.is_duration(kind) and (
         isinstance(time, str | datetime.timedelta | Duration) or is_a(time, "numpy", "timedelta64")
@@ -49,7 +51,7 @@ def in_time(argument: str, time: Any, kind: pa.DataType) -> int:
         cast = (scalar.cast(pa.int32()) if is_day else scalar).cast(kind)
     except REFUSALS as error:
         raise InvalidType(
-            f"{argument}: {time!r} is not a time of type {kind} ({error}); {allowed_times(kind)}"
+            f"{argument}: {as_given(time)} is not a time of type {kind} ({error}); {allowed_times(kind)}"
         ) from error
     refuse_unlike(argument, time, scalar, kind)
     if not cast.is_valid:
@@ -114,8 +116,8 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         values = list(key)
     else:
         raise InvalidValue(
-            f"key: {key!r} is given; the queries are by {list(by)}, so that a key is a mapping of these, or "
-            f"a tuple of {len(by)} values in that order"
+            f"key: {as_given(key)} is given; the queries are by {list(by)}, so that a key is a mapping of "
+            f"these, or a tuple of {len(by)} values in that order"
         )
     fields = [schema.field(name) for name in by]
     columns = []
