@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -68,17 +70,56 @@ JOIN: Final = wk.join(by="k", left_time="t", right_time="t", within=3)
 DISTINCT: Final = wk.distinct("k", time="t", within=3)
 
 
-def functions() -> dict[str, Callable[..., Any]]:
-    """Return the public functions, and those of the values that they make."""
-    public = {name: getattr(wk, name) for name in wk.__all__}
-    found = {name: each for name, each in public.items() if inspect.isfunction(each)}
+SIDE: Final = pa.table({"kkkk": ["a"], "tttt": [1]})
+
+
+def stream_of(kind: str) -> tuple[Any, Any]:
+    """Return an operator that has had a row, and what it is restored with."""
+    if kind == "query":
+        op = wk.query(by="kkkk", time="tttt", windows=wk.tumbling(5), aggs=wk.count()).operator()
+        op.push(SIDE)
+        return op, op.queries
+    if kind == "join":
+        join = wk.join(by="kkkk", left_time="tttt", right_time="tttt", within=3)
+        joined = join.operator(SIDE, SIDE)
+        joined.push_left(SIDE)
+        return joined, join
+    distinct = wk.distinct("kkkk", time="tttt", within=3)
+    duplicates = distinct.operator(SIDE)
+    duplicates.push(SIDE)
+    return duplicates, distinct
+
+
+def methods(name: str, made: Callable[[], Any]) -> dict[str, Callable[[], Callable[..., Any]]]:
+    """Return what makes the public methods of a value that is made anew for each call."""
+    found = [each for each, _ in inspect.getmembers(made(), inspect.ismethod) if not each.startswith("_")]
+    # Pictures have errors of the library that draws them, and take long.
+    return {f"{name}.{each}": partial(attribute, made, each) for each in found if each != "plot"}
+
+
+def attribute(made: Callable[[], Any], name: str) -> Any:
+    return getattr(made(), name)
+
+
+def functions() -> dict[str, Callable[[], Callable[..., Any]]]:
+    """Return what makes the public functions, and those of the values that they make."""
+    found: dict[str, Callable[[], Callable[..., Any]]] = {}
+    for module in (wk, wk.kernels, wk.partition):
+        prefix = module.__name__.removeprefix("windowkit").lstrip(".")
+        for name in module.__all__:
+            if inspect.isfunction(getattr(module, name)):
+                found[f"{prefix}.{name}".lstrip(".")] = partial(getattr, module, name)
     for value in (QUERY, ROLLING, JOIN, DISTINCT):
-        kind = type(value).__name__
-        for name, method in inspect.getmembers(value, inspect.ismethod):
-            # Pictures have errors of the library that draws them, and take long.
-            if not name.startswith("_") and name != "plot":
-                found[f"{kind}.{name}"] = method
-    return found
+        found |= methods(type(value).__name__, partial(copy, value))
+    for kind in ("query", "join", "distinct"):
+        found |= methods(f"operator of a {kind}", partial(operator_of, kind))
+    found |= methods("kernels.Window", partial(wk.kernels.Window, "max", pa.float64()))
+    found |= methods("Partitioner", partial(wk.partition.Partitioner, 2, "hash"))
+    return found | methods("HyperLogLog", wk.HyperLogLog)
+
+
+def operator_of(kind: str) -> Any:
+    return stream_of(kind)[0]
 
 
 FUNCTIONS: Final = functions()
@@ -107,29 +148,10 @@ def calls(draw: st.DrawFn, function: Callable[..., Any]) -> tuple[list[Any], dic
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 @given(data=st.data())
 def test_what_a_function_raises_is_a_windowkit_error(name: str, data: st.DataObject) -> None:
-    positional, named = data.draw(calls(FUNCTIONS[name]))
+    function = FUNCTIONS[name]()
+    positional, named = data.draw(calls(function))
     with suppress(wk.WindowKitError):
-        FUNCTIONS[name](*positional, **named)
-
-
-SIDE: Final = pa.table({"kkkk": ["a"], "tttt": [1]})
-
-
-def stream_of(kind: str) -> tuple[Any, Any]:
-    """Return an operator that has had a row, and what it is restored with."""
-    if kind == "query":
-        op = wk.query(by="kkkk", time="tttt", windows=wk.tumbling(5), aggs=wk.count()).operator()
-        op.push(SIDE)
-        return op, op.queries
-    if kind == "join":
-        join = wk.join(by="kkkk", left_time="tttt", right_time="tttt", within=3)
-        joined = join.operator(SIDE, SIDE)
-        joined.push_left(SIDE)
-        return joined, join
-    distinct = wk.distinct("kkkk", time="tttt", within=3)
-    duplicates = distinct.operator(SIDE)
-    duplicates.push(SIDE)
-    return duplicates, distinct
+        function(*positional, **named)
 
 
 @pytest.mark.parametrize("kind", ["query", "join", "distinct"])

@@ -50,6 +50,9 @@ FLAT: Final = frozenset(
 MOST: Final = 1 << 60
 """No array has more values: not even bits, in all memory that there are addresses for."""
 
+DEEPEST: Final = 64
+"""How many types are within each other at most, as in streams of Arrow's C interface."""
+
 MALFORMED: Final = "malformed Arrow data"
 INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
 """What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
@@ -147,20 +150,25 @@ def check_offsets(argument: str, data: Data) -> None:
     columns = data.columns if isinstance(data, TABLES) else [data]
     for at, column in enumerate(columns):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
-            for array in (chunk,) if type(chunk) in FLAT else nested(chunk):
-                if not 0 <= array.offset <= MOST:
-                    of = f": column {data.schema.names[at]!r}" if isinstance(data, TABLES) else ""
-                    raise InvalidValue(f"{argument}{of}: {MALFORMED}: an array has the offset {array.offset}")
+            for array, depth in ((chunk, 0),) if type(chunk) in FLAT else nested(chunk):
+                if depth <= DEEPEST and 0 <= array.offset <= MOST:
+                    continue
+                of = f": column {data.schema.names[at]!r}" if isinstance(data, TABLES) else ""
+                if depth > DEEPEST:
+                    raise InvalidType(
+                        f"{argument}{of}: its types are within each other; allowed are {DEEPEST}"
+                    )
+                raise InvalidValue(f"{argument}{of}: {MALFORMED}: an array has the offset {array.offset}")
 
 
-def nested(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield an array, and those within it, however deep, as long as their own offsets can be."""
-    waiting = [array]
+def nested(array: pa.Array) -> Iterator[tuple[pa.Array, int]]:
+    """Yield an array and those within it, with their depth, as long as their own offsets can be."""
+    waiting = [(array, 0)]
     while waiting:
-        array = waiting.pop()
-        yield array
+        array, depth = waiting.pop()
+        yield array, depth
         if 0 <= array.offset <= MOST:
-            waiting += within(array)
+            waiting += ((each, depth + 1) for each in within(array))
 
 
 def within(array: pa.Array) -> list[pa.Array]:
