@@ -101,6 +101,37 @@ proptest! {
         prop_assert_eq!(ours.estimate(), before);
     }
 
+    /// Few values or many, in windows of fewer sketches or of more than they have values.
+    #[test]
+    fn windows_that_slide_are_the_unions_of_their_sketches(
+        precision in 4_u32..=8,
+        slots in prop::collection::vec(prop::collection::vec(0_i64..30, 0..4), 1..60),
+        many in prop::option::of(0_i64..400),
+        steps in prop::collection::vec((0_usize..4, 0_usize..9), 1..20),
+    ) {
+        let mut slots: Vec<BTreeSet<i64>> = slots.into_iter().map(BTreeSet::from_iter).collect();
+        slots[0].extend(many.into_iter().flat_map(|most| 1000..1000 + most));
+        let sketches: Vec<Union> = slots.iter().map(|values| {
+            Union::from_bytes(&of(precision, values.iter().copied()).to_bytes(8).unwrap(), precision).unwrap()
+        }).collect();
+        let (mut lo, mut hi) = (0, 0);
+        let windows: Vec<(u32, u32)> = steps.into_iter().map(|(left, came)| {
+            hi = (hi + came).min(sketches.len());
+            lo = (lo + left).min(hi);
+            (lo as u32, hi as u32)
+        }).collect();
+        let mut sliding = Sliding::new(precision, &sketches, &windows);
+        for (lo, hi) in windows {
+            sliding.slide(lo as usize, hi as usize);
+            let mut wanted = HllUnion::new(precision as u8).unwrap();
+            for values in &slots[lo as usize..hi as usize] {
+                wanted.update(&apaches(precision, HllType::Hll8, values.iter().copied()));
+            }
+            let wanted = Union::from_bytes(&wanted.to_sketch(HllType::Hll8).serialize(), precision).unwrap();
+            prop_assert_eq!(content(&sliding.union().to_bytes()), content(&wanted.to_bytes()));
+        }
+    }
+
     #[test]
     fn batches_and_slices_do_not_matter(
         values in prop::collection::vec(prop::option::of(-500_i64..500), 0..3000),
