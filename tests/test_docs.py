@@ -5,8 +5,11 @@ Those of Spark are run by tests/spark/test_spark_docs.py.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
@@ -31,6 +35,7 @@ from support.documents import (
     title,
 )
 from support.plain import assert_near
+from support.programs import ROOT as PACKAGES
 from windowkit.cli import program as cli
 
 
@@ -95,16 +100,22 @@ def test_command_line_examples_run(document: str, tmp_path: Path, monkeypatch: p
     ts = pa.array([0, 90, 600], pa.timestamp("s", "UTC"))
     table = pa.table({"device": ["a", "a", "b"], "ts": ts, "v": [20.5, None, 19.0]})
     pyarrow.parquet.write_table(table, tmp_path / "readings.parquet")
+    with pa.CompressedOutputStream(str(tmp_path / "readings.csv.gz"), "gzip") as file:
+        pyarrow.csv.write_csv(table, file)
     monkeypatch.chdir(tmp_path)
     commands = [
         line
         for block in blocks(ROOT / document, "sh")
         for line in block.replace("\\\n", "").splitlines()
-        if line.startswith("windowkit ")
+        if re.search(r"(^|\| )windowkit ", line)
     ]
     assert commands
     for command in commands:
-        assert cli.main(shlex.split(command)[1:]) == 0
+        if command.startswith("windowkit "):
+            assert cli.main(shlex.split(command)[1:]) == 0
+        else:
+            piped = command.replace("windowkit ", f"{shlex.quote(sys.executable)} -m windowkit ")
+            subprocess.run(piped, shell=True, check=True, env={**os.environ, "PYTHONPATH": PACKAGES})
         assert pyarrow.parquet.read_metadata("windows.parquet").num_rows > 0
 
 
