@@ -25,7 +25,7 @@ impl BySlot {
     ///
     /// # Errors
     /// That of `poll`.
-    pub(super) fn polled(slots: &[u32], len: usize, poll: Poll) -> Result<Self> {
+    pub(crate) fn polled(slots: &[u32], len: usize, poll: Poll) -> Result<Self> {
         let mut offsets = vec![0; len + 1];
         for piece in slots.chunks(PIECE) {
             poll()?;

@@ -33,7 +33,7 @@ use super::sorted_runs::{SortedRun, union};
 use super::tally::{Ordered, Runs, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
-use crate::poll::{PIECE, Poll, sort_by_key};
+use crate::poll::{Pieces, Poll, sort_by_key};
 use crate::select::take;
 use crate::{Error, Result};
 use entries::Entries;
@@ -145,10 +145,19 @@ impl<C: Codes> Multiset<C> {
         ranked.runs.visit(from, to, |rank, count| each(ranked.codes[rank as usize], count));
     }
 
+    /// How many runs of equal values the slots have, if that is known at once.
+    fn runs(&self) -> usize {
+        match &self.held {
+            Held::Rows(entries) => entries.codes.len(),
+            Held::Ranked(ranked) => ranked.runs.ranks.len(),
+            Held::View(..) | Held::Merged { .. } => 0,
+        }
+    }
+
     /// The values as rows, however they were held.
     fn entries(&mut self) -> &mut Entries<C::Key> {
         if !matches!(self.held, Held::Rows(_)) {
-            let mut entries = Entries::new();
+            let mut entries = Entries::with_capacity(self.runs());
             entries.len = self.len();
             for slot in 0..entries.len {
                 self.visit(slot, |code, count| entries.push(slot as u32, code, count));
@@ -176,14 +185,19 @@ impl<C: Codes> Multiset<C> {
         }
         if rows >= self.compact_at {
             let slots: Vec<u32> = (0..self.len() as u32).collect();
-            self.held = Held::Ranked(Arc::new(self.ranked(&slots, &slots)?));
-            self.compact_at = FIRST_COMPACTION.max(2 * self.entries().codes.len());
+            let ranked = self.ranked(&slots, &slots)?;
+            self.compact_at = FIRST_COMPACTION.max(2 * ranked.runs.ranks.len());
+            self.held = Held::Ranked(Arc::new(ranked));
         }
         Ok(())
     }
 
     /// The runs of these groups of slots.
     fn ranked(&self, slots: &[u32], groups: &[u32]) -> Result<Ranked<C::Key>> {
+        if let Held::Rows(entries) = &self.held {
+            entries.put_in_order(self.poll)?;
+        }
+        let mut pieces = Pieces::new(self.poll);
         let mut items = Vec::new();
         let mut offsets = Vec::with_capacity(groups.len() + 1);
         offsets.push(0);
@@ -193,6 +207,7 @@ impl<C: Codes> Multiset<C> {
                     items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
                 });
             }
+            pieces.count(items.len() - offsets[group])?;
             offsets.push(items.len());
         }
         // A sort that uses existing runs: slots that were put in order before are merged, not sorted again.
@@ -202,10 +217,8 @@ impl<C: Codes> Multiset<C> {
         let mut next = offsets[..groups.len()].to_vec();
         let mut codes = Vec::new();
         let mut last = None;
-        for (at, item) in items.into_iter().enumerate() {
-            if at % PIECE == PIECE - 1 {
-                (self.poll)()?;
-            }
+        for item in items {
+            pieces.count(1)?;
             if last != Some(item.key) {
                 last = Some(item.key);
                 codes.push(self.codes.of_key(item.key));

@@ -208,7 +208,8 @@ impl Bounded {
             return Ok(());
         }
         let all = table.take();
-        *table = all.regroup(&all.order_by_key(keys.len()), (0, keys.len()), self.plan.edges(), check)?;
+        let order = all.order_by_key(keys.len(), check)?;
+        *table = all.regroup(&order, (0, keys.len()), self.plan.edges(), check)?;
         slicer.reset();
         self.compact_at = self.first_compaction.max(2 * table.len());
         Ok(())

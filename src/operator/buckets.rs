@@ -99,7 +99,7 @@ pub(super) fn split_slices(
     let order = UInt32Array::from(sorted.order.clone());
     let keys = keys.values()?;
     let keys = keys.iter().map(|key| take(key, &order, None)).collect::<std::result::Result<Vec<_>, _>>()?;
-    let by_key = table.order_by_key(count);
+    let by_key = table.order_by_key(count, check)?;
     sorted
         .buckets()
         .map(|(bucket, from, to)| {

@@ -240,9 +240,8 @@ impl Ordered {
     ) -> Result<(Self, KeyOrder)> {
         parts.retain(|part| !part.ids.is_empty());
         let parts = joined(parts)?;
-        check()?;
-        let order = KeyOrder::of(parts.iter().map(|part| (&part.ids[..], &part.times[..])), key_count);
-        check()?;
+        let by_key = parts.iter().map(|part| (&part.ids[..], &part.times[..]));
+        let order = KeyOrder::of(by_key, key_count, check)?;
         let mut firsts = vec![0];
         for part in &parts {
             firsts.push(firsts[firsts.len() - 1] + part.ids.len());

@@ -87,8 +87,7 @@ struct Block {
 
 impl Output {
     pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
-        let order = table.order_by_key(keys.len());
-        check()?;
+        let order = table.order_by_key(keys.len(), check)?;
         Self::of(plan, keys, Source::Slices(table), order)
     }
 

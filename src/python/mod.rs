@@ -30,12 +30,18 @@ mod zone;
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 
-use crate::memory::{Reserve, unwind_without};
+use crate::memory::{Remapped, Reserve, unwind_without};
+
+/// Bytes of a block that has grown large. A copy of half as many takes less than a tenth of a second.
+const LARGE: usize = 256 << 20;
 
 /// Keeps freed memory for a while: the answers of the next call then need not be requested from the kernel page by
 /// page, which for long columns can cost as much as computing them. pyarrow's own default pool is the same allocator.
+///
+/// A block that has grown large is the system's, which moves its pages instead of copying them: else a call of ten million
+/// rows would notice a signal only after half a second.
 #[global_allocator]
-static ALLOCATOR: Reserve<MiMalloc> = Reserve::before(MiMalloc);
+static ALLOCATOR: Reserve<Remapped<MiMalloc>> = Reserve::before(Remapped::before(MiMalloc, LARGE));
 
 /// The Rust core of windowkit.
 #[pymodule]

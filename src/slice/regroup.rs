@@ -29,9 +29,17 @@ pub struct Groups {
 
 impl KeyOrder {
     /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys).
-    pub fn of<'a>(parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone, key_count: usize) -> Self {
+    ///
+    /// # Errors
+    /// That of `poll`, which is called between pieces of them.
+    pub fn of<'a>(
+        parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone,
+        key_count: usize,
+        poll: Poll,
+    ) -> Result<Self> {
         let mut bounds = vec![0usize; key_count + 1];
-        for (keys, _) in parts.clone() {
+        for keys in parts.clone().flat_map(|(keys, _)| keys.chunks(PIECE)) {
+            poll()?;
             keys.iter().for_each(|&key| bounds[key as usize + 1] += 1);
         }
         for k in 0..key_count {
@@ -40,21 +48,26 @@ impl KeyOrder {
         let mut next = bounds.clone();
         let mut slots = vec![(0, 0); bounds[key_count]];
         let mut slot = 0;
-        for (keys, starts) in parts {
+        let pieces = parts.flat_map(|(keys, starts)| keys.chunks(PIECE).zip(starts.chunks(PIECE)));
+        for (keys, starts) in pieces {
+            poll()?;
             for (&key, &start) in keys.iter().zip(starts) {
                 slots[next[key as usize]] = (start, slot);
                 next[key as usize] += 1;
                 slot += 1;
             }
         }
-        Self { slots, bounds }
+        Ok(Self { slots, bounds })
     }
 }
 
 impl SliceTable {
     /// The order of its slots.
-    pub fn order_by_key(&self, key_count: usize) -> KeyOrder {
-        KeyOrder::of(std::iter::once((self.keys(), self.starts())), key_count)
+    ///
+    /// # Errors
+    /// That of `poll`, which is called between pieces of them.
+    pub fn order_by_key(&self, key_count: usize, poll: Poll) -> Result<KeyOrder> {
+        KeyOrder::of(std::iter::once((self.keys(), self.starts())), key_count, poll)
     }
 
     /// The slots of keys `from..to`, sorted by key and time, one per slice (with sessions: one per fragment).

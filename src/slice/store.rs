@@ -14,6 +14,7 @@ use arrow_array::ArrayRef;
 
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Upkeep};
+use crate::poll::{PIECE, Pieces, Poll};
 
 /// Slots that may accumulate before any are moved.
 const FIRST: usize = 4096;
@@ -163,17 +164,19 @@ impl Store {
     }
 
     /// The partials `which` of these slices, a slot each, in the given order; [`Timelines`] already has the slots of
-    /// `delta`. O(slots of these slices).
+    /// `delta`. O(slots of these slices); `poll` is called between pieces of them, and before each partial.
     pub fn gather(
         &self,
         delta: &Delta,
         timelines: &Timelines,
-        wanted: &[Wanted],
-        which: &[usize],
+        (wanted, which): (&[Wanted], &[usize]),
+        poll: Poll,
     ) -> Result<Vec<Box<dyn Partials>>> {
         let slices = wanted.iter().map(|wanted| wanted.slices.len()).sum();
         let (mut slots, mut groups) = (Vec::with_capacity(slices), Vec::with_capacity(slices));
+        let mut pieces = Pieces::new(poll);
         for Wanted { key, slices } in wanted {
+            pieces.count(slices.len())?;
             for chain in timelines.chains(*key, slices.clone()) {
                 groups.push(slots.len() as u32);
                 slots.extend(chain);
@@ -182,20 +185,28 @@ impl Store {
         let has_fresh = slots.iter().any(|&slot| slot as usize >= self.slots);
         let all = OnceCell::new();
         let gathered = which.iter().map(|&which| {
+            poll()?;
             let own = &*self.partials[which];
+            if let Some(states) = own.states().filter(|states| states.is_plain()) {
+                return in_pieces((&slots, &groups), poll, |slots, groups| match has_fresh {
+                    true => states.regroup_both(&*delta.partials[which], slots, groups),
+                    false => own.regroup(slots, groups),
+                });
+            }
             if !has_fresh {
                 return self.merged(which, own, &slots, &groups);
             }
             let fresh = &*delta.partials[which];
-            if let Some(states) = own.states().filter(|states| states.is_plain()) {
-                return states.regroup_both(fresh, &slots, &groups);
-            }
             let Both { own: known, fresh: new, places } = all.get_or_init(|| Both::of(&slots, self.slots));
             if known.is_empty() {
                 return self.merged(which, fresh, new, &groups);
             }
             let mut both = copied(own, known)?;
-            both.append(copied(fresh, new)?);
+            poll()?;
+            let new = copied(fresh, new)?;
+            poll()?;
+            both.append(new);
+            poll()?;
             self.merged(which, both.as_ref(), places, &groups)
         });
         gathered.collect()
@@ -273,6 +284,32 @@ impl Store {
         (self.slots, self.rows) = (timelines.slots(), 0);
         Ok(())
     }
+}
+
+/// A column of groups of slots, of which `regroup` makes a part at a time where they are many.
+fn in_pieces(
+    (slots, groups): (&[u32], &[u32]),
+    poll: Poll,
+    regroup: impl Fn(&[u32], &[u32]) -> Result<Box<dyn Partials>>,
+) -> Result<Box<dyn Partials>> {
+    if slots.len() <= PIECE {
+        return regroup(slots, groups);
+    }
+    let mut all: Option<Box<dyn Partials>> = None;
+    let mut left = groups;
+    while let Some(&first) = left.first() {
+        poll()?;
+        let (own, others) = left.split_at(left.partition_point(|&group| ((group - first) as usize) < PIECE));
+        let end = others.first().map_or(slots.len(), |&group| group as usize);
+        let own: Vec<u32> = own.iter().map(|group| group - first).collect();
+        let piece = regroup(&slots[first as usize..end], &own)?;
+        match &mut all {
+            Some(all) => all.append(piece),
+            None => all = Some(piece),
+        }
+        left = others;
+    }
+    all.map_or_else(|| regroup(slots, groups), Ok)
 }
 
 /// These slots of a column, as separate groups.

@@ -25,6 +25,33 @@ pub fn never() -> Result<()> {
 /// Elements that are sorted, or simple steps that are done, without a call.
 pub const PIECE: usize = 1 << 19;
 
+/// Counts simple steps, and calls a function of the caller between pieces of them.
+pub struct Pieces {
+    poll: Poll,
+    left: usize,
+}
+
+impl Pieces {
+    /// Steps that are about to begin.
+    pub fn new(poll: Poll) -> Self {
+        Self { poll, left: PIECE }
+    }
+
+    /// Counts these steps.
+    ///
+    /// # Errors
+    /// That of the caller's function.
+    #[inline]
+    pub fn count(&mut self, steps: usize) -> Result<()> {
+        if steps < self.left {
+            self.left -= steps;
+            return Ok(());
+        }
+        self.left = PIECE;
+        (self.poll)()
+    }
+}
+
 /// Sorts values of which no two are equal.
 ///
 /// # Errors

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::aggregate::by_slot::BySlot;
+use crate::Result;
+use crate::aggregate::by_slot::{BySlot, once};
+use crate::poll::Poll;
 
 /// Values with their slots.
 pub(super) struct Entries<K> {
@@ -16,7 +18,13 @@ pub(super) struct Entries<K> {
 
 impl<K: Copy> Entries<K> {
     pub(super) fn new() -> Self {
-        Self { len: 0, slots: Vec::new(), codes: Vec::new(), counts: None, index: OnceLock::new() }
+        Self::with_capacity(0)
+    }
+
+    /// No slots, with room for so many entries.
+    pub(super) fn with_capacity(entries: usize) -> Self {
+        let (slots, codes) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+        Self { len: 0, slots, codes, counts: None, index: OnceLock::new() }
     }
 
     pub(super) fn push(&mut self, slot: u32, code: K, count: u32) {
@@ -38,6 +46,14 @@ impl<K: Copy> Entries<K> {
 
     pub(super) fn count(&self, entry: usize) -> u32 {
         self.counts.as_ref().map_or(1, |counts| counts[entry])
+    }
+
+    /// Groups them by slot, however many they are.
+    ///
+    /// # Errors
+    /// That of `poll`.
+    pub(super) fn put_in_order(&self, poll: Poll) -> Result<()> {
+        once(&self.index, || BySlot::polled(&self.slots, self.len, poll)).map(drop)
     }
 
     pub(super) fn index(&self) -> &BySlot {

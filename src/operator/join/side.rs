@@ -189,7 +189,7 @@ impl Gathering {
         }
         let columns = parts.iter().map(|part| (&part.keys[..], &part.times[..]));
         // The last key is that of the rows that meet no others.
-        let mut order = KeyOrder::of(columns, key_count + 1);
+        let mut order = KeyOrder::of(columns, key_count + 1, check)?;
         order.bounds.pop();
         order.slots.truncate(order.bounds[key_count]);
         parts.iter_mut().for_each(|part| part.keys = Vec::new());

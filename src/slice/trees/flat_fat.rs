@@ -19,6 +19,7 @@ use super::super::timeline::{Dirty, Timelines};
 use super::rings::Rooms;
 use crate::Result;
 use crate::aggregate::Partials;
+use crate::poll::never;
 
 /// The least number of leaves.
 const LEAST: usize = 4;
@@ -108,7 +109,7 @@ impl FlatFat {
         if leaves.is_empty() {
             return Ok(());
         }
-        let values = store.gather(delta, timelines, &wanted, &self.which)?;
+        let values = store.gather(delta, timelines, (&wanted, &self.which), never)?;
         let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
         let program = above(leaves);
         for (nodes, values) in self.nodes.iter_mut().zip(&values) {

@@ -16,6 +16,7 @@ use super::super::timeline::Timelines;
 use super::rings::{Room, Rooms};
 use crate::Result;
 use crate::aggregate::{Partials, Totals};
+use crate::poll::never;
 
 /// The least length of a ring.
 const LEAST: usize = 4;
@@ -127,7 +128,7 @@ impl RunningTotals {
         let values = if program.is_empty() {
             Vec::new()
         } else {
-            store.gather(delta, timelines, &wanted, &self.which)?
+            store.gather(delta, timelines, (&wanted, &self.which), never)?
         };
         for (at, totals) in self.totals.iter_mut().enumerate() {
             totals.grow(self.rooms.slots());

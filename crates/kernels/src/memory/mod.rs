@@ -3,6 +3,7 @@
 //! To unwind takes memory, too, and so does what surrounds work: arguments, and the error itself. An allocator that stands
 //! before the real one ([`Reserve`]) has some left for it.
 
+mod remapped;
 mod reserve;
 
 use std::alloc::{Layout, System, set_alloc_error_hook};
@@ -13,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_h
 use std::sync::Once;
 
 use crate::{Error, Result};
+pub use remapped::Remapped;
 pub use reserve::Reserve;
 
 /// The payload of the panic with which an allocation of this many bytes fails, once [`unwind_without`] was called.

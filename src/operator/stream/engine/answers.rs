@@ -120,7 +120,7 @@ fn gather(
             u32::MAX
         )));
     }
-    let partials = slices.store.gather(delta, &slices.timelines, &wanted, &which)?;
+    let partials = slices.store.gather(delta, &slices.timelines, (&wanted, &which), check)?;
     Ok(Gathered { which, partials, places, slices: count })
 }
 

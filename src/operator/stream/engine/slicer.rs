@@ -170,8 +170,11 @@ pub(super) fn sorted(cells: &[Cell], keys: usize) -> Result<Option<Vec<(Cell, u3
         return Ok(Some(sorted));
     }
     let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
-    sorted.extend(BySlot::new(&own, keys).entries(0..keys).map(|at| (cells[at as usize], at)));
     let mut pace = Pace::new();
+    for at in BySlot::polled(&own, keys, check)?.entries(0..keys) {
+        pace.check(1)?;
+        sorted.push((cells[at as usize], at));
+    }
     for of_key in sorted.chunk_by_mut(|before, after| before.0.key == after.0.key) {
         pace.check(of_key.len())?;
         sort_by_key(of_key, |(cell, _)| cell.first, check)?;
