@@ -114,6 +114,13 @@ def test_every_of_processing_time() -> None:
     assert early(again, rows(4, k="b")) == [[]]
     clock.now = 6000
     assert early(again, rows()) == [[("b", 2)]]
+    # Without rows, and without a watermark that follows them, a call is enough.
+    again.push(rows(5))
+    clock.now = 6999
+    assert shown(again.advance()) == []
+    clock.now = 7000
+    assert shown(again.advance()) == [("a", 3, "early")]
+    assert again.watermark.as_py() == 0
 
 
 def test_at_a_share() -> None:

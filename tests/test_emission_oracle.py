@@ -197,6 +197,13 @@ class Run:
         expected = [each.advance(target, self.clock.now) for each in self.emitters.values()]
         return self.check(expected, self.op.advance(scalar(target, self.time)))
 
+    def look_at_clock(self) -> None:
+        """Have what is due by the clock, which is what a watermark brings that does not move."""
+        watermark = self.leader.stream.watermark
+        if watermark is not None:
+            expected = [each.advance(watermark, self.clock.now) for each in self.emitters.values()]
+            self.check(expected, self.op.advance())
+
     def fire(self, group: tuple[Any, ...] | None) -> None:
         expected = [each.fire(group) for each in self.emitters.values()]
         values = [math.nan if value == NAN else value for value in group or ()]
@@ -232,6 +239,8 @@ def test_every_call_says_what_the_definition_does(given: Emitting, data: st.Data
     for call in given.case.calls:
         run.clock.now += data.draw(st.sampled_from([0, 1, 3, 12]))
         run.step(call)
+        if has_clock(run.leader.policy) and given.case.delay is None and data.draw(st.booleans()):
+            run.look_at_clock()
         if data.draw(st.integers(0, 3)) == 0:
             run.restart()
         if data.draw(st.integers(0, 3)) == 0:

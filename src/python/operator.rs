@@ -243,7 +243,7 @@ impl PyOperator {
         self.ask(py, |stream| Ok(PyRecordBatch::new(stream.keys_ahead()?)))
     }
 
-    /// Moves the watermark on to that of the sources that are not idle.
+    /// Moves the watermark on to that of the sources that are not idle, if it follows any; emits what is due by the clock.
     fn follow(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || self.call(Step::Follow))
     }

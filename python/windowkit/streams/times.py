@@ -18,8 +18,8 @@ __all__ = ["Times"]
 
 PROCESSING: Final = "windowkit.PROCESSING_TIME, whose time is that of the clock"
 MAY_BE_LEFT_OUT: Final = {
-    "watermark": "a watermark may be left out if it follows the rows, with progress=windowkit.delay(...), or "
-    f"for queries over {PROCESSING}",
+    "watermark": "a watermark may be left out if it follows the rows, with progress=windowkit.delay(...), if "
+    f"a query is emitted by the clock, or for queries over {PROCESSING}",
     "time": f"the time of a punctuation may be left out only for queries over {PROCESSING}",
 }
 """Arguments that are times, and when they are not needed."""
@@ -85,7 +85,8 @@ class Times(Queried):
             for dates, a date; for durations, a timedelta or a string such as ``"3 hours"``. An int is in the
             units of the time column, whatever its type: microseconds since 1970 for ``timestamp("us")``. For
             `windowkit.PROCESSING_TIME`, omit it; the clock is used. With ``progress``, omit it to move on to
-            the watermark of the sources that are not idle by now.
+            the watermark of the sources that are not idle by now; where a query is emitted by the clock
+            (``every(..., of="processing time")``), to have what is due by now.
         key : object or mapping of str to object, optional
             The only key that is complete up to then; a mapping by column if there are several. It need not
             have had rows. From then on it is ahead of the others, until the watermark of the stream gets
@@ -128,7 +129,7 @@ class Times(Queried):
             if key is not None:
                 return self._advanced(core, state, watermark, key)
             self._look_at_clock(core)
-            if watermark is None and core.follows:
+            if watermark is None and (core.follows or (core.has_clock and not state.is_stamped)):
                 return self._emitted(state, core.follow)
             return self._emitted(state, core.advance, self._moment(core, state, "watermark", watermark))
 

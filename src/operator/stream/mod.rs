@@ -304,11 +304,11 @@ impl Operator {
         self.keys.ahead_as_table(self.leader())
     }
 
-    /// Moves the watermark on to that of the sources which are not idle by now, and emits windows as
+    /// Moves the watermark on to that of the sources which are not idle by now, if it follows any, and emits windows as
     /// [`Operator::advance`] does.
     ///
     /// # Errors
-    /// As [`Operator::advance`]; `InvalidValue` if no watermark follows rows.
+    /// As [`Operator::advance`]; `InvalidValue` if no watermark follows rows, and no emission policy the clock.
     pub fn follow(&mut self) -> Result<Vec<RecordBatch>> {
         self.call(Step::Follow)
     }

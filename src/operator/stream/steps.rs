@@ -243,7 +243,11 @@ impl Operator {
 
     fn try_follow(&mut self) -> Result<Attempted> {
         check_open(self.closed, "advance")?;
-        let watermark = self.followed()?.seen.watermark(self.now)?.max(self.watermark);
+        let watermark = match &self.progress {
+            // What comes out by the clock alone.
+            None if self.uses_clock() => self.watermark,
+            _ => self.followed()?.seen.watermark(self.now)?.max(self.watermark),
+        };
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }

@@ -166,7 +166,7 @@ mod tests {
                     }
                     at = ALLOCATOR.realloc(at, layout(size, align), next);
                     size = next;
-                    assert!(!at.is_null() && at.addr() % align == 0);
+                    assert!(!at.is_null() && at.addr().is_multiple_of(align));
                     let kept = known.iter().filter(|&&(place, _)| place < size);
                     kept.for_each(|&(place, byte)| assert_eq!(at.add(place).read(), byte));
                     assert_eq!(grown(), usize::from(size >= LARGE && align <= ALIGN));
