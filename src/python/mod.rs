@@ -32,14 +32,15 @@ use pyo3::prelude::*;
 
 use crate::memory::{Remapped, Reserve, unwind_without};
 
-/// Bytes of a block that has grown large. A copy of half as many takes less than a tenth of a second.
+/// Bytes of a block that has grown large: with fewer, such as 64 MB, calls over some million rows have to ask for the pages
+/// of their vectors again and again.
 const LARGE: usize = 256 << 20;
 
 /// Keeps freed memory for a while: the answers of the next call then need not be requested from the kernel page by
 /// page, which for long columns can cost as much as computing them. pyarrow's own default pool is the same allocator.
 ///
-/// A block that has grown large is the system's, which moves its pages instead of copying them: else a call of ten million
-/// rows would notice a signal only after half a second.
+/// A block that has grown large is the system's, which moves its pages instead of copying them: a call notices no
+/// signal while a block is copied.
 #[global_allocator]
 static ALLOCATOR: Reserve<Remapped<MiMalloc>> = Reserve::before(Remapped::before(MiMalloc, LARGE));
 

@@ -6,9 +6,8 @@
 //! | time | a comparison per allocation; a block that has grown large grows on in the time that its new pages take |
 //! | space | none of its own |
 //!
-//! Copying a block of a hundred megabytes takes a tenth of a second, in which a call notices no interrupt, and most of it to
-//! have the new pages. So a block that grows beyond some size is moved to the system's allocator once, which from then on
-//! moves its pages to other addresses instead. Blocks that begin as large stay with the other allocator, which may have
+//! While a block of hundreds of megabytes is copied, a call notices no interrupt. So a block that grows beyond some size is
+//! moved to the system's allocator once, which from then on moves its pages to other addresses instead. Blocks that begin as large stay with the other allocator, which may have
 //! pages for them from before; for the same reason, smaller ones do.
 
 #![allow(unsafe_code, reason = "an allocator is written in no other way")]
