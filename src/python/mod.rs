@@ -32,8 +32,7 @@ use pyo3::prelude::*;
 
 use crate::memory::{Remapped, Reserve, unwind_without};
 
-/// Bytes of a block that has grown large: with fewer, such as 64 MB, calls over some million rows have to ask for the pages
-/// of their vectors again and again.
+/// Bytes of a block that has grown large. The pages of smaller ones are kept for the next call.
 const LARGE: usize = 256 << 20;
 
 /// Keeps freed memory for a while: the answers of the next call then need not be requested from the kernel page by
