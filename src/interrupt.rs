@@ -33,7 +33,7 @@ struct Watch {
     look: Cell<Option<Look>>,
     /// When to ask next; not known before the first look.
     next: Cell<Option<Instant>>,
-    /// Why work should end, once that is so.
+    /// Why work should end, once that is so; none where nobody would be told.
     ended: RefCell<Option<Arc<OnceLock<Error>>>>,
 }
 
@@ -64,7 +64,7 @@ impl Watch {
                 match asked {
                     Ok(again) => self.look.set(self.look.get().filter(|_| again)),
                     Err(error) => {
-                        self.ended.replace(Some(Arc::new(OnceLock::from(error.clone()))));
+                        self.end_with(error.clone());
                         return Err(error);
                     }
                 }
@@ -72,6 +72,12 @@ impl Watch {
             Some(_) => {}
         }
         Ok(())
+    }
+
+    fn end_with(&self, error: Error) {
+        if let Some(ended) = &*self.ended.borrow() {
+            let _ = ended.set(error);
+        }
     }
 
     /// Sets what the thread knows; returns what it knew.
@@ -101,11 +107,16 @@ fn replaced(contents: Watched) -> Restored {
 /// Does work that ends early, with the error of `look`, once that has one. The error is also returned if the work ended
 /// without it: it is passed on exactly once.
 pub fn watching<T>(look: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let outer = replaced((Some(look), None, None));
+    let outer = replaced((Some(look), None, Some(Arc::default())));
     let result = work();
     let ended = WATCH.with(Watch::error);
     drop(outer);
     ended.map_or(result, Err)
+}
+
+/// Lets the work around end with this interrupt, which is passed on even if the work ends well.
+pub fn end_with(interrupt: Error) {
+    WATCH.with(|watch| watch.end_with(interrupt));
 }
 
 /// Does work that no look ends: what is committed, or rolled back, as a whole.
@@ -244,6 +255,24 @@ mod tests {
             },
         );
         assert_eq!(never, Ok(()));
+    }
+
+    #[test]
+    fn work_that_ends_well_may_end_with_an_interrupt() {
+        let enough = || Error::InvalidValue("enough".into());
+        let done = watching(
+            || Ok(true),
+            || {
+                undisturbed(|| end_with(Error::InvalidValue("nobody would be told".into())));
+                assert_eq!(check(), Ok(()));
+                end_with(enough());
+                assert_eq!(check(), Err(enough()));
+                Ok(3)
+            },
+        );
+        assert_eq!(done, Err(enough()));
+        end_with(enough());
+        assert_eq!(check(), Ok(()));
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod entries;
 mod nodes;
+mod ranked;
 mod statistic;
 
 use std::sync::{Arc, OnceLock};
@@ -22,7 +23,6 @@ use arrow_array::{Array, ArrayRef, ListArray, UInt32Array, UInt64Array, cast::As
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 
-use super::by_slot::grouped;
 use super::interned::Interned;
 use super::lift::{cast_to, columns};
 use super::order::{Codes, Family, Wides, Words, family};
@@ -30,13 +30,14 @@ use super::partials::{Partials, RunNodes, Upkeep};
 use super::properties::{Kind, Properties};
 use super::rows::Rows;
 use super::sorted_runs::{SortedRun, union};
-use super::tally::{Ordered, Runs, slide};
+use super::tally::{Ordered, slide};
 use crate::dictionary::plain;
 use crate::kernels::Ranges;
-use crate::poll::{Pieces, Poll, sort_by_key};
+use crate::poll::{Poll, sort_by_key};
 use crate::select::take;
 use crate::{Error, Result};
 use entries::Entries;
+use ranked::Ranked;
 pub use statistic::Statistic;
 pub(super) use statistic::{counted_fields, evaluate};
 
@@ -74,23 +75,6 @@ enum Held<K> {
     View(Arc<Ranked<K>>, Vec<(u32, u32)>),
     /// Some sorted runs per slot: those of slot s are `runs[offsets[s]..offsets[s + 1]]`.
     Merged { runs: Vec<Arc<SortedRun<K>>>, offsets: Vec<usize> },
-}
-
-/// Runs, and the ranges of them that make up slots.
-type View<K> = (Arc<Ranked<K>>, Vec<(u32, u32)>);
-
-/// Runs of ranks, and the codes that have these ranks.
-struct Ranked<K> {
-    runs: Runs,
-    codes: Vec<K>,
-}
-
-/// A value to be written to its slot.
-#[derive(Clone, Copy)]
-struct Item<K> {
-    key: K,
-    group: u32,
-    count: u32,
 }
 
 impl<C: Codes> Multiset<C> {
@@ -192,67 +176,6 @@ impl<C: Codes> Multiset<C> {
         Ok(())
     }
 
-    /// The runs of these groups of slots.
-    fn ranked(&self, slots: &[u32], groups: &[u32]) -> Result<Ranked<C::Key>> {
-        if let Held::Rows(entries) = &self.held {
-            entries.put_in_order(self.poll)?;
-        }
-        let mut pieces = Pieces::new(self.poll);
-        let mut items = Vec::new();
-        let mut offsets = Vec::with_capacity(groups.len() + 1);
-        offsets.push(0);
-        for (group, slots) in grouped(slots, groups).enumerate() {
-            for &slot in slots {
-                self.visit(slot as usize, |code, count| {
-                    items.push(Item { key: self.codes.rank_key(code), group: group as u32, count });
-                });
-            }
-            pieces.count(items.len() - offsets[group])?;
-            offsets.push(items.len());
-        }
-        // A sort that uses existing runs: slots that were put in order before are merged, not sorted again.
-        sort_by_key(&mut items, |item| item.key, self.poll)?;
-        let total = items.iter().map(|item| u64::from(item.count)).sum();
-        let (mut ranks, mut counts) = (vec![0u32; items.len()], vec![0u32; items.len()]);
-        let mut next = offsets[..groups.len()].to_vec();
-        let mut codes = Vec::new();
-        let mut last = None;
-        for item in items {
-            pieces.count(1)?;
-            if last != Some(item.key) {
-                last = Some(item.key);
-                codes.push(self.codes.of_key(item.key));
-            }
-            let (rank, group) = (codes.len() as u32 - 1, item.group as usize);
-            let at = next[group];
-            if at > offsets[group] && ranks[at - 1] == rank {
-                // A count that would not fit begins another run of the same value.
-                if let Some(sum) = counts[at - 1].checked_add(item.count) {
-                    counts[at - 1] = sum;
-                    continue;
-                }
-            }
-            (ranks[at], counts[at]) = (rank, item.count);
-            next[group] += 1;
-        }
-        // Close the gaps left by equal values.
-        let mut to = 0;
-        for group in 0..groups.len() {
-            let (from, end) = (offsets[group], next[group]);
-            if from != to {
-                ranks.copy_within(from..end, to);
-                counts.copy_within(from..end, to);
-            }
-            offsets[group] = to;
-            to += end - from;
-        }
-        offsets[groups.len()] = to;
-        ranks.truncate(to);
-        counts.truncate(to);
-        let counts = counts.iter().any(|&count| count != 1).then_some(counts);
-        Ok(Ranked { runs: Runs { distinct: codes.len(), offsets, ranks, counts, total }, codes })
-    }
-
     /// The values of a slot less those of the slot `slots` further on, ascending, and how often each occurs.
     ///
     /// # Errors
@@ -281,19 +204,6 @@ impl<C: Codes> Multiset<C> {
             None => Ok(whole.into_iter().filter(|item| item.1 > 0).collect()),
             Some(_) => unmatched(),
         }
-    }
-
-    /// The runs, and which of them make up each slot.
-    fn view(&self) -> Result<View<C::Key>> {
-        let each = |slots: usize| (0..slots as u32).map(|slot| (slot, slot + 1)).collect();
-        Ok(match &self.held {
-            Held::View(ranked, ranges) => (ranked.clone(), ranges.clone()),
-            Held::Ranked(ranked) => (ranked.clone(), each(ranked.runs.len())),
-            Held::Rows(_) | Held::Merged { .. } => {
-                let slots: Vec<u32> = (0..self.len() as u32).collect();
-                (Arc::new(self.ranked(&slots, &slots)?), each(slots.len()))
-            }
-        })
     }
 
     /// Distinct values of all slots and, if requested, how often each occurs, as lists.

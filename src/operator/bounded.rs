@@ -248,7 +248,7 @@ impl Worker {
             self.slicer
                 .assign(&chunk.times, &self.ids, self.keys.len(), &mut self.table, &mut self.slots)
                 .map_err(|t| out_of_bounds(plan, t))?;
-            self.table.update(&chunk.inputs, Rows::all(&self.slots, &chunk.times))?;
+            self.table.update(&chunk.inputs, Rows::all(&self.slots, &chunk.times), check)?;
         }
         Ok(())
     }

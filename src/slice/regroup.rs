@@ -3,7 +3,7 @@
 use super::Edges;
 use super::table::SliceTable;
 use crate::Result;
-use crate::poll::{PIECE, Poll, sort_unstable};
+use crate::poll::{PIECE, Poll, filled, sort_unstable};
 
 /// Slots in the order of their keys.
 pub struct KeyOrder {
@@ -46,7 +46,7 @@ impl KeyOrder {
             bounds[k + 1] += bounds[k];
         }
         let mut next = bounds.clone();
-        let mut slots = vec![(0, 0); bounds[key_count]];
+        let mut slots = filled(bounds[key_count], (0, 0), poll)?;
         let mut slot = 0;
         let pieces = parts.flat_map(|(keys, starts)| keys.chunks(PIECE).zip(starts.chunks(PIECE)));
         for (keys, starts) in pieces {

@@ -14,6 +14,7 @@ use arrow_array::ArrayRef;
 
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Upkeep};
+use crate::memory::spared;
 use crate::poll::{PIECE, Pieces, Poll};
 
 /// Slots that may accumulate before any are moved.
@@ -176,10 +177,11 @@ impl Store {
         let (mut slots, mut groups) = (Vec::with_capacity(slices), Vec::with_capacity(slices));
         let mut pieces = Pieces::new(poll);
         for Wanted { key, slices } in wanted {
-            pieces.count(slices.len())?;
             for chain in timelines.chains(*key, slices.clone()) {
-                groups.push(slots.len() as u32);
+                let group = slots.len();
+                groups.push(group as u32);
                 slots.extend(chain);
+                pieces.count(1 + slots.len() - group)?;
             }
         }
         let has_fresh = slots.iter().any(|&slot| slot as usize >= self.slots);
@@ -188,7 +190,7 @@ impl Store {
             poll()?;
             let own = &*self.partials[which];
             if let Some(states) = own.states().filter(|states| states.is_plain()) {
-                return in_pieces((&slots, &groups), poll, |slots, groups| match has_fresh {
+                return in_pieces((&slots, &groups), (PIECE, poll), |slots, groups| match has_fresh {
                     true => states.regroup_both(&*delta.partials[which], slots, groups),
                     false => own.regroup(slots, groups),
                 });
@@ -213,10 +215,14 @@ impl Store {
     }
 
     /// All partials of all slices, slice by slice and key by key.
-    pub fn gather_all(&self, timelines: &Timelines) -> Result<Vec<Box<dyn Partials>>> {
-        let (slots, groups) = timelines.order();
-        let each = self.partials.iter().enumerate();
-        each.map(|(which, partials)| self.merged(which, partials.as_ref(), &slots, &groups)).collect()
+    ///
+    /// # Errors
+    /// Errors of [`Store::gather`].
+    pub fn gather_all(&self, timelines: &Timelines, poll: Poll) -> Result<Vec<Box<dyn Partials>>> {
+        let all = |key| Wanted { key, slices: 0..timelines.of(key).len() };
+        let wanted: Vec<Wanted> = (0..timelines.keys() as u32).map(all).collect();
+        let which: Vec<usize> = (0..self.partials.len()).collect();
+        self.gather(&Delta::default(), timelines, (&wanted, &which), poll)
     }
 
     /// Merges each group of slots of a column of partial `which` into one slot, in their order.
@@ -275,37 +281,40 @@ impl Store {
     /// Compacts slots so that each slice has a single one.
     ///
     /// # Errors
-    /// Errors of a user-defined function; nothing is changed then.
-    pub fn compact(&mut self, timelines: &mut Timelines) -> Result<()> {
-        let mut moved = self.gather_all(timelines)?;
-        moved.iter_mut().try_for_each(|partials| partials.keep_up(Upkeep::Shrink))?;
+    /// Errors of [`Store::gather`]; nothing is changed then.
+    pub fn compact(&mut self, timelines: &mut Timelines, poll: Poll) -> Result<()> {
+        let mut moved = self.gather_all(timelines, poll)?;
+        for partials in &mut moved {
+            partials.keep_up(Upkeep::Shrink)?;
+            poll()?;
+        }
+        spared(|| timelines.renumber());
         self.partials = moved;
-        timelines.renumber();
         (self.slots, self.rows) = (timelines.slots(), 0);
         Ok(())
     }
 }
 
-/// A column of groups of slots, of which `regroup` makes a part at a time where they are many.
+/// A column of groups of slots, of which `regroup` makes those of some `piece` slots at a time.
 fn in_pieces(
     (slots, groups): (&[u32], &[u32]),
-    poll: Poll,
+    (piece, poll): (usize, Poll),
     regroup: impl Fn(&[u32], &[u32]) -> Result<Box<dyn Partials>>,
 ) -> Result<Box<dyn Partials>> {
-    if slots.len() <= PIECE {
+    if slots.len() <= piece {
         return regroup(slots, groups);
     }
     let mut all: Option<Box<dyn Partials>> = None;
     let mut left = groups;
     while let Some(&first) = left.first() {
         poll()?;
-        let (own, others) = left.split_at(left.partition_point(|&group| ((group - first) as usize) < PIECE));
+        let (own, others) = left.split_at(left.partition_point(|&group| ((group - first) as usize) < piece));
         let end = others.first().map_or(slots.len(), |&group| group as usize);
         let own: Vec<u32> = own.iter().map(|group| group - first).collect();
-        let piece = regroup(&slots[first as usize..end], &own)?;
+        let made = regroup(&slots[first as usize..end], &own)?;
         match &mut all {
-            Some(all) => all.append(piece),
-            None => all = Some(piece),
+            Some(all) => all.append(made),
+            None => all = Some(made),
         }
         left = others;
     }
@@ -319,4 +328,45 @@ pub fn copied(partials: &dyn Partials, slots: &[u32]) -> Result<Box<dyn Partials
     }
     let each: Vec<u32> = (0..slots.len() as u32).collect();
     partials.regroup(slots, &each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Partial;
+    use crate::poll::never;
+    use arrow_array::Int64Array;
+    use arrow_schema::DataType;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    proptest! {
+        /// Groups that are made some slots at a time are those that are made at once.
+        #[test]
+        fn pieces_make_the_same_column(
+            values in prop::collection::vec(prop::option::of(-9i64..9), 1..60),
+            sizes in prop::collection::vec(1usize..9, 0..30),
+            from in any::<prop::sample::Index>(),
+            piece in 1usize..20,
+        ) {
+            let count = values.len();
+            for partial in [Partial::Sum, Partial::Max, Partial::First] {
+                let mut column = partial.column(&[DataType::Int64], never).unwrap();
+                let times: Vec<i64> = (0..count as i64).collect();
+                let own: Vec<u32> = (0..count as u32).collect();
+                let inputs: ArrayRef = Arc::new(Int64Array::from(values.clone()));
+                column.update(&[inputs], Rows::all(&own, &times), count).unwrap();
+                // Any slots, also several times, in any order.
+                let (mut slots, mut groups) = (Vec::new(), Vec::new());
+                for size in &sizes {
+                    groups.push(slots.len() as u32);
+                    let first = from.index(count) + 7 * slots.len();
+                    slots.extend((0..*size).map(|at| ((first + at) % count) as u32));
+                }
+                let regroup = |slots: &[u32], groups: &[u32]| column.regroup(slots, groups);
+                let pieces = in_pieces((&slots, &groups), (piece, never), regroup).unwrap();
+                prop_assert_eq!(pieces.state().unwrap(), regroup(&slots, &groups).unwrap().state().unwrap());
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use arrow_array::ArrayRef;
 
 use crate::aggregate::{Input, Partials, Rows};
+use crate::poll::Poll;
 use crate::{Error, Result};
 
 /// Slices as columns: key, start (with sessions: first time), last time (with sessions), and partials.
@@ -114,13 +115,14 @@ impl SliceTable {
         Ok(())
     }
 
-    /// Folds rows into their slots' partials: `inputs[i]` is what partial `i` reads.
-    pub fn update(&mut self, inputs: &[Input], rows: Rows<'_>) -> Result<()> {
+    /// Folds rows into their slots' partials: `inputs[i]` is what partial `i` reads. `poll` is called before each, as
+    /// columns that grow are copied.
+    pub fn update(&mut self, inputs: &[Input], rows: Rows<'_>, poll: Poll) -> Result<()> {
         let len = self.len();
-        self.partials
-            .iter_mut()
-            .zip(inputs)
-            .try_for_each(|(partial, input)| input.feed(&mut **partial, rows, len))
+        self.partials.iter_mut().zip(inputs).try_for_each(|(partial, input)| {
+            poll()?;
+            input.feed(&mut **partial, rows, len)
+        })
     }
 
     /// Adds slots that are partials already, one per entry of `keys` (stage 2 of a distributed job).

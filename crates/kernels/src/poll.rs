@@ -52,6 +52,19 @@ impl Pieces {
     }
 }
 
+/// A list of equal values: memory that is used for the first time is as slow as work.
+///
+/// # Errors
+/// That of `poll`.
+pub fn filled<T: Copy>(len: usize, value: T, poll: Poll) -> Result<Vec<T>> {
+    let mut values = Vec::with_capacity(len);
+    while values.len() < len {
+        poll()?;
+        values.resize(len.min(values.len() + PIECE), value);
+    }
+    Ok(values)
+}
+
 /// Sorts values of which no two are equal.
 ///
 /// # Errors
@@ -151,6 +164,15 @@ mod tests {
         let mut values: Vec<u64> = (0..many).map(noise).collect();
         part(&mut values, &|&value| value, &|piece: &mut [u64]| piece.sort_unstable(), never, 0).unwrap();
         assert!(values.is_sorted());
+    }
+
+    #[test]
+    fn lists_are_filled_in_pieces() {
+        for len in [0, 1, PIECE, 2 * PIECE + 17] {
+            assert!(filled(len, 7, never).is_ok_and(|values| values == vec![7; len]));
+        }
+        let fails = || Err(Error::InvalidValue("enough".into()));
+        assert!(filled(PIECE, 7, fails).is_err());
     }
 
     #[test]

@@ -45,7 +45,7 @@ use arrow_schema::SchemaRef;
 
 use super::call::all_or_nothing;
 use super::plan::Plan;
-use crate::interrupt::undisturbed;
+use crate::interrupt::{end_with, undisturbed};
 use crate::memory::{attempted, spared};
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
@@ -367,7 +367,11 @@ impl Operator {
     /// Errors of the step, and of [`Operator::relieve`].
     pub fn call(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.relieve()?;
-        all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)
+        let results =
+            all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)?;
+        // The call has taken effect, and has its results.
+        self.engines_mut().try_for_each(Engine::tidy).unwrap_or_else(end_with);
+        Ok(results)
     }
 
     /// The schema of the rows that [`Step::TakeLate`] takes.

@@ -5,6 +5,7 @@ use super::engine::Engine;
 use super::options::Stats;
 use super::shedding::{Keep, Sample, Shedding};
 use crate::Result;
+use crate::interrupt::check;
 use crate::memory::{attempted, spared};
 
 impl Operator {
@@ -19,6 +20,8 @@ impl Operator {
         }
         let mut is_tight = false;
         loop {
+            // An interrupt may have left more behind than there would be.
+            check()?;
             let Stats { keys, slices, bytes, .. } = self.stats();
             let Some(shedding) = &mut self.shedding else { return Ok(()) };
             if self.closed || !shedding.is_above(bytes, is_tight) {

@@ -22,6 +22,8 @@ use self::of_key::Timeline;
 use self::undo::Change;
 pub use self::undo::Dirty;
 use super::cells::Cell;
+use crate::Result;
+use crate::poll::{Pieces, Poll};
 use crate::window::Spans;
 
 /// No slot.
@@ -72,6 +74,11 @@ impl Timelines {
     /// No slices yet.
     pub fn new(keeps_rows: bool) -> Self {
         Self { keeps_rows, ..Self::default() }
+    }
+
+    /// No slices any longer.
+    pub fn emptied(&self) -> Self {
+        Self { merges: self.merges, ..Self::new(self.keeps_rows) }
     }
 
     /// A copy of the slices, with nothing to roll back and nothing done yet.
@@ -165,9 +172,14 @@ impl Timelines {
     }
 
     /// Restores slices from a snapshot: slot s is a slice, of ascending keys and times.
-    pub fn restore(cells: impl Iterator<Item = Cell>, los: Option<&[u32]>, merges: u64) -> Self {
-        let mut this = Self { merges, ..Self::new(los.is_some()) };
-        for (at, Cell { key, first, last }) in cells.enumerate() {
+    ///
+    /// # Errors
+    /// That of `poll`.
+    pub fn restore(cells: &[Cell], los: Option<&[u32]>, poll: Poll) -> Result<Self> {
+        let mut this = Self::new(los.is_some());
+        let mut pieces = Pieces::new(poll);
+        for (at, &Cell { key, first, last }) in cells.iter().enumerate() {
+            pieces.count(1)?;
             this.make_room(key as usize + 1);
             let slot = this.open();
             let lo = los.map_or(0, |los| los[at]);
@@ -175,7 +187,7 @@ impl Timelines {
             this.slices += 1;
         }
         this.settle();
-        this
+        Ok(this)
     }
 }
 

@@ -48,20 +48,7 @@ impl Timelines {
         self.keys[key as usize].shrink();
     }
 
-    /// All slots, slice by slice and key by key, and where each slice's slots begin. Once slots have been moved into
-    /// that order and those of each slice merged, [`Timelines::renumber`] records it here.
-    pub fn order(&self) -> (Vec<u32>, Vec<u32>) {
-        let (mut slots, mut groups) = (Vec::with_capacity(self.next.len()), Vec::with_capacity(self.slices));
-        for timeline in &self.keys {
-            for at in timeline.from..timeline.firsts.len() {
-                groups.push(slots.len() as u32);
-                slots.extend(self.chain(&timeline.get(at)));
-            }
-        }
-        (slots, groups)
-    }
-
-    /// Each slice now has a single slot, numbered in the order of [`Timelines::order`].
+    /// Each slice now has a single slot, numbered slice by slice and key by key.
     pub fn renumber(&mut self) {
         let mut slot = 0;
         for timeline in &mut self.keys {

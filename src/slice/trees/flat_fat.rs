@@ -19,7 +19,7 @@ use super::super::timeline::{Dirty, Timelines};
 use super::rings::Rooms;
 use crate::Result;
 use crate::aggregate::Partials;
-use crate::poll::never;
+use crate::poll::Poll;
 
 /// The least number of leaves.
 const LEAST: usize = 4;
@@ -66,18 +66,21 @@ impl FlatFat {
     }
 
     /// Recomputes the leaves of changed slices and the nodes above them.
+    ///
+    /// # Errors
+    /// That of `poll`; what was invalid stays so.
     pub fn update(
         &mut self,
         dirty: Vec<Dirty>,
-        store: &Store,
-        delta: &Delta,
+        (store, delta): (&Store, &Delta),
         timelines: &Timelines,
+        poll: Poll,
     ) -> Result<()> {
         if self.which.is_empty() {
             return Ok(());
         }
-        let stale = std::mem::take(&mut self.stale).into_iter();
-        let mut dirty: Vec<Dirty> = stale.map(|key| Dirty { key, ..Dirty::default() }).chain(dirty).collect();
+        let stale = self.stale.iter().map(|&key| Dirty { key, ..Dirty::default() });
+        let mut dirty: Vec<Dirty> = stale.chain(dirty).collect();
         // One entry per key, the most extensive one first.
         dirty.sort_by_key(|dirty| (dirty.key, dirty.from));
         dirty.dedup_by(|later, kept| {
@@ -107,9 +110,10 @@ impl FlatFat {
             }
         }
         if leaves.is_empty() {
+            self.stale.clear();
             return Ok(());
         }
-        let values = store.gather(delta, timelines, (&wanted, &self.which), never)?;
+        let values = store.gather(delta, timelines, (&wanted, &self.which), poll)?;
         let slots: Vec<u32> = leaves.iter().map(|(base, node)| (base + node) as u32).collect();
         let program = above(leaves);
         for (nodes, values) in self.nodes.iter_mut().zip(&values) {
@@ -118,6 +122,7 @@ impl FlatFat {
                 states.combine(&program);
             }
         }
+        self.stale.clear();
         Ok(())
     }
 
@@ -214,8 +219,8 @@ mod tests {
             FlatFat::new(store, vec![0])
         }
 
-        fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
-            self.update(timelines.dirty(), store, delta, timelines).unwrap();
+        fn update(&mut self, given: (&Store, &Delta), timelines: &Timelines, poll: Poll) -> Result<()> {
+            self.update(timelines.dirty(), given, timelines, poll)
         }
 
         fn answers(

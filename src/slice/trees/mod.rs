@@ -112,8 +112,11 @@ impl Eager {
     }
 
     /// Applies the changes of a call.
-    pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
-        self.totals.update(store, delta, timelines)?;
+    ///
+    /// # Errors
+    /// That of `poll`; what was invalid stays so.
+    pub fn update(&mut self, given: (&Store, &Delta), timelines: &Timelines, poll: Poll) -> Result<()> {
+        self.totals.update(given, timelines, poll)?;
         if self.run_tree.is_none() && self.flat_fat.is_empty() {
             return Ok(());
         }
@@ -121,7 +124,7 @@ impl Eager {
         if let Some(run_tree) = &mut self.run_tree {
             run_tree.update(&dirty, timelines);
         }
-        self.flat_fat.update(dirty, store, delta, timelines)
+        self.flat_fat.update(dirty, given, timelines, poll)
     }
 
     /// Drops what covers dropped slices.

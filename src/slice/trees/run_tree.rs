@@ -285,8 +285,9 @@ mod tests {
             RunTree::new(store).unwrap()
         }
 
-        fn update(&mut self, _: &Store, _: &Delta, timelines: &Timelines) {
+        fn update(&mut self, _: (&Store, &Delta), timelines: &Timelines, poll: Poll) -> Result<()> {
             self.update(&timelines.dirty(), timelines);
+            poll()
         }
 
         fn answers(

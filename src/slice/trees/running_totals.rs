@@ -16,7 +16,7 @@ use super::super::timeline::Timelines;
 use super::rings::{Room, Rooms};
 use crate::Result;
 use crate::aggregate::{Partials, Totals};
-use crate::poll::never;
+use crate::poll::Poll;
 
 /// The least length of a ring.
 const LEAST: usize = 4;
@@ -53,17 +53,25 @@ impl RunningTotals {
     }
 
     /// Adds the slots of a call to the totals.
-    pub fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) -> Result<()> {
+    ///
+    /// # Errors
+    /// That of `poll`; what was invalid stays so.
+    pub fn update(
+        &mut self,
+        (store, delta): (&Store, &Delta),
+        timelines: &Timelines,
+        poll: Poll,
+    ) -> Result<()> {
         if self.which.is_empty() {
             return Ok(());
         }
-        let mut stale = std::mem::take(&mut self.stale);
-        stale.sort_unstable();
-        stale.dedup();
-        self.compute_anew(&stale, store, delta, timelines)?;
+        self.program.clear();
+        self.stale.sort_unstable();
+        self.stale.dedup();
+        self.compute_anew((store, delta), timelines, poll)?;
         debug_assert_eq!(timelines.appended().count(), delta.slots(), "slices change at the end only");
         for (key, number, is_new, slot) in timelines.appended() {
-            if stale.binary_search(&key).is_ok() {
+            if self.stale.binary_search(&key).is_ok() {
                 continue;
             }
             if is_new {
@@ -79,6 +87,7 @@ impl RunningTotals {
             self.program.push((to, if is_new { own } else { to }, slot));
         }
         self.add_up(delta);
+        self.stale.clear();
         Ok(())
     }
 
@@ -104,18 +113,18 @@ impl RunningTotals {
         self.totals.iter_mut().for_each(|totals| totals.copy(&moves));
     }
 
+    /// Computes the totals of invalid keys from all their slices.
     fn compute_anew(
         &mut self,
-        keys: &[u32],
-        store: &Store,
-        delta: &Delta,
+        (store, delta): (&Store, &Delta),
         timelines: &Timelines,
+        poll: Poll,
     ) -> Result<()> {
-        if keys.is_empty() {
+        if self.stale.is_empty() {
             return Ok(());
         }
         let (mut wanted, mut firsts, mut program) = (Vec::new(), Vec::new(), Vec::new());
-        for &key in keys {
+        for &key in &self.stale {
             let slices = timelines.of(key).len();
             self.rooms.make(key, slices + 1, LEAST);
             let (room, gone) = (self.rooms.of(key), timelines.gone(key));
@@ -128,7 +137,7 @@ impl RunningTotals {
         let values = if program.is_empty() {
             Vec::new()
         } else {
-            store.gather(delta, timelines, (&wanted, &self.which), never)?
+            store.gather(delta, timelines, (&wanted, &self.which), poll)?
         };
         for (at, totals) in self.totals.iter_mut().enumerate() {
             totals.grow(self.rooms.slots());
@@ -176,8 +185,8 @@ mod tests {
             RunningTotals::new(store, vec![0])
         }
 
-        fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines) {
-            self.update(store, delta, timelines).unwrap();
+        fn update(&mut self, given: (&Store, &Delta), timelines: &Timelines, poll: Poll) -> Result<()> {
+            self.update(given, timelines, poll)
         }
 
         fn answers(

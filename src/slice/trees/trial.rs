@@ -11,8 +11,9 @@ use proptest::test_runner::TestCaseError;
 
 use super::super::cells::Cell;
 use super::super::{Cut, Delta, Store, Timelines, Wanted};
+use crate::Error;
 use crate::aggregate::{Input, Partial};
-use crate::poll::never;
+use crate::poll::{Poll, never};
 
 /// Slices are as long as this.
 const LENGTH: i64 = 4;
@@ -28,7 +29,7 @@ pub(super) trait Above: Sized {
     fn new(store: &Store) -> Self;
 
     /// Applies the changes of a call.
-    fn update(&mut self, store: &Store, delta: &Delta, timelines: &Timelines);
+    fn update(&mut self, given: (&Store, &Delta), timelines: &Timelines, poll: Poll) -> crate::Result<()>;
 
     fn answers(
         &mut self,
@@ -124,7 +125,9 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
             let start = floor(time);
             timelines.add((Cell { key, first: time, last: time }, slot), (start, start + LENGTH), None);
         }
-        above.update(&store, &delta, &timelines);
+        let poll: Poll = if fails && rows.len() % 3 == 0 { interrupted } else { never };
+        let is_done = above.update((&store, &delta), &timelines, poll).is_ok();
+        prop_assert!(is_done || fails);
         let all: Vec<Row> = kept.iter().chain(&rows).copied().collect();
         for key in 0..3 {
             let slices = timelines.of(key);
@@ -132,7 +135,7 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
             let windows =
                 (0..slices.len()).flat_map(|lo| ends(lo).map(move |hi| Wanted { key, slices: lo..hi }));
             let windows: Vec<Wanted> = windows.collect();
-            if windows.is_empty() {
+            if windows.is_empty() || !is_done {
                 continue;
             }
             let answers = above.answers((&store, &delta), &timelines, &windows);
@@ -159,6 +162,10 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
     forget(&mut timelines, i64::MAX);
     above.forget(&timelines);
     Ok(above)
+}
+
+fn interrupted() -> crate::Result<()> {
+    Err(Error::InvalidValue("enough".into()))
 }
 
 fn forget(timelines: &mut Timelines, cutoff: i64) {

@@ -64,7 +64,13 @@ impl<A> Remapped<A> {
 /// # Safety
 /// The block is valid for its layout, and `new`, unless it is null, for `size` bytes, which nobody else uses; `free` frees the
 /// block.
-unsafe fn moved(at: *mut u8, layout: Layout, new: *mut u8, size: usize, free: impl FnOnce()) -> *mut u8 {
+pub(super) unsafe fn moved(
+    at: *mut u8,
+    layout: Layout,
+    new: *mut u8,
+    size: usize,
+    free: impl FnOnce(),
+) -> *mut u8 {
     if !new.is_null() {
         // SAFETY: both are valid for the lesser of their sizes, and apart, as both are allocated.
         unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };

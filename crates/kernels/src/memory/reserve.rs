@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::IS_CAUGHT;
+use super::remapped::moved;
 
 /// Bytes of a slot; a multiple of [`ALIGN`]. What unwinding needs is smaller, and so are the arguments of most calls.
 const SLOT: usize = 16 << 10;
@@ -120,13 +121,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
         }
         // SAFETY: the caller promises that `size`, rounded up to the alignment, does not overflow, and is not 0.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
-        if !new.is_null() {
-            // SAFETY: both are valid for the lesser of their sizes, and apart, as both are allocated.
-            unsafe { new.copy_from_nonoverlapping(at, layout.size().min(size)) };
-            // SAFETY: it is allocated with this layout, and not used any more.
-            unsafe { self.dealloc(at, layout) };
-        }
-        new
+        // SAFETY: the new block is this call's alone, and the old one is freed with its layout once it has been copied.
+        unsafe { moved(at, layout, new, size, || self.dealloc(at, layout)) }
     }
 }
 

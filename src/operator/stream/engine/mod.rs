@@ -268,7 +268,7 @@ impl Engine {
             outgoing.check(&registered.plan, last, 0, || 0)?;
         }
         let delta = &ingested.changed.delta;
-        slices.above.update(&slices.store, delta, &slices.timelines)?;
+        slices.above.update((&slices.store, delta), &slices.timelines, check)?;
         let over = (&*queries, &slices.timelines);
         windows.list_ready(over, &mut ingested, moved, &keys.ahead, &mut outgoing)?;
         if let Some(key) = moved.of_key {
@@ -347,7 +347,14 @@ impl Engine {
         if let Some((key, _)) = moved.key_watermark {
             self.forget_keys(key..key + 1, ahead);
         }
-        self.slices.tidy();
+    }
+
+    /// Compacts what is stored, once that pays off: after a call, whose results do not depend on it.
+    ///
+    /// # Errors
+    /// An interrupt.
+    pub(super) fn tidy(&mut self) -> Result<()> {
+        self.slices.tidy()
     }
 
     /// Rolls back a call.

@@ -8,6 +8,7 @@ use arrow_buffer::BooleanBuffer;
 use super::Engine;
 use crate::Result;
 use crate::aggregate::Partials;
+use crate::interrupt::check;
 use crate::operator::stored::doubled;
 use crate::operator::stream::shedding::Sample;
 
@@ -31,10 +32,10 @@ impl Engine {
     /// Partials for [`Engine::thin`], each of which counts twice.
     ///
     /// # Errors
-    /// Errors of Arrow; nothing is changed then.
+    /// Errors of Arrow, and an interrupt; nothing is changed then.
     pub(in crate::operator::stream) fn doubled(&mut self) -> Result<Vec<Box<dyn Partials>>> {
         let slices = &mut self.slices;
-        slices.store.compact(&mut slices.timelines)?;
+        slices.store.compact(&mut slices.timelines, check)?;
         doubled(self.queries.stored(), slices.store.partials())
     }
 

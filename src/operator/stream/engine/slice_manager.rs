@@ -9,16 +9,16 @@ use std::ops::Range;
 use super::horizon::Horizon;
 use super::slicer::StreamSlicer;
 use super::store_form;
-use crate::Result;
 use crate::aggregate::Partials;
-use crate::interrupt::Pace;
-use crate::memory::attempted;
+use crate::interrupt::{Pace, check};
+use crate::memory::{attempted, spared};
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::options::{Options, Stats};
 use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Delta, Eager, Store, Timelines};
 use crate::window::{Point, Window};
+use crate::{Error, Result};
 
 /// What is held at the end of a stream: nothing, but columns of the right kinds.
 pub(in crate::operator::stream) struct Emptied {
@@ -186,23 +186,27 @@ impl SliceManager {
         self.above.invalidate(merged.into_iter());
     }
 
-    /// Compacts slots, once that pays off.
-    pub(super) fn tidy(&mut self) {
+    /// Compacts slots and rows, once that pays off; what cannot be done now is left to the next call.
+    ///
+    /// # Errors
+    /// An interrupt.
+    pub(super) fn tidy(&mut self) -> Result<()> {
         let kept = self.tuples.as_ref().map(Tuples::len);
         if self.store.is_loose(&self.timelines, kept) {
             // A user-defined function that fails here fails again in the call where a window needs the result.
-            let _ = self.store.compact(&mut self.timelines);
+            let compacted = attempted(|| self.store.compact(&mut self.timelines, check));
+            if let Err(interrupt @ Error::Interrupted(_)) = compacted {
+                return Err(interrupt);
+            }
         }
-        // What could not be dropped now is dropped by the next call.
-        let _ = self.store.drop_values();
-        if let Some(tuples) = &mut self.tuples {
-            tuples.tidy();
-        }
+        let _ = attempted(|| self.store.drop_values());
+        spared(|| self.tuples.iter_mut().for_each(Tuples::tidy));
+        Ok(())
     }
 
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
     pub(super) fn shrink(&mut self, queries: &Queries) {
-        let _ = attempted(|| self.store.compact(&mut self.timelines));
+        let _ = attempted(|| self.store.compact(&mut self.timelines, check));
         let _ = attempted(|| self.store.drop_values());
         if let Some(tuples) = &mut self.tuples {
             let _ = attempted(|| {
@@ -304,8 +308,7 @@ impl SliceManager {
 
     /// Drops all slices, as the stream has ended.
     pub(super) fn end(&mut self, queries: &Queries, emptied: Emptied) {
-        let los = emptied.tuples.as_ref().map(|_| &[][..]);
-        self.timelines = Timelines::restore(std::iter::empty(), los, self.timelines.merges());
+        self.timelines = self.timelines.emptied();
         (self.store, self.tuples) = (emptied.store, emptied.tuples);
         self.rebuild_above(queries);
     }

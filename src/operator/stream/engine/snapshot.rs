@@ -71,7 +71,7 @@ impl SliceManager {
             columns.push(Arc::new(UInt32Array::from(los)));
         }
         to.columns(columns, count)?;
-        for partials in self.store.gather_all(&self.timelines)? {
+        for partials in self.store.gather_all(&self.timelines, check)? {
             check()?;
             to.columns(partials.state()?, count)?;
         }
@@ -97,13 +97,15 @@ impl SliceManager {
         if self.keeps_rows() != los.is_some() {
             return broken();
         }
+        check()?;
         let cells: Vec<Cell> = (0..slots)
             .map(|slot| Cell { key: keys.value(slot), first: firsts.value(slot), last: lasts.value(slot) })
             .collect();
         if !are_sound(&cells, los.as_deref(), key_count) {
             return broken();
         }
-        self.timelines = Timelines::restore(cells.into_iter(), los.as_deref(), 0);
+        check()?;
+        self.timelines = Timelines::restore(&cells, los.as_deref(), check)?;
         let numbers: Vec<u32> = (0..slots as u32).collect();
         let rows = Rows { slots: &numbers, times: firsts.values(), sparse: self.keeps_rows() };
         let mut partials = queries.columns(None, 0)?;
