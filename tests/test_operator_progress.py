@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -120,30 +120,88 @@ def test_a_bound_by_many_rows_is_exact_to_a_block() -> None:
 
 def test_silent_sources_are_left_out_until_they_speak() -> None:
     now = [1_000_000]
+
+    def wait(seconds: int) -> pa.Table:
+        """Call the operator every three seconds."""
+        for _ in range(seconds // 3):
+            now[0] += 3_000_000
+            result = op.advance()
+        return result
+
     op = operator(wk.delay(0, source="s", idle="30 seconds"), clock=lambda: now[0])
     op.push(pa.concat_tables([rows(5, of="a"), rows(50, of="b")]))
     assert reached(op) == 5
-    now[0] += 20_000_000
+    wait(21)
     op.push(rows(60, of="b"))
-    assert op.advance().num_rows == 0
+    assert wait(9).num_rows == 0
     assert (reached(op), op.progress()["idle"].to_pylist()) == (5, [False, False])
-    now[0] += 10_000_001
+    now[0] += 1
     assert op.advance().to_pylist() == [
         {"window": {"start": 0, "end": 10}, "n": 1, "update": False},
         {"window": {"start": 50, "end": 60}, "n": 1, "update": False},
     ]
     assert (reached(op), op.progress()["idle"].to_pylist()) == (60, [True, False])
-    # All are: the watermark stays.
-    now[0] += 60_000_000
-    assert op.advance().num_rows == 0
-    assert op.progress()["idle"].to_pylist() == [True, True]
+    # All are: the watermark is the greatest of theirs.
+    assert wait(60).num_rows == 0
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (60, [True, True])
+    # Neither the time in which the process was down nor that in which nobody called it is silence.
+    now[0] += 3_600_000_000
     op = wk.Operator.restore(op.snapshot(), QUERY, clock=lambda: now[0])
+    op.push(rows(80, of="b"))
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (60, [False, False])
+    now[0] += 3_600_000_000
     op.push(rows(62, of="a"))
-    assert (reached(op), op.progress()["idle"].to_pylist()) == (62, [False, True])
+    assert (reached(op), op.progress()["idle"].to_pylist()) == (62, [False, False])
     # A clock that is set back is not looked at.
     now[0] = 0
     op.push(rows(70, of="b"))
     assert (reached(op), op.progress()["idle"].to_pylist()) == (62, [False, False])
+
+
+IDLE = 20
+"""Microseconds, of which a tenth of a pause counts at most."""
+
+
+@given(
+    st.lists(
+        st.tuples(
+            # How often, after which pause, and what: a restart, or rows.
+            st.integers(1, 12),
+            st.sampled_from([0, 1, 2, 3, 50]),
+            st.none() | st.lists(st.tuples(st.integers(0, 90), st.sampled_from("ab")), max_size=2),
+        ),
+        max_size=10,
+    )
+)
+@example([(1, 0, [(10, "a"), (20, "b")]), (11, 2, [])])
+def test_only_time_in_which_they_could_speak_makes_sources_idle(
+    steps: list[tuple[int, int, list[tuple[int, str]] | None]],
+) -> None:
+    now, silent, latest = [0], dict[str, int](), dict[str, int]()
+    delay = wk.delay(5, source="s", idle=f"{IDLE} microseconds")
+    op = operator(delay, clock=lambda: now[0])
+    expected: int | None = None
+    op.advance()
+    for pause, pushed in [(pause, pushed) for often, pause, pushed in steps for _ in range(often)]:
+        now[0] += pause
+        if pushed is None:
+            op = wk.Operator.restore(op.snapshot(), QUERY, clock=lambda: now[0])
+            silent = dict.fromkeys(silent, 0)
+            op.advance()
+        else:
+            silent = {name: past + min(pause, IDLE // 10) for name, past in silent.items()}
+            for time, name in pushed:
+                silent[name], latest[name] = 0, max(time, latest.get(name, time))
+            op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
+        idle = {name: past > IDLE for name, past in silent.items()}
+        if latest:
+            awake = [latest[name] - 5 for name in latest if not idle[name]]
+            mark = min(awake) if awake else max(latest.values()) - 5
+            expected = mark if expected is None else max(expected, mark)
+        if pushed == []:
+            op.advance()
+        assert reached(op) == expected
+        assert dict(zip(*op.progress().select(["source", "idle"]).to_pydict().values(), strict=True)) == idle
 
 
 def test_one_broken_clock_does_not_end_the_stream() -> None:

@@ -84,6 +84,8 @@ pub struct Operator {
     shedding: Option<Shedding>,
     /// The time of the clock in microseconds, where it matters.
     now: Option<i64>,
+    /// In how much of that sources could speak.
+    heard: i64,
     /// Up to when the stream is complete.
     watermark: Option<i64>,
     /// The time of the latest row.
@@ -164,6 +166,7 @@ impl Operator {
             progress,
             shedding: options.shed.map(Shedding::new),
             now: None,
+            heard: 0,
             watermark: None,
             latest: None,
             past: Stats::default(),
@@ -311,11 +314,6 @@ impl Operator {
     /// As [`Operator::advance`]; `InvalidValue` if no watermark follows rows, and no emission policy the clock.
     pub fn follow(&mut self) -> Result<Vec<RecordBatch>> {
         self.call(Step::Follow)
-    }
-
-    /// Sets the clock, by which sources are idle: microseconds, which never decrease.
-    pub fn set_clock(&mut self, now: i64) {
-        self.now = self.now.max(Some(now));
     }
 
     /// Ends the stream: emits all remaining windows.

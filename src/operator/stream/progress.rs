@@ -61,7 +61,8 @@ struct Source {
     latest: Option<i64>,
     #[serde(deserialize_with = "tally")]
     rows: u64,
-    /// When its last row came, in microseconds.
+    /// When its last row came, by the time in which the operator listened; a restored one begins to listen anew.
+    #[serde(skip)]
     seen: i64,
     /// At which row the latest time so far became which, block by block; those from the one that counts on.
     reached: VecDeque<(u64, i64)>,
@@ -145,10 +146,9 @@ impl Source {
 }
 
 impl Seen {
-    /// Whether a source is left out at this time, as it has been silent.
-    fn is_idle(&self, source: &Source, now: Option<i64>) -> bool {
-        let (Some(idle), Some(now)) = (self.delay.idle, now) else { return false };
-        now.saturating_sub(source.seen) > idle
+    /// Whether a source is left out, as it has been silent; `heard` is the time in which the operator listened.
+    fn is_idle(&self, source: &Source, heard: i64) -> bool {
+        self.delay.idle.is_some_and(|idle| heard - source.seen > idle)
     }
 
     /// Which of these rows are further ahead of the others than is allowed, if any are.
@@ -181,7 +181,7 @@ impl Seen {
     }
 
     /// Takes note of rows, with the number of each one's source if there are several.
-    pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], now: Option<i64>) -> Result<()> {
+    pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], heard: i64) -> Result<()> {
         if rows.times.is_empty() {
             return Ok(());
         }
@@ -194,23 +194,30 @@ impl Seen {
             // Nothing but the latest row matters.
             source.see(self.delay.by, rows.most);
             source.rows += rows.times.len() as u64 - 1;
-            source.seen = now.unwrap_or_default().max(source.seen);
+            source.seen = heard;
             return Ok(());
         }
         for (row, &time) in rows.times.iter().enumerate() {
             let source = &mut self.sources[sources.get(row).map_or(0, |&source| source as usize)];
             source.see(self.delay.by, time);
-            source.seen = now.unwrap_or_default().max(source.seen);
+            source.seen = heard;
         }
         Ok(())
     }
 
-    /// Up to when the stream is complete, by its sources.
-    pub(super) fn watermark(&self, now: Option<i64>) -> Result<Option<i64>> {
-        let awake = self.sources.iter().filter(|source| source.rows > 0 && !self.is_idle(source, now));
-        let watermarks = awake.map(|source| source.watermark(self.delay.by));
+    /// Up to when the stream is complete, by its sources: the least of those that are not idle, or else the greatest of
+    /// all, whichever of them was idle first.
+    pub(super) fn watermark(&self, heard: i64) -> Result<Option<i64>> {
+        let (mut awake, mut idle) = (Vec::new(), None);
+        for source in self.sources.iter().filter(|source| source.rows > 0) {
+            let watermark = source.watermark(self.delay.by)?;
+            match self.is_idle(source, heard) {
+                true => idle = idle.max(watermark),
+                false => awake.push(watermark),
+            }
+        }
         // None of one is none of all.
-        Ok(watermarks.collect::<Result<Vec<_>>>()?.into_iter().min().flatten())
+        Ok(awake.into_iter().min().unwrap_or(idle))
     }
 }
 
@@ -232,7 +239,7 @@ impl Progress {
 
     /// One row for each source: its name if there are several, its latest row, its watermark, how many rows there were,
     /// and whether it is left out.
-    pub(super) fn table(&self, input: &Schema, measure: &Measure, now: Option<i64>) -> Result<RecordBatch> {
+    pub(super) fn table(&self, input: &Schema, measure: &Measure, heard: i64) -> Result<RecordBatch> {
         let Seen { delay, sources, .. } = &self.seen;
         let spoke: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].rows > 0).collect();
         let each = || spoke.iter().map(|&at| &sources[at]);
@@ -252,7 +259,7 @@ impl Progress {
         fields.push(Field::new("rows", DataType::UInt64, false));
         columns.push(Arc::new(UInt64Array::from_iter_values(each().map(|source| source.rows))));
         fields.push(Field::new("idle", DataType::Boolean, false));
-        let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, now))).collect();
+        let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, heard))).collect();
         columns.push(Arc::new(idle));
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
@@ -288,14 +295,27 @@ fn nullable(measure: &Measure, times: &Int64Array) -> Result<ArrayRef> {
     Ok(make_array(values.to_data().into_builder().nulls(times.nulls().cloned()).build()?))
 }
 
+/// A pause between two calls counts as this part of the time after which a source is idle at most.
+const PART: i64 = 10;
+
 impl Operator {
+    /// Sets the clock: microseconds, which never decrease. While nobody calls, no source can speak, so that a long pause
+    /// since the last call counts as a short one.
+    pub fn set_clock(&mut self, now: i64) {
+        let pause = self.now.map_or(0, |before| now.saturating_sub(before));
+        let idle = self.progress.as_ref().and_then(|progress| progress.seen.delay.idle);
+        let most = idle.map_or(0, |idle| (idle / PART).max(1));
+        self.heard = self.heard.saturating_add(pause.clamp(0, most));
+        self.now = self.now.max(Some(now));
+    }
+
     /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
     /// column has it.
     ///
     /// # Errors
     /// `InvalidValue` if no watermark follows rows.
     pub fn progress(&self) -> Result<RecordBatch> {
-        self.followed()?.table(self.input(), self.leader().measure(), self.now)
+        self.followed()?.table(self.input(), self.leader().measure(), self.heard)
     }
 
     pub(super) fn followed(&self) -> Result<&Progress> {

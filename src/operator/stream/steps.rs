@@ -159,7 +159,7 @@ impl Operator {
                     timed = timed.only(&BooleanArray::new(!&ahead, None))?;
                 }
                 let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
-                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.now)?;
+                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.heard)?;
             }
             gate.see(&timed);
             if let Some(gaps) = self.leader().gap_column() {
@@ -192,7 +192,7 @@ impl Operator {
         let refused = self.late.limited(refused, limit)?;
         let watermark = match (self.options.order, &seen) {
             (Order::InOrder, _) => gate.latest_row,
-            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.now))?,
+            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.heard))?,
         };
         self.divide(&accepted)?;
         if kind == InputKind::Slices {
@@ -246,7 +246,7 @@ impl Operator {
         let watermark = match &self.progress {
             // What comes out by the clock alone.
             None if self.uses_clock() => self.watermark,
-            _ => self.followed()?.seen.watermark(self.now)?.max(self.watermark),
+            _ => self.followed()?.seen.watermark(self.heard)?.max(self.watermark),
         };
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
