@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -224,6 +225,71 @@ def test_one_broken_clock_does_not_end_the_stream() -> None:
     op.advance(20_000)
     assert op.push(rows(9_050, of="c")).num_rows == 0
     assert op.take_late()["late_reason"].to_pylist() == ["too late"]
+
+
+class Clock:
+    """Up to when a stream has come, by the rules for rows from the future, and which times count."""
+
+    def __init__(self, future: int) -> None:
+        self.future = future
+        self.first: list[int] = []
+        self.counting: list[int] = []
+        self.set_aside: list[int] = []
+        self.ahead: list[int] = []
+        self.latest: int | None = None
+
+    def push(self, times: list[int]) -> None:
+        if self.latest is None:
+            if len(self.first + times) < 3:
+                self.first += times
+                return
+            self.latest = sorted(self.first + times)[len(self.first + times) // 2]
+            self.counting += [time for time in self.first if time <= self.latest + self.future]
+        elif len(times) >= 3 and sum(time > self.latest + self.future for time in times) > len(times) / 2:
+            self.latest = max(self.latest, sorted(times)[len(times) // 2])
+        for time in times:
+            if time > self.latest + self.future:
+                self.ahead = [other for other in self.ahead if abs(other - time) <= self.future] + [time]
+                if len(self.ahead) < 3:
+                    self.set_aside.append(time)
+                    continue
+            self.ahead = []
+            self.counting.append(time)
+            self.latest = max(self.latest, time)
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from([0, 5, 40]),
+    st.lists(
+        st.none() | st.lists(st.integers(0, 30) | st.integers(90, 120) | st.just(10_000), max_size=4),
+        max_size=25,
+    ),
+)
+def test_the_present_is_what_several_rows_agree_on(future: int, batches: list[list[int] | None]) -> None:
+    op, clock = operator(wk.delay(0, future=future)), Clock(future)
+    for times in batches:
+        if times is None:
+            op = wk.Operator.restore(op.snapshot(), QUERY)
+            continue
+        op.push(rows(*times))
+        clock.push(times)
+        assert reached(op) == max(clock.counting, default=None)
+    late = op.take_late()
+    of_future = late.filter(pc.equal(late["late_reason"], "from the future"))
+    assert of_future["t"].to_pylist() == clock.set_aside
+
+
+def test_a_stream_that_jumps_row_by_row_loses_two_rows() -> None:
+    op = operator(wk.delay(5, source="s", future=100))
+    # The first row is of a broken clock, which moves nothing for others.
+    op.push(rows(1_000_000, of="broken"))
+    for time in range(20):
+        op.push(rows(time))
+    assert (reached(op), op.progress()["source"].to_pylist()) == (14, ["a"])
+    for time in range(5_000, 6_000):
+        op.push(rows(time))
+    assert (reached(op), op.late) == (5_994, 2)
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,10 @@ def delay(
         ten times in that time; where no rows come, call `windowkit.Operator.advance` without an argument.
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
-        and does not move the watermark. If more than half of a batch of at least three rows are that far
-        ahead, the stream has jumped, and the batch's median counts as the latest row, as it does in the
-        first batch. Batches of one or two rows cannot show a jump: a first row that comes alone counts,
-        whatever its time, and after a jump all rows are set aside.
+        and does not move the watermark. If several rows agree, the stream has jumped: where more than half of
+        a batch of at least three rows are that far ahead, its median counts as the latest row; and where
+        three rows in succession are, no further than this from each other, the third one does. Before three
+        rows have come, there is no watermark: their median is the first to count as the latest row.
 
     Raises
     ------

@@ -27,6 +27,7 @@ mod lateness;
 mod names;
 mod options;
 mod outgoing;
+mod present;
 mod progress;
 mod queries;
 mod relief;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Operator;
 use super::intake::Accepted;
+use super::present::Present;
 use crate::dictionary::widened;
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
@@ -77,8 +78,7 @@ pub(super) struct Seen {
     delay: Delay,
     /// By number; those without rows never spoke.
     sources: Vec<Source>,
-    /// The time of the latest row that was accepted.
-    latest: Option<i64>,
+    present: Present,
 }
 
 /// The progress of a stream.
@@ -152,36 +152,18 @@ impl Seen {
     }
 
     /// Which of these rows are further ahead of the others than is allowed, if any are.
-    ///
-    /// The others are the latest row before, or half of the rows that come together: a stream may jump, a clock not.
-    pub(super) fn ahead(&self, rows: &Accepted) -> Option<BooleanBuffer> {
-        let future = self.delay.future?;
-        let mut latest = self.latest;
-        let limit = |latest: i64| latest.saturating_add(future);
-        if latest.is_some_and(|latest| rows.most <= limit(latest)) {
-            return None;
-        }
-        let times = &rows.times;
-        if latest.is_none_or(|latest| times.iter().filter(|&&t| t > limit(latest)).count() * 2 > times.len())
-            && (times.len() > 2 || latest.is_none())
-        {
-            let mut sorted = times.to_vec();
-            let middle = sorted.len().checked_sub(1)? / 2;
-            latest = latest.max(Some(*sorted.select_nth_unstable(middle).1));
-        }
-        let mut latest = latest?;
-        let mut any = false;
-        let ahead = BooleanBuffer::collect_bool(times.len(), |row| {
-            let is_ahead = times[row] > limit(latest);
-            latest = if is_ahead { latest } else { latest.max(times[row]) };
-            any |= is_ahead;
-            is_ahead
-        });
-        any.then_some(ahead)
+    pub(super) fn ahead(&mut self, rows: &Accepted) -> Option<BooleanBuffer> {
+        self.present.ahead(&rows.times, self.delay.future?)
     }
 
     /// Takes note of rows, with the number of each one's source if there are several.
     pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], heard: i64) -> Result<()> {
+        let future = self.delay.future.filter(|_| !self.present.is_unknown());
+        for (source, time) in future.map(|future| self.present.held(future)).into_iter().flatten() {
+            let source = &mut self.sources[source as usize];
+            source.see(self.delay.by, time);
+            source.seen = heard;
+        }
         if rows.times.is_empty() {
             return Ok(());
         }
@@ -189,7 +171,12 @@ impl Seen {
         while self.sources.len() < known {
             self.sources.push(Source::new(&self.delay)?);
         }
-        self.latest = self.latest.max(Some(rows.most));
+        let source_of = |row: usize| sources.get(row).copied().unwrap_or_default();
+        if self.delay.future.is_some() && self.present.is_unknown() {
+            let each = rows.times.iter().enumerate();
+            each.for_each(|(row, &time)| self.present.hold(source_of(row), time));
+            return Ok(());
+        }
         if let (By::Time(_), [], [source, ..]) = (self.delay.by, sources, &mut self.sources[..]) {
             // Nothing but the latest row matters.
             source.see(self.delay.by, rows.most);
@@ -198,7 +185,7 @@ impl Seen {
             return Ok(());
         }
         for (row, &time) in rows.times.iter().enumerate() {
-            let source = &mut self.sources[sources.get(row).map_or(0, |&source| source as usize)];
+            let source = &mut self.sources[source_of(row) as usize];
             source.see(self.delay.by, time);
             source.seen = heard;
         }
@@ -225,7 +212,10 @@ impl Progress {
     /// Nothing seen yet of a stream of this schema.
     pub(super) fn new(delay: Delay, input: &Schema) -> Result<Self> {
         let types = delay.source.iter().map(|&at| input.field(at).data_type().clone()).collect();
-        Ok(Self { index: KeyIndex::new(types)?, seen: Seen { delay, sources: Vec::new(), latest: None } })
+        Ok(Self {
+            index: KeyIndex::new(types)?,
+            seen: Seen { delay, sources: Vec::new(), present: Present::default() },
+        })
     }
 
     /// The number of each row's source; none if there is a single one.
@@ -269,7 +259,7 @@ impl Progress {
         if self.seen.delay.source.is_some() {
             to.keys(&self.index)?;
         }
-        to.value(&(self.seen.latest, &self.seen.sources));
+        to.value(&(&self.seen.present, &self.seen.sources));
         Ok(())
     }
 
@@ -279,12 +269,14 @@ impl Progress {
         if delay.source.is_some() {
             from.keys(&mut self.index, check)?;
         }
-        let (latest, sources): (_, Vec<Source>) = from.value()?;
+        let (present, sources): (Present, Vec<Source>) = from.value()?;
         let known = if delay.source.is_some() { self.index.len() } else { 1 };
-        if sources.len() > known || !sources.iter().all(|source| source.is_sound(delay.by)) {
+        let are_sound =
+            sources.iter().all(|source| source.is_sound(delay.by)) && present.is_sound(sources.len());
+        if sources.len() > known || !are_sound {
             return broken();
         }
-        (self.seen.latest, self.seen.sources) = (latest, sources);
+        (self.seen.present, self.seen.sources) = (present, sources);
         Ok(())
     }
 }
