@@ -93,6 +93,88 @@ def test_the_watermark_is_the_least_of_all_sources(
     assert known["rows"].to_pylist() == [len(source.times) for source in sources.values()]
 
 
+NAMES = st.sampled_from(["a", "b", "c", None])
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(BOUNDS),
+    st.lists(NAMES, max_size=2),
+    st.lists(
+        st.none()
+        | st.tuples(st.sampled_from(["add", "end"]), NAMES)
+        | st.lists(st.tuples(st.integers(-20, 100), NAMES), max_size=4),
+        max_size=15,
+    ),
+)
+def test_sources_hold_the_watermark_from_when_they_are_announced_until_they_end(
+    bound: tuple[str, Any], announced: list[str | None], steps: list[Any]
+) -> None:
+    op = operator(wk.delay(**{bound[0]: bound[1]}, source="s", sources=announced))
+    sources = {name: Source() for name in announced}
+    expected: int | None = None
+    for step in steps:
+        match step:
+            case None:
+                op = wk.Operator.restore(op.snapshot(), QUERY)
+            case ("add", name):
+                op.add_source(name)
+                sources.setdefault(name, Source())
+            case ("end", name) if name in sources:
+                op.end_source(name)
+                del sources[name]
+            case ("end", name):
+                with pytest.raises(wk.InvalidValue, match="source: no row of it has come"):
+                    op.end_source(name)
+            case pushed:
+                op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
+                for time, name in pushed:
+                    sources.setdefault(name, Source()).times.append(time)
+        each = [source.watermark(*bound) if source.times else None for source in sources.values()]
+        # Announcing a source does not move the watermark, nor does a restart.
+        if each and None not in each and step is not None and step[:1] != ("add",):
+            least = min(mark for mark in each if mark is not None)
+            expected = least if expected is None else max(expected, least)
+        assert reached(op) == expected
+        assert set(op.progress()["source"].to_pylist()) == set(sources)
+
+
+def test_many_sources_that_ended_are_forgotten() -> None:
+    op = operator(wk.delay(0, source="s", future=10))
+    sizes = set()
+    for at in range(500):
+        op.push(rows(at, of=f"file {at:03}"))
+        op.end_source(f"file {at:03}")
+        assert op.progress().num_rows == 0
+        if at % 100 == 99:
+            sizes.add(len(op.snapshot()))
+    assert max(sizes) - min(sizes) < 10
+    assert op.stats().bytes < 100_000
+
+
+def test_sources_are_values_of_their_column() -> None:
+    for arguments, error, says in [
+        ({"sources": "a"}, wk.InvalidType, "sources: 'a' is a str; it is a list of values"),
+        ({"sources": 3}, wk.InvalidType, "sources: 3 is an int"),
+        ({"sources": ["a"]}, wk.InvalidValue, "sources: ('a',) is given without source="),
+    ]:
+        with pytest.raises(error, match=re.escape(says)):
+            wk.delay(5, **arguments)
+    with pytest.raises(wk.InvalidType, match="sources: 3 is not a value of column 's', whose type is string"):
+        operator(wk.delay(5, source="s", sources=[3]))
+    op = operator(wk.delay(5))
+    with pytest.raises(
+        wk.InvalidValue, match="source: 'a' is given, but the rows of this operator have no col"
+    ):
+        op.add_source("a")
+    op = operator(wk.delay(5, source="s"))
+    with pytest.raises(wk.InvalidType, match="source: 3 is not a value of column 's'"):
+        op.end_source(3)
+    op.close()
+    with pytest.raises(wk.InvalidValue, match="close"):
+        op.add_source("a")
+
+
 def test_a_call_that_fails_has_not_moved_the_watermark() -> None:
 
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))

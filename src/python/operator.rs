@@ -238,6 +238,30 @@ impl PyOperator {
         })
     }
 
+    /// Waits for rows of the source in a batch of one row.
+    fn add_source(
+        &self,
+        py: Python<'_>,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
+        detached(py, || self.call(Step::AddSource(source.batch("source")?.column(0))))
+    }
+
+    /// Waits no longer for rows of the source in a batch of one row.
+    fn end_source(
+        &self,
+        py: Python<'_>,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<Option<PyRecordBatchReader>> {
+        detached(py, || self.call(Step::EndSource(source.batch("source")?.column(0))))
+    }
+
+    /// The position of the column that names sources, if there is one.
+    #[getter]
+    fn source(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        self.ask(py, |stream| Ok(stream.options().progress.and_then(|delay| delay.source)))
+    }
+
     /// Keys that are ahead of the stream, and in the last column up to when each is complete.
     fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
         self.ask(py, |stream| Ok(PyRecordBatch::new(stream.keys_ahead()?)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.arguments import hinted
@@ -21,6 +23,7 @@ class Delay:
     rows: int | None
     share: float | None
     source: str | None
+    sources: tuple[Any, ...]
     idle: Duration | None
     future: Duration | int | None
 
@@ -32,6 +35,7 @@ def delay(
     rows: int | None = None,
     share: float | None = None,
     source: str | None = None,
+    sources: Iterable[Any] = (),
     idle: Length | None = None,
     future: Length | None = None,
 ) -> Delay:
@@ -54,7 +58,11 @@ def delay(
         are exact to 1.33 %). There is no watermark before 1 / (1 - `share`) rows have arrived.
     source : str, optional
         A column that says which source a row is from. Each source has its own watermark, and that of the
-        stream is the least of them. Sources are known from their first row on.
+        stream is the least of them. Sources are known from their first row on, or by name:
+    sources : iterable, optional
+        Values of that column: sources which hold the watermark before their first row, too, so that none of
+        their rows is late when another is read first. `windowkit.Operator.add_source` adds one later, and
+        ``end_source`` says that there are no more rows of one.
     idle : str or datetime.timedelta, optional
         A source is left out once no row of it has come for so long, by the clock of the operator, until it
         has rows again. With all sources idle, the watermark is the greatest of theirs. Only calls of the
@@ -110,6 +118,15 @@ def delay(
             raise InvalidValue(f"share: {as_given(share)} is given; allowed are shares above 0 and below 1")
     if source is not None:
         checked_name("source", source)
+    if isinstance(sources, str) or not isinstance(sources, Iterable):
+        raise InvalidType(
+            f"sources: {as_given(sources)} is {a_type(sources)}; it is a list of values of the column source="
+        )
+    named_sources = tuple(sources)
+    if named_sources and source is None:
+        raise InvalidValue(
+            f"sources: {as_given(named_sources)} is given without source=, the column that names them"
+        )
     if idle is not None and source is None:
         raise InvalidValue(
             f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
@@ -120,6 +137,7 @@ def delay(
         rows,
         None if share is None else float(share),
         source,
+        named_sources,
         None if idle is None else of_clock("idle", idle),
         None if future is None else of_measure("future", future),
     )

@@ -25,7 +25,7 @@ from windowkit.local.query import shaped_schema, slices_schema, stream_plan
 from windowkit.streams.calls import State
 from windowkit.streams.options import Options
 from windowkit.streams.sampled import refuse
-from windowkit.streams.watermarks import one_key, time_type
+from windowkit.streams.watermarks import one_key, one_row, time_type
 
 __all__ = ["NO_SPARK", "Entry", "Known", "of_queries"]
 
@@ -87,6 +87,17 @@ class Known(State[_native.Operator]):
         """Return a key as the core takes it; None for all keys."""
         assert self.schema is not None, "bound before"
         return None if key is None else one_key(key, tuple(map(str, self.leader.by)), self.schema)
+
+    def source(self, name: Any, argument: str = "source") -> pa.RecordBatch:
+        """Return the name of a source as the core takes it."""
+        assert self.schema is not None, "bound before"
+        assert self.core is not None, "bound before"
+        if self.core.source is None:
+            raise InvalidValue(
+                f"{argument}: {as_given(name)} is given, but the rows of this operator have no column that "
+                "names their source; progress=windowkit.delay(..., source=...) says which one does"
+            )
+        return one_row(argument, [name], [self.schema.field(self.core.source)])
 
     @cached_property
     def results(self) -> pa.Schema:
@@ -172,7 +183,10 @@ class Known(State[_native.Operator]):
         core = _native.Operator(
             plans, own.order, own.allowed_lateness, own.progress, own.store, own.late_limit, own.shed
         )
-        return replace(self, schema=schema, core=core)
+        begun = replace(self, schema=schema, core=core)
+        for source in () if own.progress is None else own.progress.sources:
+            core.add_source(begun.source(source, "sources"))
+        return begun
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,77 @@ class Times(Queried):
 
         return self._ask("progress", progress, closed=True)
 
+    def add_source(self, source: Any) -> pa.Table:
+        """Announce a source of the stream: from now on the watermark waits for its rows.
+
+        Parameters
+        ----------
+        source : object
+            A value of the column that names sources. `windowkit.delay` takes those that are known from the
+            beginning.
+
+        Returns
+        -------
+        pyarrow.Table
+            What is due by the clock, as of other calls; in most streams nothing.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is no value of that column, or no column names sources; the schema is not known yet; or the
+            operator is closed.
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order", progress=wk.delay(0, source="shard"))
+        >>> op.push(pa.table({"t": [5], "shard": ["a"]})).num_rows, op.add_source("b").num_rows
+        (0, 0)
+        >>> op.push(pa.table({"t": [25], "shard": ["a"]})).num_rows
+        0
+        >>> op.end_source("b").to_pylist()
+        [{'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        """
+        return self._of_source("add_source", lambda core: core.add_source, source)
+
+    def end_source(self, source: Any) -> pa.Table:
+        """Declare that no more rows of a source come: the watermark no longer waits for them.
+
+        Rows of it that come after all are of a new source of this name.
+
+        Parameters
+        ----------
+        source : object
+            A value of the column that names sources, which had rows, or was announced by `add_source` or
+            `windowkit.delay`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Windows that end as the watermark moves on. If it was the last source, the watermark stays.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            It is no source of this stream, or no column names sources; the schema is not known yet; or the
+            operator is closed.
+
+        Examples
+        --------
+        See `add_source`.
+        """
+        return self._of_source("end_source", lambda core: core.end_source, source)
+
+    def _of_source(
+        self, call: str, step: Callable[[_native.Operator], Callable[..., Any]], source: Any
+    ) -> pa.Table:
+        def change(core: _native.Operator, state: Known) -> pa.Table:
+            self._look_at_clock(core)
+            return self._emitted(state, step(core), state.source(source))
+
+        return self._ask(call, change)
+
     def punctuate(self, time: Any = None, key: Any = None) -> pa.Table:
         """End the windows of `windowkit.punctuation` here, as a marked row would.
 

@@ -119,7 +119,11 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
             f"key: {as_given(key)} is given; the queries are by {list(by)}, so that a key is a mapping of "
             f"these, or a tuple of {len(by)} values in that order"
         )
-    fields = [schema.field(name) for name in by]
+    return one_row("key", values, [schema.field(name) for name in by])
+
+
+def one_row(argument: str, values: Sequence[Any], fields: Sequence[pa.Field]) -> pa.RecordBatch:
+    """Return a batch of one row of these columns."""
     columns = []
     for value, field in zip(values, fields, strict=True):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -127,8 +131,8 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
             columns.append(pa.array([value], kind).cast(field.type))
         except REFUSALS as error:
             raise InvalidType(
-                f"key: {as_given(value)} is not a value of column {field.name!r}, whose type is {field.type} "
-                f"({error})"
+                f"{argument}: {as_given(value)} is not a value of column {field.name!r}, whose type is "
+                f"{field.type} ({error})"
             ) from error
     return pa.record_batch(columns, schema=pa.schema(fields))
 

@@ -108,6 +108,10 @@ pub enum Step<'a> {
     AdvanceKey(i64, &'a [ArrayRef]),
     /// See [`Operator::follow`].
     Follow,
+    /// Waits for rows of the source that is named by the only row of a column, before any has come.
+    AddSource(&'a ArrayRef),
+    /// Waits no longer for rows of such a source, and emits windows as [`Operator::advance`] does.
+    EndSource(&'a ArrayRef),
     /// See [`Operator::punctuate`].
     Punctuate(i64, Option<&'a [ArrayRef]>),
     /// See [`Operator::close`].
@@ -369,8 +373,15 @@ impl Operator {
         let results =
             all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)?;
         // The call has taken effect, and has its results.
-        self.engines_mut().try_for_each(Engine::tidy).unwrap_or_else(end_with);
+        self.tidy().unwrap_or_else(end_with);
         Ok(results)
+    }
+
+    fn tidy(&mut self) -> Result<()> {
+        if let Some(progress) = &mut self.progress {
+            let _ = attempted(|| progress.tidy());
+        }
+        self.engines_mut().try_for_each(Engine::tidy)
     }
 
     /// The schema of the rows that [`Step::TakeLate`] takes.

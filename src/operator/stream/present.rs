@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// As many rows as it takes to say what time it is.
 const ENOUGH: usize = 3;
 
+/// The source of rows whose source has ended.
+const ENDED: u32 = u32::MAX;
+
 /// The time of the latest row that counts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Present {
@@ -27,7 +30,26 @@ impl Present {
     /// Whether a stream of so many sources can have this, which was read.
     pub(super) fn is_sound(&self, sources: usize) -> bool {
         let are_few = self.first.len() < ENOUGH && self.ahead.len() < ENOUGH;
-        are_few && self.first.iter().all(|&(source, _)| (source as usize) < sources)
+        are_few && self.first.iter().all(|&(source, _)| source == ENDED || (source as usize) < sources)
+    }
+
+    /// Whether rows of a source are held back.
+    pub(super) fn holds(&self, source: u32) -> bool {
+        self.first.iter().any(|row| row.0 == source)
+    }
+
+    /// Ends a source, whose rows that are held back still say what time it is; returns whether there were any.
+    pub(super) fn end(&mut self, source: u32) -> bool {
+        let own = self.first.iter_mut().filter(|row| row.0 == source);
+        own.map(|row| row.0 = ENDED).count() > 0
+    }
+
+    /// This with other numbers of sources: the n-th of these, which ascend, becomes source n.
+    pub(super) fn renumbered(&self, sources: &[u32]) -> Self {
+        let place = |source| sources.partition_point(|&other| other < source) as u32;
+        let new = |source| if source == ENDED { ENDED } else { place(source) };
+        let first = self.first.iter().map(|&(source, time)| (new(source), time)).collect();
+        Self { first, ..self.clone() }
     }
 
     /// Holds a row of a source back until there are more.
@@ -39,7 +61,7 @@ impl Present {
     pub(super) fn held(&mut self, future: i64) -> Vec<(u32, i64)> {
         let limit = self.limit(future);
         let first = std::mem::take(&mut self.first);
-        first.into_iter().filter(|&(_, time)| time <= limit).collect()
+        first.into_iter().filter(|&(source, time)| source != ENDED && time <= limit).collect()
     }
 
     /// The latest time that is not too far ahead.

@@ -26,6 +26,9 @@ use crate::state::{Reader, Writer, broken, tally};
 use crate::window::Measure;
 use crate::{Error, Result};
 
+/// Names of sources that may accumulate before those that have ended are forgotten.
+const ENDED: usize = 64;
+
 /// Blocks of rows that a bound by rows is divided into.
 const BLOCKS: u64 = 256;
 
@@ -65,6 +68,8 @@ struct Source {
     /// When its last row came, by the time in which the operator listened; a restored one begins to listen anew.
     #[serde(skip)]
     seen: i64,
+    /// Whether it was announced: it holds the watermark before its first row, too.
+    is_announced: bool,
     /// At which row the latest time so far became which, block by block; those from the one that counts on.
     reached: VecDeque<(u64, i64)>,
     /// How far rows were behind the latest one.
@@ -99,7 +104,7 @@ impl Source {
             By::Share(_) => Some(KllSketch::new(K).map_err(failed)?),
             By::Time(_) | By::Rows(_) => None,
         };
-        Ok(Self { latest: None, rows: 0, seen: 0, reached: VecDeque::new(), delays })
+        Ok(Self { latest: None, rows: 0, seen: 0, is_announced: false, reached: VecDeque::new(), delays })
     }
 
     /// Whether a stream can have seen this, which was read.
@@ -107,6 +112,11 @@ impl Source {
         self.latest.is_some() == (self.rows > 0)
             && self.delays.is_some() == matches!(by, By::Share(_))
             && self.reached.iter().is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)
+    }
+
+    /// Whether rows of it are to be waited for: those without any, and those that have ended, never spoke.
+    fn is_live(&self) -> bool {
+        self.rows > 0 || self.is_announced
     }
 
     /// Takes note of a row.
@@ -167,10 +177,7 @@ impl Seen {
         if rows.times.is_empty() {
             return Ok(());
         }
-        let known = sources.iter().max().map_or(1, |&most| most as usize + 1);
-        while self.sources.len() < known {
-            self.sources.push(Source::new(&self.delay)?);
-        }
+        self.make_room(sources.iter().max().map_or(1, |&most| most as usize + 1))?;
         let source_of = |row: usize| sources.get(row).copied().unwrap_or_default();
         if self.delay.future.is_some() && self.present.is_unknown() {
             let each = rows.times.iter().enumerate();
@@ -192,11 +199,38 @@ impl Seen {
         Ok(())
     }
 
+    fn make_room(&mut self, sources: usize) -> Result<()> {
+        while self.sources.len() < sources {
+            self.sources.push(Source::new(&self.delay)?);
+        }
+        Ok(())
+    }
+
+    /// Whether a column names sources.
+    pub(super) fn has_sources(&self) -> bool {
+        self.delay.source.is_some()
+    }
+
+    /// Waits for rows of a source.
+    pub(super) fn announce(&mut self, source: u32, heard: i64) -> Result<()> {
+        self.make_room(source as usize + 1)?;
+        let source = &mut self.sources[source as usize];
+        (source.is_announced, source.seen) = (true, heard);
+        Ok(())
+    }
+
+    /// Waits no longer for rows of a source; returns whether it was one.
+    pub(super) fn end(&mut self, source: u32) -> Result<bool> {
+        let Some(known) = self.sources.get_mut(source as usize) else { return Ok(false) };
+        let ended = std::mem::replace(known, Source::new(&self.delay)?);
+        Ok(self.present.end(source) || ended.is_live())
+    }
+
     /// Up to when the stream is complete, by its sources: the least of those that are not idle, or else the greatest of
     /// all, whichever of them was idle first.
     pub(super) fn watermark(&self, heard: i64) -> Result<Option<i64>> {
         let (mut awake, mut idle) = (Vec::new(), None);
-        for source in self.sources.iter().filter(|source| source.rows > 0) {
+        for source in self.sources.iter().filter(|source| source.is_live()) {
             let watermark = source.watermark(self.delay.by)?;
             match self.is_idle(source, heard) {
                 true => idle = idle.max(watermark),
@@ -231,11 +265,11 @@ impl Progress {
     /// and whether it is left out.
     pub(super) fn table(&self, input: &Schema, measure: &Measure, heard: i64) -> Result<RecordBatch> {
         let Seen { delay, sources, .. } = &self.seen;
-        let spoke: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].rows > 0).collect();
-        let each = || spoke.iter().map(|&at| &sources[at]);
+        let live: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].is_live()).collect();
+        let each = || live.iter().map(|&at| &sources[at]);
         let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
         if let Some(source) = delay.source {
-            let places = UInt32Array::from_iter_values(spoke.iter().map(|&at| at as u32));
+            let places = UInt32Array::from_iter_values(live.iter().map(|&at| at as u32));
             fields.push(Field::new("source", widened(input.field(source).data_type()), true));
             columns.push(take(&self.index.values()?[0], &places, None)?);
         }
@@ -254,12 +288,43 @@ impl Progress {
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
+    /// The number of a source that is named by the only row of this column.
+    pub(super) fn number(&mut self, name: &ArrayRef) -> Result<u32> {
+        let mut ids = Vec::new();
+        self.index.assign_all(std::slice::from_ref(name), 1, &mut ids, check)?;
+        Ok(ids[0])
+    }
+
+    /// This without the sources that have ended.
+    fn of_live(&self) -> Result<Self> {
+        let Seen { delay, sources, present } = &self.seen;
+        let is_live = |&at: &u32| sources[at as usize].is_live() || present.holds(at);
+        let live: Vec<u32> = (0..sources.len() as u32).filter(is_live).collect();
+        let sources = live.iter().map(|&at| sources[at as usize].clone()).collect();
+        let seen = Seen { delay: *delay, sources, present: present.renumbered(&live) };
+        let index = if delay.source.is_some() { &live[..] } else { &[] };
+        Ok(Self { index: self.index.only(index)?, seen })
+    }
+
+    /// Forgets the sources that have ended, once they are many.
+    ///
+    /// # Errors
+    /// Only those of memory; nothing is changed then.
+    pub(super) fn tidy(&mut self) -> Result<()> {
+        let live = self.seen.sources.iter().filter(|source| source.is_live()).count();
+        if self.index.len() > ENDED + 2 * live {
+            *self = self.of_live()?;
+        }
+        Ok(())
+    }
+
     /// Writes what was seen.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
-        if self.seen.delay.source.is_some() {
-            to.keys(&self.index)?;
+        let live = self.of_live()?;
+        if live.seen.delay.source.is_some() {
+            to.keys(&live.index)?;
         }
-        to.value(&(&self.seen.present, &self.seen.sources));
+        to.value(&(&live.seen.present, &live.seen.sources));
         Ok(())
     }
 

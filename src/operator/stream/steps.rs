@@ -45,6 +45,8 @@ impl Operator {
             Step::Advance(watermark) => self.try_advance(watermark),
             Step::AdvanceKey(watermark, key) => self.try_advance_key(watermark, key),
             Step::Follow => self.try_follow(),
+            Step::AddSource(name) => self.try_add_source(name),
+            Step::EndSource(name) => self.try_end_source(name),
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
             Step::Fire(_) => self.try_fire(),
@@ -250,6 +252,38 @@ impl Operator {
         };
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
+    }
+
+    fn try_add_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
+        check_open(self.closed, "add_source")?;
+        let (number, mut seen) = self.source(name)?;
+        seen.announce(number, self.heard)?;
+        let outcomes = self.moved(WatermarkMove { watermark: self.watermark, ..WatermarkMove::default() })?;
+        Ok(Attempted { outcomes, seen: Some(seen), ..self.unchanged() })
+    }
+
+    fn try_end_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
+        check_open(self.closed, "end_source")?;
+        let (number, mut seen) = self.source(name)?;
+        if !seen.end(number)? {
+            return Err(Error::InvalidValue(
+                "source: no row of it has come, and it was not added; progress() lists the sources of a stream".into(),
+            ));
+        }
+        let watermark = seen.watermark(self.heard)?.max(self.watermark);
+        let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
+        Ok(Attempted { outcomes, watermark, seen: Some(seen), ..self.unchanged() })
+    }
+
+    /// The number of a source, and what was seen of all.
+    fn source(&mut self, name: &ArrayRef) -> Result<(u32, Seen)> {
+        match &mut self.progress {
+            Some(progress) if progress.seen.has_sources() => Ok((progress.number(name)?, progress.seen.clone())),
+            _ => Err(Error::InvalidValue(
+                "source: the rows of this operator have no column that names it;                  progress=windowkit.delay(..., source=...) of query.operator() says which one does"
+                    .into(),
+            )),
+        }
     }
 
     fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {
