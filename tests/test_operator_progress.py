@@ -205,11 +205,8 @@ def test_silent_sources_are_left_out_until_they_speak() -> None:
     now = [1_000_000]
 
     def wait(seconds: int) -> pa.Table:
-        """Call the operator every three seconds."""
-        for _ in range(seconds // 3):
-            now[0] += 3_000_000
-            result = op.advance()
-        return result
+        now[0] += seconds * 1_000_000
+        return op.advance()
 
     op = operator(wk.delay(0, source="s", idle="30 seconds"), clock=lambda: now[0])
     op.push(pa.concat_tables([rows(5, of="a"), rows(50, of="b")]))
@@ -242,7 +239,7 @@ def test_silent_sources_are_left_out_until_they_speak() -> None:
 
 
 IDLE = 20
-"""Microseconds, of which a tenth of a pause counts at most."""
+"""Microseconds, of which a tenth counts at most of a pause before rows."""
 
 
 @given(
@@ -272,17 +269,20 @@ def test_only_time_in_which_they_could_speak_makes_sources_idle(
             silent = dict.fromkeys(silent, 0)
             op.advance()
         else:
-            silent = {name: past + min(pause, IDLE // 10) for name, past in silent.items()}
+            # Who calls `advance` has waited for rows all the time.
+            counts = min(pause, IDLE // 10) if pushed else pause
+            silent = {name: past + counts for name, past in silent.items()}
             for time, name in pushed:
                 silent[name], latest[name] = 0, max(time, latest.get(name, time))
-            op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
+            if pushed:
+                op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
+            else:
+                op.advance()
         idle = {name: past > IDLE for name, past in silent.items()}
         if latest:
             awake = [latest[name] - 5 for name in latest if not idle[name]]
             mark = min(awake) if awake else max(latest.values()) - 5
             expected = mark if expected is None else max(expected, mark)
-        if pushed == []:
-            op.advance()
         assert reached(op) == expected
         assert dict(zip(*op.progress().select(["source", "idle"]).to_pydict().values(), strict=True)) == idle
 

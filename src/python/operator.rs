@@ -272,10 +272,10 @@ impl PyOperator {
         detached(py, || self.call(Step::Follow))
     }
 
-    /// Sets the clock to these microseconds.
-    fn set_clock(&self, py: Python<'_>, now: i64) -> PyResult<()> {
+    /// Sets the clock to these microseconds, until which the caller has waited for rows, or has done something else.
+    fn set_clock(&self, py: Python<'_>, now: i64, has_waited: bool) -> PyResult<()> {
         self.ask(py, |stream| {
-            stream.set_clock(now);
+            stream.set_clock(now, has_waited);
             Ok(())
         })
     }

@@ -66,9 +66,10 @@ def delay(
     idle : str or datetime.timedelta, optional
         A source is left out once no row of it has come for so long, by the clock of the operator, until it
         has rows again. With all sources idle, the watermark is the greatest of theirs. Only calls of the
-        operator read the clock, and while nobody calls it, no source can speak: of each pause between calls,
-        a tenth of `idle` counts at most, and an operator that is restored begins anew. So call it at least
-        ten times in that time; where no rows come, call `windowkit.Operator.advance` without an argument.
+        operator read the clock, and while nobody calls it, no source can speak: of a pause before a call, a
+        tenth of `idle` counts at most, and an operator that is restored begins anew. Where no rows come, call
+        `windowkit.Operator.advance` without an argument: it says that you have waited for rows until now, so
+        that the whole pause counts.
     future : str, datetime.timedelta or int, optional
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
         and does not move the watermark. If several rows agree, the stream has jumped: where more than half of

@@ -93,7 +93,7 @@ class Rows(Queried):
             return core.push(self._clock.stamped(pa.RecordBatchReader.from_stream(rows), now))
 
         def at_clock(rows: Any) -> Any:
-            core.set_clock(self._clock.now(None))
+            core.set_clock(self._clock.now(None), has_waited=False)
             return core.push(rows)
 
         return stamped if state.is_stamped else at_clock if state.has_clock else core.push

@@ -128,7 +128,7 @@ class Times(Queried):
         def advance(core: _native.Operator, state: Known) -> pa.Table:
             if key is not None:
                 return self._advanced(core, state, watermark, key)
-            self._look_at_clock(core)
+            self._look_at_clock(core, has_waited=watermark is None)
             if watermark is None and (core.follows or (core.has_clock and not state.is_stamped)):
                 return self._emitted(state, core.follow)
             return self._emitted(state, core.advance, self._moment(core, state, "watermark", watermark))

@@ -357,11 +357,11 @@ const PART: i64 = 10;
 
 impl Operator {
     /// Sets the clock: microseconds, which never decrease. While nobody calls, no source can speak, so that a long pause
-    /// since the last call counts as a short one.
-    pub fn set_clock(&mut self, now: i64) {
+    /// since the last call counts as a short one, unless the caller has waited for rows all the time.
+    pub fn set_clock(&mut self, now: i64, has_waited: bool) {
         let pause = self.now.map_or(0, |before| now.saturating_sub(before));
         let idle = self.progress.as_ref().and_then(|progress| progress.seen.delay.idle);
-        let most = idle.map_or(0, |idle| (idle / PART).max(1));
+        let most = idle.map_or(0, |idle| if has_waited { i64::MAX } else { (idle / PART).max(1) });
         self.heard = self.heard.saturating_add(pause.clamp(0, most));
         self.now = self.now.max(Some(now));
     }
