@@ -312,20 +312,6 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         wk.InvalidType,
         "by: a column of type .* cannot be a key",
     ),
-    (
-        {"within": None, "windows": wk.session("1 hour")},
-        LEFT,
-        RIGHT,
-        wk.InvalidType,
-        r"windows: which rows share a window of session\(1 hour\) is not known before all rows are; allowed",
-    ),
-    (
-        {"within": None, "windows": wk.tumbling(rows=3)},
-        LEFT,
-        RIGHT,
-        wk.InvalidType,
-        "or those of a windowkit",
-    ),
     ({"within": None, "windows": wk.tumbling(60)}, LEFT, RIGHT, wk.InvalidType, "counts microseconds"),
 ]
 

@@ -30,6 +30,25 @@ DISTINCT = {"version": 1, "by": ["id"], "time": "t", "within": 5}
 SIDE = pa.schema({"k": pa.string(), "t": pa.timestamp("s"), "v": pa.int64()})
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        wk.session("1 hour"),
+        wk.session("1 hour", at_most="1 day"),
+        wk.session("gap"),
+        wk.tumbling(rows=3),
+        wk.sliding("1 hour", "3 rows"),
+        wk.punctuation("mark"),
+        wk.between("from", "to"),
+        wk.global_window(),
+    ],
+    ids=str,
+)
+def test_windows_that_are_not_known_before_all_rows_are_refused_at_once(window: wk.Window) -> None:
+    with pytest.raises(wk.InvalidType, match=r"^windows: which rows share a window of .* allowed are bands"):
+        wk.join(by="k", left_time="t", right_time="t", windows=window)
+
+
 def test_the_forms_are_these() -> None:
     join = wk.join(
         by={"src": "dst", "k": "k"},
@@ -79,7 +98,13 @@ def test_what_json_holds_is_the_join(
     suffix: str,
     columns: list[str] | None,
 ) -> None:
-    if isinstance(within, wk.Window) and within.is_endless:
+    if isinstance(within, wk.Window) and (
+        within.is_endless or not within.is_fixed or within.ends_with_stream
+    ):
+        with pytest.raises(
+            (wk.InvalidType, wk.InvalidValue), match=r"^windows: .*; (allowed are bands|give it)"
+        ):
+            wk.join(by="k", left_time="t", right_time="t", windows=within)
         return
     condition = {"windows": within} if isinstance(within, wk.Window) else {"within": within, "closed": closed}
     chosen = {} if how in ("semi", "anti") else {"right_columns": columns}

@@ -479,11 +479,17 @@ def reach(value: Any) -> Reach:
 
 
 def check_windows(windows: Any) -> None:
-    """Refuse what is not a window, or one of which two rows share infinitely many."""
+    """Refuse what is not a window, or one of which nobody knows yet, or too many, that two rows share."""
     if not isinstance(windows, Window):
         own = isinstance(windows, ContextFree | ContextAware)
         such = "windowkit.custom(...) of that" if own else "windowkit.tumbling('1 hour')"
         raise wrong_type("windows", windows, f"it is one window such as {such}")
+    if not windows.is_fixed or windows.ends_with_stream:
+        raise InvalidType(
+            f"windows: which rows share a window of {windows} is not known before all rows are; allowed are "
+            "bands, tumbling, sliding and landmark windows over time or integers, or those of a "
+            "windowkit.ContextFree"
+        )
     if windows.is_endless:
         raise InvalidValue(
             f"windows: {windows} has no last window, so that two rows share infinitely many; give it a "
