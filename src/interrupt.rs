@@ -35,11 +35,18 @@ struct Watch {
     next: Cell<Option<Instant>>,
     /// Why work should end, once that is so; none where nobody would be told.
     ended: RefCell<Option<Arc<OnceLock<Error>>>>,
+    /// Whether the work at hand goes on all the same.
+    is_undisturbed: Cell<bool>,
 }
 
 thread_local! {
     static WATCH: Watch = const {
-        Watch { look: Cell::new(None), next: Cell::new(None), ended: RefCell::new(None) }
+        Watch {
+            look: Cell::new(None),
+            next: Cell::new(None),
+            ended: RefCell::new(None),
+            is_undisturbed: Cell::new(false),
+        }
     };
 }
 
@@ -49,6 +56,9 @@ impl Watch {
     }
 
     fn check(&self) -> Result<()> {
+        if self.is_undisturbed.get() {
+            return Ok(());
+        }
         if let Some(error) = self.error() {
             return Err(error);
         }
@@ -82,13 +92,14 @@ impl Watch {
 
     /// Sets what the thread knows; returns what it knew.
     fn swap(&self, new: Watched) -> Watched {
-        let (look, next, ended) = new;
-        (self.look.replace(look), self.next.replace(next), self.ended.replace(ended))
+        let (look, next, ended, is_undisturbed) = new;
+        let of_work = self.is_undisturbed.replace(is_undisturbed);
+        (self.look.replace(look), self.next.replace(next), self.ended.replace(ended), of_work)
     }
 }
 
 /// The contents of a [`Watch`].
-type Watched = (Option<Look>, Option<Instant>, Option<Arc<OnceLock<Error>>>);
+type Watched = (Option<Look>, Option<Instant>, Option<Arc<OnceLock<Error>>>, bool);
 
 /// Restores what a thread knew.
 struct Restored(Watched);
@@ -107,7 +118,7 @@ fn replaced(contents: Watched) -> Restored {
 /// Does work that ends early, with the error of `look`, once that has one. The error is also returned if the work ended
 /// without it: it is passed on exactly once.
 pub fn watching<T>(look: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let outer = replaced((Some(look), None, Some(Arc::default())));
+    let outer = replaced((Some(look), None, Some(Arc::default()), false));
     let result = work();
     let ended = WATCH.with(Watch::error);
     drop(outer);
@@ -119,9 +130,10 @@ pub fn end_with(interrupt: Error) {
     WATCH.with(|watch| watch.end_with(interrupt));
 }
 
-/// Does work that no look ends: what is committed, or rolled back, as a whole.
+/// Does work that no look ends: what is committed, or rolled back, as a whole. An interrupt that comes from it, by
+/// [`end_with`], is passed on after it.
 pub fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
-    let outer = replaced(Watched::default());
+    let outer = replaced((None, None, WATCH.with(|watch| watch.ended.borrow().clone()), true));
     let done = work();
     drop(outer);
     done
@@ -212,7 +224,7 @@ impl Helpers {
 impl Helper {
     /// Does work on this thread.
     pub fn work<T>(self, work: impl FnOnce() -> T) -> T {
-        let outer = replaced((None, None, Some(self.ended.clone())));
+        let outer = replaced((None, None, Some(self.ended.clone()), false));
         let result = work();
         drop(outer);
         result
@@ -263,10 +275,12 @@ mod tests {
         let done = watching(
             || Ok(true),
             || {
-                undisturbed(|| end_with(Error::InvalidValue("nobody would be told".into())));
-                assert_eq!(check(), Ok(()));
-                end_with(enough());
+                undisturbed(|| {
+                    end_with(enough());
+                    assert_eq!(check(), Ok(()));
+                });
                 assert_eq!(check(), Err(enough()));
+                end_with(Error::InvalidValue("more than enough".into()));
                 Ok(3)
             },
         );

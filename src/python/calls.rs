@@ -132,7 +132,8 @@ impl<T: Send> CalledOperator<T> {
     /// Makes a call that returns rows; Python's lock is not held.
     ///
     /// # Errors
-    /// Errors of the call, which has changed nothing then, and as [`Shared::lock`].
+    /// Errors of the call, which has changed nothing then, and as [`Shared::lock`]. An interrupt may come after it: see
+    /// [`Called::took_effect`].
     pub(super) fn call(&self, work: impl FnOnce(&mut T) -> Result<Rows>) -> Result<Arc<Rows>> {
         let mut used = self.lock()?;
         let rows = guarded(&mut *used, |operator| {

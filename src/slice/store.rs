@@ -14,7 +14,6 @@ use arrow_array::ArrayRef;
 
 use crate::Result;
 use crate::aggregate::{Input, Partials, Rows, Upkeep};
-use crate::memory::spared;
 use crate::poll::{PIECE, Pieces, Poll};
 
 /// Slots that may accumulate before any are moved.
@@ -288,9 +287,9 @@ impl Store {
             partials.keep_up(Upkeep::Shrink)?;
             poll()?;
         }
-        spared(|| timelines.renumber());
         self.partials = moved;
-        (self.slots, self.rows) = (timelines.slots(), 0);
+        (self.slots, self.rows) = (timelines.len(), 0);
+        timelines.renumber();
         Ok(())
     }
 }

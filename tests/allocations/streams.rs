@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use windowkit::memory;
 use windowkit::operator::{
     Bounded, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinPlan, JoinStep, JoinStream, Keep, Length,
@@ -253,6 +253,43 @@ fn stream_operators_run_out_of_memory() {
             scope.spawn(|| swept(stream));
         }
     });
+}
+
+#[test]
+fn slots_are_compacted_where_there_is_memory() {
+    memory::unwind_without();
+    // What is set aside for commits has no room for a number of each slice.
+    const SLICES: i64 = 2400;
+    let plan = Arc::new(bound(vec![tumbling()], &[("count", &["w"])]));
+    // One key, and a slice a row.
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..SLICES).map(|_| "a")));
+    let columns: Vec<ArrayRef> = vec![
+        texts.clone(),
+        Arc::new(Int64Array::from_iter_values((0..SLICES).map(|row| 1000 * row))),
+        Arc::new(Float64Array::from_iter_values((0..SLICES).map(|_| 1.0))),
+        texts,
+        Arc::new(BooleanArray::from_iter((0..SLICES).map(|_| Some(false)))),
+        Arc::new(Int64Array::from_iter_values((0..SLICES).map(|_| 1))),
+    ];
+    let many = [RecordBatch::try_new(rows(0).schema(), columns).expect("columns of its types")];
+    for store in [StoreKind::Lazy, StoreKind::Eager] {
+        let options = Options { store, ..OUT_OF_ORDER };
+        // The next call has slots compacted.
+        let loose = || {
+            let mut operator =
+                Operator::new(vec![("q".into(), plan.clone())], options).expect("valid options");
+            (0..3).for_each(|_| _ = operator.call(Step::Push(&many)).expect("rows of its schema"));
+            operator
+        };
+        let mut sound = loose();
+        sound.push(&many).expect("there is memory");
+        let expected = sound.close().expect("there is memory");
+        let unchanged = |operator: &mut Operator, done: Option<Vec<RecordBatch>>| {
+            done.unwrap_or_else(|| operator.push(&many).expect("there is memory"));
+            assert_eq!(operator.close().expect("there is memory"), expected);
+        };
+        sweep("compact slots", loose, |operator| operator.call(Step::Push(&many)), unchanged);
+    }
 }
 
 #[test]

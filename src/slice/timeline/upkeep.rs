@@ -48,7 +48,7 @@ impl Timelines {
         self.keys[key as usize].shrink();
     }
 
-    /// Each slice now has a single slot, numbered slice by slice and key by key.
+    /// Each slice now has a single slot, numbered slice by slice and key by key. Where memory runs out, that is all done.
     pub fn renumber(&mut self) {
         let mut slot = 0;
         for timeline in &mut self.keys {
@@ -59,8 +59,9 @@ impl Timelines {
         }
         self.next.clear();
         self.next.resize(slot as usize, NONE);
-        self.next.shrink_to(2 * slot as usize);
         self.settle();
+        // Each slice had a slot, so that so far nothing was allocated.
+        self.next.shrink_to(2 * slot as usize);
     }
 
     /// Merges slices between which there is no edge any longer: `slice_of` returns the slice of a time.

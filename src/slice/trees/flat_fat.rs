@@ -79,6 +79,8 @@ impl FlatFat {
         if self.which.is_empty() {
             return Ok(());
         }
+        self.stale.sort_unstable();
+        self.stale.dedup();
         let stale = self.stale.iter().map(|&key| Dirty { key, ..Dirty::default() });
         let mut dirty: Vec<Dirty> = stale.chain(dirty).collect();
         // One entry per key, the most extensive one first.

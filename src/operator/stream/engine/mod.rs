@@ -17,7 +17,7 @@
 //! 1. The [`StreamSlicer`] cuts rows into cells and folds them into partials. Where rows are stored, `tuples` does both.
 //! 2. The [`SliceManager`] adds the cells to slices.
 //! 3. The [`WindowManager`] lists the windows that are ready, and [`answer`] computes them from slices.
-//! 4. Once it is committed, the [`SliceManager`] drops what has expired.
+//! 4. Once it is committed, the [`SliceManager`] drops what has expired, and then compacts the rest ([`Engine::tidy`]).
 //!
 //! What only some queries have is a value of its own, which the engine calls at these moments:
 //!

@@ -10,7 +10,7 @@ use super::horizon::Horizon;
 use super::slicer::StreamSlicer;
 use super::store_form;
 use crate::aggregate::Partials;
-use crate::interrupt::{Pace, check};
+use crate::interrupt::{Pace, check, end_with};
 use crate::memory::{attempted, spared};
 use crate::operator::stream::ahead::Ahead;
 use crate::operator::stream::options::{Options, Stats};
@@ -193,11 +193,7 @@ impl SliceManager {
     pub(super) fn tidy(&mut self) -> Result<()> {
         let kept = self.tuples.as_ref().map(Tuples::len);
         if self.store.is_loose(&self.timelines, kept) {
-            // A user-defined function that fails here fails again in the call where a window needs the result.
-            let compacted = attempted(|| self.store.compact(&mut self.timelines, check));
-            if let Err(interrupt @ Error::Interrupted(_)) = compacted {
-                return Err(interrupt);
-            }
+            interrupts_of(attempted(|| self.store.compact(&mut self.timelines, check)))?;
         }
         let _ = attempted(|| self.store.drop_values());
         spared(|| self.tuples.iter_mut().for_each(Tuples::tidy));
@@ -206,7 +202,8 @@ impl SliceManager {
 
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
     pub(super) fn shrink(&mut self, queries: &Queries) {
-        let _ = attempted(|| self.store.compact(&mut self.timelines, check));
+        let compacted = attempted(|| self.store.compact(&mut self.timelines, check));
+        interrupts_of(compacted).unwrap_or_else(end_with);
         let _ = attempted(|| self.store.drop_values());
         if let Some(tuples) = &mut self.tuples {
             let _ = attempted(|| {
@@ -288,8 +285,8 @@ impl SliceManager {
                 self.settle(changed.delta, 0);
                 changed.did.merges
             }
-            // A user-defined function that fails here fails again in the call where a window needs the result.
-            Err(_) => {
+            Err(error) => {
+                interrupts_of(Err(error)).unwrap_or_else(end_with);
                 self.take_back();
                 0
             }
@@ -324,6 +321,12 @@ impl SliceManager {
             points.iter().for_each(|point| tuples.hold_point(point.time, point.key));
         }
     }
+}
+
+/// The error of upkeep, if it is an interrupt: memory may be there the next time, and a user-defined function that fails
+/// fails again in the call where a window needs its result.
+fn interrupts_of(done: Result<()>) -> Result<()> {
+    done.or_else(|error| if matches!(error, Error::Interrupted(_)) { Err(error) } else { Ok(()) })
 }
 
 /// A store of the partials of so many slots, above these rows.

@@ -216,9 +216,13 @@ impl Tuples {
 
     /// Drops the rows that no key needs.
     pub(super) fn squeeze(&mut self) {
-        let numbers = self.store.renumbered(self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied()));
-        // If Arrow fails to do so, rows stay where they are.
-        let Ok(store) = attempted(|| self.store.squeezed(&numbers)) else { return };
+        let squeezed = attempted(|| {
+            let ats = self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied());
+            let numbers = self.store.renumbered(ats);
+            Ok((self.store.squeezed(&numbers)?, numbers))
+        });
+        // Where memory runs out, rows stay where they are.
+        let Ok((store, numbers)) = squeezed else { return };
         self.store = store;
         let renumber = |at: &mut u64| *at = numbers.of(*at);
         for tuples in &mut self.keys {
