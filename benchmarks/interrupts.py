@@ -224,8 +224,8 @@ def page(output: object, facts: pages.Record, records: list[pages.Record]) -> st
         "",
         "Written by `benchmarks/interrupts.py`: each call is made with a signal at a random moment of it. "
         "*After the signal* is the time until the exception is raised. In that time a push also rolls back "
-        "what it has done, which takes the longer, the more it was, or commits it, where the signal comes too "
-        "late to end it.",
+        "what it has done, which takes the longer, the more it was, or commits it, where the signal comes "
+        "too late to end it.",
         "",
         *pages.listed(facts),
         "",
