@@ -7,7 +7,9 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import windowkit as wk
@@ -253,3 +255,57 @@ def test_a_reader_is_pushed_as_a_whole_and_moves_on(make: Callable[..., Any], ca
     # A new reader, or batch by batch.
     for given in ([table.to_reader(max_chunksize=2)], batches):
         assert pushed(*given).close() == pushed(table).close()
+
+
+@pytest.mark.parametrize("shed", [None, "60 kB"])
+@pytest.mark.parametrize("commutative", [True, False])
+def test_an_interrupt_of_a_users_function_comes_out_of_the_call(shed: str | None, commutative: bool) -> None:
+    """Also where the function runs in what a call does after its results are known."""
+    ran, due = 0, 0
+
+    def combine(a: pa.Array, b: pa.Array) -> pa.Array:
+        nonlocal ran
+        ran += 1
+        if ran == due:
+            raise KeyboardInterrupt
+        return pc.add(a, b)
+
+    own = wk.aggregate("own", lift=lambda v: v, combine=combine, lower=lambda s: s, commutative=commutative)
+    wide, narrow = (
+        wk.query(by="k", time="t", windows=wk.tumbling(size), aggs=[own("v"), wk.count()])
+        for size in (100, 37)
+    )
+
+    def interrupts() -> int:
+        """Make the calls of a stream, those that are interrupted without effect again."""
+        nonlocal ran
+        ran, interrupted, random = 0, 0, np.random.default_rng(5)
+        limit = None if shed is None else wk.shed(shed)
+        op = wide.operator(order="out-of-order", allowed_lateness=30, shed=limit)
+
+        def pushed(start: int) -> Callable[[], object]:
+            times = random.integers(max(0, start - 300), start + 400, 1500)
+            keys, values = random.integers(0, 40, 1500), random.integers(0, 100, 1500)
+            table = pa.table({"k": keys, "t": times, "v": values})
+            return lambda: op.push(table)
+
+        steps: list[Callable[[], object]] = [pushed(400 * at) for at in range(8)]
+        steps.insert(3, lambda: op.add(narrow, name="narrow"))
+        steps.insert(5, lambda: op.advance(1000))
+        steps.insert(6, op.stats)
+        steps.insert(8, lambda: op.remove("narrow"))
+        for step in [*steps, op.close]:
+            before = op.calls
+            try:
+                step()
+            except KeyboardInterrupt:
+                interrupted += 1
+                if op.calls == before:
+                    step()
+        return interrupted
+
+    assert interrupts() == 0
+    all_runs = ran
+    for at in range(1, all_runs, max(1, all_runs // 25)):
+        due = at
+        assert interrupts() == 1
