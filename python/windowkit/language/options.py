@@ -104,7 +104,7 @@ def checked(
     InvalidType
         No engine has one of them.
     InvalidValue
-        Others have it.
+        Others have it, or `run` does, and this is `explain`.
     """
     own = engine.options(call, asked)
     having = {other.data: other.options(call, asked) for other in reversed(engines)}
@@ -112,9 +112,11 @@ def checked(
         if name in own:
             continue
         others = [data for data, known in having.items() if name in known]
-        if not others:
+        of_run = call == "explain" and any(name in each.options("run", asked) for each in engines)
+        if not others and not of_run:
             raise no_option(name, dict.fromkeys(chain(*having.values())), own)
         if value is not None:
             reason = engine.instead.get(name, f"only {' and '.join(others)} have it")
-            raise InvalidValue(f"{name}: {value!r} is given {engine.given}; {reason}{allowed_options(own)}")
+            given, reason = (engine.given, reason) if others else ("to explain", "only run has it")
+            raise InvalidValue(f"{name}: {value!r} is given {given}; {reason}{allowed_options(own)}")
     return {name: value for name, value in options.items() if value is not None}
