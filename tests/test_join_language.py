@@ -86,7 +86,7 @@ LENGTHS = st.integers(0, 2**62)
     | any_window(),
     st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]),
     st.none() | st.sampled_from(["both", "left", "right", "neither"]),
-    st.text(),
+    st.text(st.characters(exclude_characters="\0", codec="utf-8")),
     st.none() | st.lists(NAMES, min_size=1, max_size=3, unique=True),
 )
 def test_what_json_holds_is_the_join(
