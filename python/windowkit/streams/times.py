@@ -292,7 +292,13 @@ class Times(Queried):
 
         Examples
         --------
-        See `add_source`.
+        >>> import windowkit as wk
+        >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order", progress=wk.delay(0, source="shard"))
+        >>> op.push(pa.table({"t": [5, 25], "shard": ["a", "b"]})).num_rows
+        0
+        >>> op.end_source("a").num_rows, op.progress()["source"].to_pylist()
+        (1, ['b'])
         """
         return self._of_source("end_source", lambda core: core.end_source, source)
 

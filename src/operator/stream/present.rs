@@ -74,8 +74,14 @@ impl Present {
     /// The others are the latest row before, or half of the rows that come together, if these are [`ENOUGH`], or of the
     /// first ones; and rows that were ahead are not, once enough of them have come in succession.
     pub(super) fn ahead(&mut self, times: &[i64], future: i64) -> Option<BooleanBuffer> {
-        let limit = self.limit(future);
+        let (limit, most) = (self.limit(future), times.iter().copied().max()?);
         match self.latest {
+            // So it is for nearly all batches.
+            Some(latest) if most <= limit => {
+                self.ahead.clear();
+                self.latest = Some(latest.max(most));
+                return None;
+            }
             None => {
                 let mut all: Vec<i64> =
                     self.first.iter().map(|row| row.1).chain(times.iter().copied()).collect();

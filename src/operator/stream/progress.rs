@@ -311,6 +311,9 @@ impl Progress {
     /// # Errors
     /// Only those of memory; nothing is changed then.
     pub(super) fn tidy(&mut self) -> Result<()> {
+        if self.index.len() <= ENDED {
+            return Ok(());
+        }
         let live = self.seen.sources.iter().filter(|source| source.is_live()).count();
         if self.index.len() > ENDED + 2 * live {
             *self = self.of_live()?;

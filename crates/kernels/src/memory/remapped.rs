@@ -7,8 +7,8 @@
 //! | space | none of its own |
 //!
 //! While a block of hundreds of megabytes is copied, a call notices no interrupt. So a block that grows beyond some size is
-//! moved to the system's allocator once, which from then on moves its pages to other addresses instead. Blocks that begin as large stay with the other allocator, which may have
-//! pages for them from before; for the same reason, smaller ones do.
+//! moved to the system's allocator once, which from then on moves its pages to other addresses instead. Blocks that begin
+//! as large stay with the other allocator, which may have pages for them from before; for the same reason, smaller ones do.
 
 #![allow(unsafe_code, reason = "an allocator is written in no other way")]
 
