@@ -81,6 +81,7 @@ const IN_ORDER: Options = Options {
     store: StoreKind::Auto,
     late_limit: None,
     shed: None,
+    updates: true,
 };
 const DELAY: Delay = Delay { by: By::Time(2 * MICROS), source: None, idle: None, future: None };
 const OUT_OF_ORDER: Options = Options { progress: Some(DELAY), order: Order::OutOfOrder, ..IN_ORDER };

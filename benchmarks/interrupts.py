@@ -65,6 +65,7 @@ class Cells:
             "push, out of order, sessions": lambda: self.push(many, session, *sums),
             "push, out of order, by rows": lambda: self.push(few, by_rows, *sums),
             "push, out of order, median": lambda: self.push(few, sliding, wk.median("v")),
+            "push, after which keys are shed": self.shed,
             "advance": lambda: self.later(lambda op: lambda: op.advance(self.rows), sliding, *sums),
             "close": lambda: self.later(lambda op: op.close, sliding, *sums),
             "close, by rows": lambda: self.later(lambda op: op.close, by_rows, *sums),
@@ -113,6 +114,14 @@ class Cells:
         op = self.query(*query).operator(order="out-of-order")
         op.push(self.table(self.rows // 200, self.rows // 20)[: self.rows // 4])
         return call(op)
+
+    def shed(self) -> Call:
+        """Return the call that drops what the one before it left, as that is far too much."""
+        query = self.query(wk.sliding(600, 60), wk.sum("v"))
+        op = query.operator(order="out-of-order", shed=wk.shed("10 MB"))
+        table = self.table(self.rows // 20, self.rows // 20)[: self.rows // 4]
+        op.push(table)
+        return lambda: op.push(table[:1])
 
     def restore(self, op: wk.Operator) -> Call:
         """Return a restart of an operator."""

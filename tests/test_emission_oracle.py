@@ -114,7 +114,7 @@ class Emitting(NamedTuple):
 
 @st.composite
 def emitting(draw: st.DrawFn, order: str | None = None) -> Emitting:
-    case = draw(cases(order))
+    case = draw(cases(order))._replace(updates=True)
     time = case.schema.field("t").type
     found: list[tuple[wk.Query, Policy | None, int]] = []
     for number in range(1, 1 + draw(st.sampled_from([1, 1, 2, 3]))):

@@ -34,7 +34,9 @@ def test_every_call_returns_what_the_definition_says(case: Case) -> None:
 def test_with_updates_applied_results_are_those_of_all_rows(case: Case, data: st.DataObject) -> None:
     """With no row too late, the last word on each window is what a batch query says of all rows."""
     op, _ = start(
-        case._replace(lateness=2**40 if pa.types.is_integer(case.schema.field("t").type) else 10**5)
+        case._replace(
+            lateness=2**40 if pa.types.is_integer(case.schema.field("t").type) else 10**5, updates=True
+        )
     )
     last: dict[Any, list[Any]] = {}
     tables = []

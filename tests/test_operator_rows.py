@@ -31,6 +31,7 @@ from support.streams import (
     scalar,
     step_by_rows,
     time_window,
+    updating,
 )
 
 
@@ -70,7 +71,8 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 2, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12], delays))
         calls.append(Call(batch))
-    return Case(query, schema, order, lateness, delay, calls)
+    updates = draw(updating(order, lateness, query))
+    return Case(query, schema, order, lateness, delay, calls, updates=updates)
 
 
 def start(case: Case) -> tuple[wk.Operator, Both]:
@@ -159,7 +161,7 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
 @given(cases("out-of-order"))
 def test_with_updates_applied_results_are_those_of_all_rows(case: Case) -> None:
     """With no row too late, the last word on each window is what a batch query says of all rows."""
-    op, _ = start(case._replace(lateness=10**5))
+    op, _ = start(case._replace(lateness=10**5, updates=True))
     time = case.schema.field("t").type
     last: Held = {}
     tables = [case.schema.empty_table()]
@@ -186,7 +188,7 @@ def assert_final(case: Case, everything: pa.Table, last: Held) -> None:
     width = len(query.by)
     if any(isinstance(window, wk.Custom) for window in query.windows):
         # The definition over all rows at once, then the end of the stream.
-        _, oracle = start(case._replace(lateness=10**5, delay=None))
+        _, oracle = start(case._replace(lateness=10**5, delay=None, updates=True))
         emitted = oracle.push(everything) | oracle.close()
         kinds = {window.name: window for window in query.windows}
         for (_, *at, _), values in emitted.items():

@@ -279,3 +279,20 @@ def test_no_slices_are_no_rows() -> None:
     assert op.push_slices(nothing).num_rows == 0
     assert op.advance(10).num_rows == 0
     assert plain(pa.array([op.watermark.as_py()])) == [10]
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+@pytest.mark.parametrize("first", ["rows", "slices"])
+def test_slices_reach_engines_that_have_only_some_of_the_windows(first: str, is_restored: bool) -> None:
+    """A row that is too late for sessions alone has these apart from then on."""
+    aggs = [wk.count().alias("n"), wk.max("t").alias("most")]
+    query = wk.query(by=[], time="t", windows=[wk.tumbling(7), wk.session(3)], aggs=aggs)
+    op = query.operator(order="out-of-order", schema=pa.schema({"t": pa.int64()}))
+    op.advance(18)
+    late, rows = pa.table({"t": [14]}), pa.table({"t": [100, 101]})
+    assert (op.push(late) if first == "rows" else op.push_slices(query.slices(late))).num_rows == 0
+    if is_restored:
+        op = wk.Operator.restore(op.snapshot(), query)
+    op.push_slices(query.slices(rows))
+    found = [(row["window"]["start"], row["n"], row["most"]) for row in op.close().to_pylist()]
+    assert sorted(found) == [(14, 1, 14), (98, 2, 101), (100, 2, 101)]

@@ -28,6 +28,7 @@ from support.streams import (
     oracle_of,
     scaled,
     step_by_rows,
+    updating,
 )
 from windowkit.language.windows import parse
 
@@ -77,7 +78,8 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 2, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12], delays))
         calls.append(Call(batch))
-    return Case(query, schema, order, lateness, delay, calls)
+    updates = draw(updating(order, lateness, query))
+    return Case(query, schema, order, lateness, delay, calls, updates=updates)
 
 
 @settings(max_examples=300)

@@ -177,6 +177,7 @@ impl Query {
             },
             late_limit: None,
             shed: None,
+            updates: true,
         }
     }
 }

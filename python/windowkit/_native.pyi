@@ -329,6 +329,7 @@ class Operator:
         store: str,
         late_limit: int | None,
         shed: Shed | None,
+        updates: bool,
     ) -> None: ...
     @property
     def schema(self) -> _ArrowSchema: ...

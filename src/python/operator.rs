@@ -122,6 +122,7 @@ impl PyOperator {
         store: &str,
         late_limit: Option<u64>,
         shed: Option<PyShed>,
+        updates: bool,
     ) -> PyResult<Self> {
         let queries: Vec<(String, Arc<Plan>, Option<Length>)> = queries
             .into_iter()
@@ -149,7 +150,7 @@ impl PyOperator {
                 keep: if keep == "keys" { Keep::Keys } else { Keep::Rows },
                 seed,
             });
-            let options = Options { order, allowed_lateness, progress, store, late_limit, shed };
+            let options = Options { order, allowed_lateness, progress, store, late_limit, shed, updates };
             let queries = queries.into_iter().map(|(name, plan, own)| {
                 let own = own.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))

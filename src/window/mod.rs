@@ -197,6 +197,16 @@ impl Window {
         }
     }
 
+    /// These windows, of which none changes after it was emitted, if their rows alone can see to that: sessions that are
+    /// sealed. Windows that a user determines may change all the same.
+    pub fn sealed(&self) -> Self {
+        match self {
+            Window::Session(window) => Window::Session(window.sealed()),
+            Window::RowSession(window) => Window::RowSession(window.clone().sealed()),
+            other => other.clone(),
+        }
+    }
+
     /// Its windows by their ids, if their extents are known before any row.
     pub fn ids(&self) -> Option<&dyn Ids> {
         match self {

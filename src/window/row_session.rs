@@ -37,6 +37,9 @@ pub enum Gap {
 pub struct RowSession {
     gap: Gap,
     at_most: Option<i64>,
+    /// As the options of a stream say, which snapshots have beside the query.
+    #[serde(skip)]
+    is_sealed: bool,
 }
 
 /// A session while rows are added.
@@ -56,9 +59,9 @@ impl Open {
         time <= self.end && time < self.limit
     }
 
-    fn run(self, hi: usize) -> Run {
-        // A row exactly at the end still joins, one at the limit does not.
-        let final_at = self.end.saturating_add(1).min(self.limit);
+    fn run(self, hi: usize, is_sealed: bool) -> Run {
+        // A row exactly at the end still joins, unless the session is sealed; one at the limit does not.
+        let final_at = self.end.saturating_add(i64::from(!is_sealed)).min(self.limit);
         let extent = (self.first, self.end.min(self.limit));
         Run { lo: self.lo, hi, extent, final_at: Some(final_at) }
     }
@@ -72,7 +75,12 @@ impl RowSession {
     pub fn new(gap: Gap, at_most: Option<i64>) -> Self {
         let least = if let Gap::Fixed(gap) = gap { gap } else { 1 };
         assert!(least > 0 && at_most.is_none_or(|most| most >= least), "0 < gap <= at_most");
-        Self { gap, at_most }
+        Self { gap, at_most, is_sealed: false }
+    }
+
+    /// These sessions, each of which is emitted once it has ended, and joined by no row after that ([`Rules::seals`]).
+    pub fn sealed(self) -> Self {
+        Self { is_sealed: true, ..self }
     }
 
     /// The gaps.
@@ -115,14 +123,17 @@ impl RowSession {
                 Some(open) if open.has(time) => open.end = open.end.max(end),
                 _ => {
                     let begun = Open { lo: from + place, first: time, end, limit: self.limit(time) };
-                    if open.replace(begun).is_some_and(|ended| !go_on(ended.run(from + place))) {
+                    if open
+                        .replace(begun)
+                        .is_some_and(|ended| !go_on(ended.run(from + place, self.is_sealed)))
+                    {
                         return Ok(());
                     }
                 }
             }
         }
         if let Some(open) = open {
-            go_on(open.run(from + times.len()));
+            go_on(open.run(from + times.len(), self.is_sealed));
         }
         Ok(())
     }
@@ -166,7 +177,7 @@ impl Rules for RowSession {
 
     fn may_vanish(&self) -> bool {
         // A late row may join two sessions, or move all later cuts of a long one.
-        true
+        !self.is_sealed
     }
 
     fn reach(&self) -> i64 {
@@ -178,7 +189,11 @@ impl Rules for RowSession {
 
     fn accepts(&self) -> Accepts {
         // As of other sessions; what a row's own gap will be is not known.
-        Accepts::Since(self.reach())
+        Accepts::Since((self.reach() - i64::from(self.is_sealed)).max(0))
+    }
+
+    fn seals(&self) -> bool {
+        self.is_sealed
     }
 
     fn by_rows(&self) -> Option<&dyn ByRows> {

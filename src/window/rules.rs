@@ -109,6 +109,12 @@ pub trait Rules: Debug {
         false
     }
 
+    /// Whether a window that was emitted takes no more rows: those that would have joined it are dropped from the slices, so
+    /// that a late row begins another one. Each row is then in one result.
+    fn seals(&self) -> bool {
+        false
+    }
+
     /// What tells a window apart from the others of its key in a stream's results, by its extent, the ranks of its rows
     /// and its number: a later result with the same replaces an earlier one. Of sessions, so does one that overlaps.
     fn identity(&self, extent: (i64, i64), ranks: (i64, i64), number: i64) -> (i64, i64) {

@@ -13,6 +13,9 @@ use super::spans::{Cursor, Ending, Listed, Spans};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Session {
     gap: i64,
+    /// As the options of a stream say, which snapshots have beside the query.
+    #[serde(skip)]
+    is_sealed: bool,
 }
 
 impl Session {
@@ -22,7 +25,12 @@ impl Session {
     /// Unless `gap > 0`; plans check this first and return a proper error.
     pub fn new(gap: i64) -> Self {
         assert!(gap > 0, "gap > 0");
-        Self { gap }
+        Self { gap, is_sealed: false }
+    }
+
+    /// These sessions, each of which is emitted once it has ended, and joined by no row after that ([`Rules::seals`]).
+    pub fn sealed(self) -> Self {
+        Self { is_sealed: true, ..self }
     }
 
     /// The time without rows that ends a session.
@@ -55,9 +63,20 @@ impl Session {
         Listed::new(lo, hi, self.extent(firsts[lo], last))
     }
 
-    /// The earliest watermark at which a session that ends at `end` is final: a row exactly at the end still joins it.
+    /// The earliest watermark at which a session that ends at `end` is final: a row exactly at the end still joins it, unless
+    /// it is sealed.
     pub fn final_at(&self, end: i64) -> i64 {
-        end.saturating_add(1)
+        end.saturating_add(i64::from(!self.is_sealed))
+    }
+
+    /// How many spans of a key, from the first on, are in sessions that are final at this watermark.
+    pub fn count_final(&self, Spans { firsts, lasts }: Spans<'_>, watermark: i64) -> usize {
+        let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= watermark;
+        let mut count = lasts.partition_point(is_final);
+        while count > 0 && count < firsts.len() && self.joins(lasts[count - 1], firsts[count]) {
+            count -= 1;
+        }
+        count
     }
 
     /// All sessions over ascending times, as `(first, last)`: the definition.
@@ -89,7 +108,11 @@ impl Rules for Session {
     fn accepts(&self) -> Accepts {
         // A session that then accepts a row is there as a whole: it ends at or after the horizon, and such sessions are
         // kept.
-        Accepts::Since(self.gap)
+        Accepts::Since(self.gap - i64::from(self.is_sealed))
+    }
+
+    fn seals(&self) -> bool {
+        self.is_sealed
     }
 
     fn by_time(&self) -> Option<&dyn ByTime> {

@@ -134,6 +134,7 @@ const IN_ORDER: Options = Options {
     store: StoreKind::Auto,
     late_limit: None,
     shed: None,
+    updates: true,
 };
 const OUT_OF_ORDER: Options = Options { order: Order::OutOfOrder, allowed_lateness: 5, ..IN_ORDER };
 

@@ -148,7 +148,12 @@ def test_a_bucket_that_is_restored_for_each_batch_is_an_operator_that_lives(
         patch.setattr(bucket, "EVERY", snapshots)
         patch.setattr(bucket, "ENTRY_BYTES", 300)
         run = Run(made, SCHEMA, delay * 1000, lateness=lateness, partitions=1, each=1)
-        live = made.operator(order="out-of-order", allowed_lateness=lateness, schema=SCHEMA)
+        live = made.operator(
+            order="out-of-order",
+            allowed_lateness=lateness,
+            schema=SCHEMA,
+            updates=policy is not None or lateness != 0,
+        )
         live.advance(0)
         for tasks in [*batches, [table(("a", 300, 1.0))], []]:
             watermark = run.checkpoint.watermark
@@ -352,3 +357,43 @@ def test_the_snapshot_of_another_query_is_refused() -> None:
 def test_an_identity_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(wk.InvalidValue, match="cannot be read"):
         differences("{", "{}")
+
+
+SESSIONS = [
+    wk.session("2 seconds"),
+    wk.session("3 seconds", at_most="5 seconds"),
+    wk.session("gap"),
+    wk.session("gap", at_most="6 seconds"),
+]
+
+
+@pytest.mark.parametrize("window", SESSIONS, ids=str)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32), delay=st.integers(0, 6), snapshots=st.sampled_from([1, 3, 10]))
+def test_each_row_is_in_one_session_that_is_returned_once(
+    window: wk.Window, seed: int, delay: int, snapshots: int
+) -> None:
+    """In append mode no column says that a result replaces another: none may, whatever rows come late."""
+    made = wk.query(by="k", time="ts", windows=window, aggs=[wk.count().alias("n"), wk.collect_rows()])
+    batches = [*some_batches(seed, 12, 6), [table(*((key, 300, 0.0) for key in ("a", "b", "c", None)))]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bucket, "EVERY", snapshots)
+        run = Run(made, SCHEMA, delay * 1000, partitions=1, each=1)
+        returned = run.all([*batches, [table(("z", 900, 0.0))]])
+    assert [*returned[0]] == made.columns
+    given = all_rows(batches)
+    timed = given.filter(given["ts"].is_valid()).num_rows
+    assert sum(row["n"] for row in returned) + run.late == timed
+    for row in returned:
+        span, times = row["session_window"], [each["ts"] for each in row[made.columns[-1]]]
+        assert span["start"] == min(times) <= max(times) <= span["end"]
+
+
+def test_windows_that_revise_themselves_say_so() -> None:
+    class Everything(wk.ContextAware):
+        def open(self) -> Any:
+            raise NotImplementedError
+
+    own = Run(query(wk.custom(Everything())), SCHEMA)
+    assert "update" in own.work.columns
+    assert "update" not in Run(query(wk.session("gap")), SCHEMA).work.columns

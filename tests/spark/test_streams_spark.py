@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import random
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +34,8 @@ def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
         # As pyspark 4.0 has it.
         monkeypatch.delattr("pyspark.sql.pandas.group_ops.PandasGroupedOpsMixin.transformWithState")
     frame = source(*mixed(3))
-    # No session ends exactly at a watermark: Spark's is then final, and ours may still be joined.
-    gap = "4500 milliseconds"
+    # Some sessions end exactly at a watermark.
+    gap = "4 seconds"
     windows = [wk.tumbling("30 seconds"), wk.sliding("1 minute", "20 seconds"), wk.session(gap)]
     aggs = [wk.sum("v"), wk.count(), wk.count("v"), wk.min("v"), wk.max("v"), wk.mean("v")]
     ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics_name="counted")
@@ -64,6 +66,30 @@ def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
     assert {each["counted, in"]["slices"] for each in counts} == {0}
     assert sum(each["counted, out"]["windows out"] for each in counts) == len(everything(found))
     assert sum(each["counted, out"]["late"] for each in counts) > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_are_sparks_however_late_rows_come(source, tmp_path, seed):
+    """Rows behind the watermark, whose sessions were returned or are open, or end where the watermark is."""
+    draw = random.Random(seed)
+    batches = [
+        [
+            (draw.choice("abcd"), 20.0 + 4 * number - draw.choice([0, 1, 2, 2, 3, 5, 8]), 1.0)
+            for _ in range(draw.randrange(1, 12))
+        ]
+        for number in range(12)
+    ]
+    frame = source(*batches, [("z", 200.0, 1.0)], delay="0 seconds")
+    query = wk.query(by="k", time="ts", windows=wk.session("4 seconds"), aggs=wk.count().alias("n"))
+    grouped = frame.groupBy("k", sf.session_window("ts", "4 seconds")).agg(sf.count("*").alias("n"))
+    found, _ = run_stream(query.run(frame), tmp_path / "ours")
+    wanted, _ = run_stream(grouped.select("k", "session_window", "n"), tmp_path / "sparks")
+    assert everything(found) == everything(wanted)
+    limited = replace(query, windows=(wk.session("4 seconds", at_most="9 seconds"),))
+    found, _ = run_stream(limited.run(frame), tmp_path / "limited")
+    results = [row for rows in found.values() for row in rows]
+    assert all(window is not None for _, window, _ in results)
+    assert sum(n for *_, n in results) == sum(n for rows in wanted.values() for *_, n in rows)
 
 
 class Arriving(DataSource):

@@ -102,6 +102,10 @@ class Kept(Stream):
                         update = None if numbered(window) else identity in known
                         ranks = each.ranks if window.counts_rows else each.rows
                         result[(name, *group, window.name, each.start, each.end, ranks, update)] = values
+                    if self.seals and isinstance(window, wk.Session):
+                        for each in now.values():
+                            self.seal(name, window, each.rows)
+                        now = known | now
                     self.final[(name, window.name, group)] = now
         return result
 
@@ -139,7 +143,7 @@ class Kept(Stream):
                     lo = hi
         elif isinstance(window, wk.Between | wk.Session):
             for lo, hi, extent, at in consecutive(window, ranked, times, self.time_type, columns):
-                if final(at):
+                if final(extent[1] if self.seals and isinstance(window, wk.Session) else at):
                     yield emitted(tuple(ranked[lo:hi]), lo, hi, extent)
         elif isinstance(window, wk.Custom):
             prefix = [row for row in ranked if final(times[row])]

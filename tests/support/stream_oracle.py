@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -52,7 +52,9 @@ class Stream:
         order: str,
         allowed_lateness: int = 0,
         max_delay: int | None = None,
+        updates: bool = True,
     ) -> None:
+        self.seals = not updates and order == "out-of-order"
         self.queries = {name: Registered(query, None, allowed_lateness)}
         self.schema, self.order, self.lateness, self.delay = schema, order, allowed_lateness, max_delay
         self.table = schema.empty_table()
@@ -159,14 +161,18 @@ class Stream:
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
             return edge_after(window, t, self.time_type) > horizon
         if isinstance(window, wk.Session) and window.column is None and window.at_most is not None:
-            return t + in_units(window.gap, self.time_type) >= horizon
+            return self.is_before_end(horizon, t + in_units(window.gap, self.time_type))
         if by_rows(window):
             return False
         for _, last, *_ in extents(window, [0], [t], self.time_type, {}):
             end = over(window, last)
-            if end > horizon or (isinstance(window, wk.Session) and end == horizon):
+            if end > horizon or (isinstance(window, wk.Session) and self.is_before_end(horizon, end)):
                 return True
         return False
+
+    def is_before_end(self, watermark: int, end: int) -> bool:
+        """Whether a session is not over: a row at its end joins it, unless none may that is emitted."""
+        return watermark < end if self.seals else watermark <= end
 
     def is_cumulative(self, window: wk.Window, query: wk.Query) -> bool:
         """Whether a late row counts as one of the first window that has not expired."""
@@ -218,7 +224,7 @@ class Stream:
                 counted = self.counted(name, window, times)
 
                 def past(end: int, watermark: int, session: bool = session) -> bool:
-                    return end < watermark if session else end <= watermark
+                    return not self.is_before_end(watermark, end) if session else end <= watermark
 
                 for group, rows in groups.items():
                     for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
@@ -243,7 +249,15 @@ class Stream:
                             aggregate(each, taken(each, inside, columns), times, columns, self.schema)
                             for each in query.aggs
                         ]
+                        if session:
+                            self.seal(name, window, inside)
         return result
+
+    def seal(self, name: str, window: wk.Window, rows: Iterable[int]) -> None:
+        """Take rows that a session was emitted with from the rows that others join."""
+        if self.seals:
+            for row in rows:
+                del self.taken[name, window.name][row]
 
     def groups(
         self, name: str, window: wk.Window, columns: dict[str, list[Any]]

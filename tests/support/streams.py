@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -254,6 +255,7 @@ class Case(NamedTuple):
     delay: int | None
     calls: list[Call]
     store: str = "auto"
+    updates: bool = True
 
 
 @st.composite
@@ -308,7 +310,18 @@ def cases(draw: st.DrawFn, order: str | None = None) -> Case:
         delays = [0] if order == "in-order" else [0, 0, 0, 1, 4, 11, 30]
         batch, now = draw(batches(schema, kinds, now, [0, 0, 1, 1, 2, 5, 12, 40], delays))
         calls.append(Call(batch))
-    return Case(query, schema, order, lateness, delay, calls, store)
+    updates = draw(updating(order, lateness, query))
+    return Case(query, schema, order, lateness, delay, calls, store, updates)
+
+
+def updating(order: str, lateness: int, query: wk.Query) -> st.SearchStrategy[bool]:
+    """Draw whether emitted windows may be updated; often, and where they have to be."""
+    must = order == "out-of-order" and (lateness > 0 or any(map(is_aware, query.windows)))
+    return st.just(True) if must else st.booleans()
+
+
+def is_aware(window: wk.Window) -> bool:
+    return isinstance(window, wk.Custom) and isinstance(window.implementation, wk.ContextAware)
 
 
 def scalar(units: int, kind: pa.DataType) -> Any:
@@ -325,6 +338,7 @@ def operator(case: Case, **options: Any) -> wk.Operator:
         allowed_lateness=scaled(case.lateness, time),
         progress=None if case.delay is None else wk.delay(scaled(case.delay, time)),
         schema=case.schema,
+        updates=case.updates,
         **options,
     )
 
@@ -341,6 +355,7 @@ def oracle_of(case: Case, kind: type[Oracle]) -> Oracle:
         order=case.order,
         allowed_lateness=case.lateness,
         max_delay=case.delay,
+        updates=case.updates,
     )
 
 
@@ -408,6 +423,10 @@ def come_and_go(
     for call in case.calls:
         if draw(st.integers(0, 2)) == 0:
             other = draw(queries(time, list(case.query.by)))
+            if not case.updates and case.order == "out-of-order" and any(map(is_aware, other.windows)):
+                with pytest.raises(wk.InvalidValue, match="updates"):
+                    op.add(other)
+                continue
             added += 1
             assert op.add(other) == f"q{added}"
             oracle.add(f"q{added}", other)

@@ -89,7 +89,15 @@ impl Slices {
 
 /// An operator of one query.
 pub fn operator(plan: Arc<Plan>, order: Order, allowed_lateness: i64, store: StoreKind) -> Result<Operator> {
-    let options = Options { order, allowed_lateness, progress: None, store, late_limit: None, shed: None };
+    let options = Options {
+        order,
+        allowed_lateness,
+        progress: None,
+        store,
+        late_limit: None,
+        shed: None,
+        updates: true,
+    };
     Operator::new(vec![("q".into(), plan)], options)
 }
 

@@ -433,6 +433,7 @@ class Query:
         clock: Clock | None = None,
         emit: Emission | None = None,
         shed: Shed | None = None,
+        updates: bool = True,
     ) -> Operator:
         """Evaluate the query over a stream, returning each window once it is final.
 
@@ -470,6 +471,11 @@ class Query:
         shed : Shed, optional
             How much memory the state may take, and what is dropped where it would take more:
             `windowkit.shed`. Any amount by default.
+        updates : bool, default True
+            Whether late rows may change a session that was emitted, which is then emitted again with
+            ``update`` true. False for consumers that cannot replace a result: then a late row that would have
+            joined such a session begins another one, as in Spark's append mode, and each row is in one
+            session. Neither `allowed_lateness` nor an emission policy goes with it.
 
         Returns
         -------
@@ -506,6 +512,7 @@ class Query:
                 clock=clock,
                 emit=emit,
                 shed=shed,
+                updates=updates,
             )
         return operator
 

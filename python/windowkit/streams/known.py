@@ -181,7 +181,14 @@ class Known(State[_native.Operator]):
         ]
         own = self.options
         core = _native.Operator(
-            plans, own.order, own.allowed_lateness, own.progress, own.store, own.late_limit, own.shed
+            plans,
+            own.order,
+            own.allowed_lateness,
+            own.progress,
+            own.store,
+            own.late_limit,
+            own.shed,
+            own.updates,
         )
         begun = replace(self, schema=schema, core=core)
         for source in () if own.progress is None else own.progress.sources:

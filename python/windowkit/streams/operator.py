@@ -94,8 +94,9 @@ class Operator(Rows, Times, Results, Reports):
         clock: Clock | None = None,
         emit: Emission | None = None,
         shed: Shed | None = None,
+        updates: bool = True,
     ) -> None:
-        options = Options(order, store, late_limit, allowed_lateness, progress, shed)
+        options = Options(order, store, late_limit, allowed_lateness, progress, shed, updates)
         state = Known(options=options).with_query(with_policy(query, emit), name)[0]
         if state.is_stamped and order != "in-order":
             raise InvalidValue(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, as_given, limit, one_of
+from windowkit.language.checks import a_type, as_given, boolean, limit, one_of
 from windowkit.language.durations import Duration, Length
 from windowkit.language.progress import Delay, of_measure
 from windowkit.language.query import LATE_LIMIT
@@ -36,12 +36,14 @@ class Options:
     """A `Duration` or an int, made of a length."""
     progress: Delay | None = None
     shed: Shed | None = None
+    updates: bool = True
 
     def __post_init__(self) -> None:
         one_of("order", self.order, ORDERS)
         one_of("store", self.store, STORES)
         object.__setattr__(self, "late_limit", limit("late_limit", self.late_limit, 0))
         object.__setattr__(self, "allowed_lateness", self.lateness(self.allowed_lateness))
+        boolean("updates", self.updates)
         if self.progress is not None and not isinstance(self.progress, Delay):
             raise InvalidType(
                 f"progress: {as_given(self.progress)} is {a_type(self.progress)}; it is what "

@@ -209,7 +209,8 @@ class Times(Queried):
         -------
         pyarrow.Table
             A row for each source: ``source`` (if a column names it), ``latest`` (the time of its latest row),
-            ``watermark``, ``rows``, and ``idle``: whether it is left out at present.
+            ``watermark``, ``rows``, and ``idle``: whether it was left out by the last call that could bring
+            rows. (Looking at them is no such call, however often.)
 
         Raises
         ------
@@ -228,8 +229,6 @@ class Times(Queried):
         """
 
         def progress(core: _native.Operator, _: Known) -> pa.Table:
-            if core.follows:
-                self._look_at_clock(core)
             return pa.Table.from_batches([pa.record_batch(core.progress())])
 
         return self._ask("progress", progress, closed=True)

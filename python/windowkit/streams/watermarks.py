@@ -128,13 +128,43 @@ def one_row(argument: str, values: Sequence[Any], fields: Sequence[pa.Field]) ->
     for value, field in zip(values, fields, strict=True):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         try:
-            columns.append(pa.array([value], kind).cast(field.type))
+            column = pa.array([value], kind)
+            why = None if is_kept(value, column) else f"it would become {as_given(column[0].as_py())}"
         except REFUSALS as error:
+            column, why = None, str(error)
+        if why is not None:
             raise InvalidType(
                 f"{argument}: {as_given(value)} is not a value of column {field.name!r}, whose type is "
-                f"{field.type} ({error})"
-            ) from error
+                f"{field.type} ({why})"
+            )
+        columns.append(column.cast(field.type))
     return pa.record_batch(columns, schema=pa.schema(fields))
+
+
+def is_kept(given: Any, column: pa.Array) -> bool:
+    """Whether a column of one value has all of it: pyarrow cuts off what the type has no room for."""
+    kind = column.type
+    if isinstance(given, pa.Scalar):
+        return given.type == kind or is_kept(given.as_py(), column)
+    if pa.types.is_struct(kind) and isinstance(given, Mapping):
+        fields = {field.name: column.field(at) for at, field in enumerate(kind)}
+        return all(name in fields and is_kept(value, fields[name]) for name, value in given.items())
+    if is_list(kind) and isinstance(given, Sequence):
+        elements = column.flatten()
+        return all(is_kept(value, elements.slice(at, 1)) for at, value in enumerate(given))
+    if pa.types.is_integer(kind):
+        return given is None or bool(column[0].as_py() == given)
+    if isinstance(given, datetime.datetime):
+        if not pa.types.is_timestamp(kind) or (given.tzinfo is None) != (kind.tz is None):
+            return False
+        return bool(kind.unit == "ns" or column[0].as_py() == given)
+    if isinstance(given, datetime.time | datetime.timedelta):
+        return str(kind).endswith("[ns]") or bool(column[0].as_py() == given)
+    return True
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def time_type(schema: pa.Schema, name: str) -> pa.DataType:

@@ -151,6 +151,14 @@ impl Plan {
         Ok(Self { policy: policy.map(Arc::new), ..self })
     }
 
+    /// This plan for a stream whose windows do not change after they were emitted ([`Window::sealed`]).
+    pub(in crate::operator) fn sealed(&self) -> Self {
+        let windows: Vec<_> =
+            self.windows.iter().map(|(name, window)| (name.clone(), window.sealed())).collect();
+        let edges = Edges::of(windows.iter().map(|(_, window)| window));
+        Self { windows, edges, ..self.clone() }
+    }
+
     /// This plan with some of its windows only, given by their numbers: at least one.
     pub(in crate::operator) fn with_windows(&self, which: impl Fn(usize) -> bool) -> Self {
         let windows = self.windows.iter().enumerate().filter(|&(at, _)| which(at));

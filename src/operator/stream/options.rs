@@ -26,15 +26,37 @@ pub struct Options {
     pub late_limit: Option<u64>,
     /// How much memory the state may take, if that is limited, and what is kept where it would take more.
     pub shed: Option<Shed>,
+    /// Whether a window may be emitted again after it was final, as late rows changed it.
+    pub updates: bool,
 }
 
 impl Options {
     /// The plan of a query of such a stream.
     ///
     /// # Errors
-    /// `InvalidValue` or `InvalidType` for a query that cannot be answered from a sample, where state may be dropped.
+    /// `InvalidValue` or `InvalidType` for a query that cannot be answered from a sample, where state may be dropped, or
+    /// not without updates, where there are none.
     pub(super) fn bind(&self, plan: Arc<Plan>) -> Result<Arc<Plan>> {
-        self.shed.map_or(Ok(plan.clone()), |shed| shed.bind(plan))
+        let plan = self.shed.map_or(Ok(plan.clone()), |shed| shed.bind(plan))?;
+        // In order, no row is late.
+        if self.updates || self.order == Order::InOrder {
+            return Ok(plan);
+        }
+        if plan.policy().is_some() {
+            return Err(Error::InvalidValue(
+                "updates: False is given for a query with an emission policy, whose early results are updated; leave out \
+                 one of them"
+                    .into(),
+            ));
+        }
+        if plan.windows().iter().any(|(_, window)| window.observes()) {
+            return Err(Error::InvalidValue(
+                "updates: False is given for windows of a ContextAware, which says itself when they change; leave out \
+                 updates, or give other windows"
+                    .into(),
+            ));
+        }
+        Ok(Arc::new(plan.sealed()))
     }
 
     /// Rejects options that contradict each other, or a query's allowed lateness.
@@ -46,6 +68,12 @@ impl Options {
             return Err(Error::InvalidValue(format!(
                 "allowed_lateness: {lateness} is given for a stream in order, where no row is late; it requires \
                  order='out-of-order'"
+            )));
+        }
+        if !self.updates && lateness != 0 {
+            return Err(Error::InvalidValue(format!(
+                "updates: False is given with an allowed_lateness of {lateness}, for which windows are updated; leave out \
+                 one of them"
             )));
         }
         if self.order == Order::InOrder && self.progress.is_some() {

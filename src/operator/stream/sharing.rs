@@ -23,6 +23,8 @@ pub(in crate::operator) struct Class {
     pub(super) is_cumulative: bool,
     /// The name of the query, if its slices are its own: rows that a result has contained are dropped from them.
     own: Option<String>,
+    /// Whether that is so for results that are final, and not for early ones.
+    seals: bool,
 }
 
 /// Which rows the slices of an engine contain.
@@ -43,13 +45,15 @@ impl Class {
     /// What a user-defined function raises.
     pub(super) fn of(name: &str, plan: &Plan, order: Order, lateness: i64) -> Result<Vec<Self>> {
         let discards = plan.policy().is_some_and(|policy| policy.refinement() == Refinement::Discarding);
-        let own = discards.then(|| name.to_owned());
         let each = (0..plan.windows().len()).map(|at| {
             let (alone, window) = (plan.with_windows(|other| other == at), &plan.windows()[at].1);
+            let seals = window.seals();
+            let own = (discards || seals).then(|| name.to_owned());
             let accepts = match (order, window.accepts()) {
                 // No row is late.
                 (Order::InOrder, _) | (_, Accepts::Any) => Rows::Any,
-                (_, Accepts::Since(length)) => Rows::Since(length),
+                (_, Accepts::Since(length)) if !seals => Rows::Since(length),
+                (_, Accepts::Since(_)) => Rows::Of(window.clone()),
                 (_, Accepts::Own) => Rows::Of(window.clone()),
             };
             let keeps_rows = !is_sliced(&alone, order)?;
@@ -59,7 +63,7 @@ impl Class {
                 .iter()
                 .any(|stored| matches!(stored.partial, Partial::List | Partial::Rows(_)));
             let is_cumulative = window.is_cumulative() && accepts != Rows::Any && !keeps_rows && !has_lists;
-            Ok(Self { keeps_rows, lateness, accepts, is_cumulative, own: own.clone() })
+            Ok(Self { keeps_rows, lateness, accepts, is_cumulative, own, seals })
         });
         each.collect()
     }
@@ -78,7 +82,8 @@ impl Class {
     fn may_share(&self, other: &Self) -> bool {
         let own = [self, other];
         let are_sliced = own.iter().all(|class| !class.keeps_rows);
-        are_sliced && self.lateness == other.lateness && self.own == other.own
+        let seal = own.iter().any(|class| class.seals);
+        are_sliced && !seal && self.lateness == other.lateness && self.own == other.own
     }
 }
 
@@ -148,9 +153,14 @@ impl ClassGroup {
         self.0[0].keeps_rows
     }
 
-    /// Whether rows are dropped once a result has contained them.
+    /// Whether rows are dropped once any result has contained them.
     pub(super) fn discards(&self) -> bool {
-        self.0[0].own.is_some()
+        self.0[0].own.is_some() && !self.seals()
+    }
+
+    /// Whether rows are dropped once a final result has contained them.
+    pub(super) fn seals(&self) -> bool {
+        self.0[0].seals
     }
 
     pub(super) fn lateness(&self) -> i64 {

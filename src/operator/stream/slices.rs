@@ -23,14 +23,14 @@ use crate::{Error, Result};
 /// More rows than a slice has.
 const MOST: i64 = 1 << 40;
 
-/// The column of the last time of each slice, where sessions need it, among those of [`as_rows`].
-pub(super) fn last_column(plan: &Plan) -> Option<usize> {
-    plan.edges().gap().map(|_| plan.input().fields().len())
+/// The column of the last time of each slice, among those of [`as_rows`].
+pub(super) fn last_column(plan: &Plan) -> usize {
+    plan.input().fields().len()
 }
 
 /// The columns of the state of each partial, among those of [`as_rows`].
 pub(super) fn state_columns(plan: &Plan) -> Vec<Range<usize>> {
-    let mut from = plan.input().fields().len() + usize::from(last_column(plan).is_some());
+    let mut from = last_column(plan) + 1;
     let ranges = plan.state_columns().into_iter().map(|width| {
         from += width;
         from - width..from
@@ -38,8 +38,11 @@ pub(super) fn state_columns(plan: &Plan) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-/// Slices as rows of the stream's columns, of which only keys and time have values; then come last times, with sessions, and
-/// states. Whatever asks for keys and times of rows, or takes some of the rows, so takes slices.
+/// Slices as rows of the stream's columns, of which only keys and time have values; then come last times and states.
+/// Whatever asks for keys and times of rows, or takes some of the rows, so takes slices.
+///
+/// Slices have last times only where the query has sessions. The columns are the same without them, as an engine may have
+/// only some of the query's windows.
 ///
 /// # Errors
 /// `InvalidValue` for columns of other types, and for times that no slice of the query has.
@@ -55,7 +58,8 @@ fn as_rows(plan: &Plan, slices: &RecordBatch) -> Result<RecordBatch> {
         }
         plan.by().iter().position(|&column| column == position).map_or(&null, |at| &keys[at])
     });
-    let columns: Vec<ArrayRef> = of_input.chain(rest).cloned().collect();
+    let start_as_last = plan.edges().gap().is_none().then_some(start);
+    let columns: Vec<ArrayRef> = of_input.chain(start_as_last).chain(rest).cloned().collect();
     let fields = columns.iter().enumerate();
     let fields = fields.map(|(at, column)| Field::new(at.to_string(), column.data_type().clone(), true));
     let options = RecordBatchOptions::new().with_row_count(Some(slices.num_rows()));
@@ -151,7 +155,8 @@ impl Operator {
         let since = self.entries.iter().filter_map(|entry| entry.since).map(|since| since.saturating_add(1));
         for from in self.engines().filter_map(|engine| engine.horizon().cutoff()).chain(since) {
             for slices in slices.iter().filter(|slices| slices.least < from) {
-                let lasts = last_column(plan).map(|column| plan.measure().read(slices.rows.column(column)));
+                let has_lasts = plan.edges().gap().is_some();
+                let lasts = has_lasts.then(|| plan.measure().read(slices.rows.column(last_column(plan))));
                 let lasts = lasts.transpose()?;
                 let last = |at: usize| match &lasts {
                     Some(lasts) => lasts[at],

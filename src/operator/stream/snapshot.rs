@@ -106,10 +106,7 @@ impl Operator {
     pub fn restore(snapshot: &[u8], queries: Vec<(String, Arc<Plan>)>) -> Result<Self> {
         let mut from = Reader::new(snapshot)?;
         let (_, Head { options, queries: stored }) = head(&mut from)?;
-        let mut entries = bound(queries, stored, options.order)?;
-        for entry in &mut entries {
-            entry.plan = options.bind(entry.plan.clone())?;
-        }
+        let entries = bound(queries, stored, options)?;
         let common: Common = from.value()?;
         let Some(groups) = ClassGroup::at(classes(&entries), &common.places) else { return broken() };
         let mut this = Self::with(entries, groups, common.several, options)?;
@@ -148,7 +145,11 @@ impl StoredQuery {
 }
 
 /// The given queries, if they match those of a snapshot.
-fn bound(queries: Vec<(String, Arc<Plan>)>, stored: Vec<StoredQuery>, order: Order) -> Result<Vec<Entry>> {
+fn bound(
+    queries: Vec<(String, Arc<Plan>)>,
+    stored: Vec<StoredQuery>,
+    options: Options,
+) -> Result<Vec<Entry>> {
     if stored.len() != queries.len() {
         return Err(Error::InvalidValue(format!(
             "queries: {} given; the snapshot is of {}",
@@ -169,7 +170,7 @@ fn bound(queries: Vec<(String, Arc<Plan>)>, stored: Vec<StoredQuery>, order: Ord
                 differences.join(", ")
             )));
         }
-        Entry::new(name, (plan, stored.lateness), stored.since, order)
+        Entry::new(name, (options.bind(plan)?, stored.lateness), stored.since, options.order)
     });
     bound.collect()
 }

@@ -26,8 +26,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 9,
-    since: 9,
+    version: 10,
+    since: 10,
     of: "an operator; it is what op.snapshot() returned",
 };
 

@@ -185,6 +185,11 @@ class Window(ABC):
         """Whether a user's code defines it."""
         return False
 
+    @property
+    def revises_itself(self) -> bool:
+        """Whether a window that was emitted may change though no row was late, as a user's code says so."""
+        return False
+
     @final
     def wids(self, times: Any, *, validate: bool = False) -> pa.StructArray:
         """Return the ids of the windows that each time is in: a range.

@@ -224,6 +224,11 @@ class Custom(Window):
         """Whether a user's code defines it."""
         return True
 
+    @property
+    def revises_itself(self) -> bool:
+        """Whether a window that was emitted may change though no row was late."""
+        return isinstance(self.implementation, ContextAware)
+
     def bound(self, times: TimeColumn, max_windows: int | None) -> Edges | Aware:
         """Return what the core calls, for a time column of this kind."""
         most = None if max_windows is None else min(max(max_windows, LEAST), MOST)

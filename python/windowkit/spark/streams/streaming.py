@@ -16,7 +16,6 @@ from windowkit.language.emission import Emission, emit
 from windowkit.language.fills import refuse_stream
 from windowkit.language.progress import of_measure
 from windowkit.language.query import Query
-from windowkit.language.windows import units
 from windowkit.local.query import plan
 from windowkit.spark.jobs import (
     Job,
@@ -34,6 +33,7 @@ from windowkit.spark.streams.work import (
     REASON,
     Work,
     counting,
+    has_updates,
     identity,
     is_eager,
     operator_of,
@@ -229,12 +229,9 @@ def own_work(
     operator = operator_of(effective, schema, lateness)
     names, planned = operator.schema.names, plan(effective, schema, of_stream=True)
     instead = rows_instead(effective, planned, operator, returns_late=bool(late))
-    if query.emit is not None:
-        columns = names
-    elif units(of_measure("allowed_lateness", lateness)):
+    columns = query.columns
+    if has_updates(query, lateness):
         columns = [name for name in names if not (as_spark and name == "emission")]
-    else:
-        columns = query.columns
     return Work(
         effective if instead is not None else counting(effective),
         schema,

@@ -147,13 +147,15 @@ class Work:
         """Whether a batch may be replayed in one call with those before it.
 
         So it may if none of its rows comes before the watermark, in ms, that was reached before them: then
-        none is too late, nor in a window that has been returned. No row of a slice comes before its start.
+        none is too late, nor in a window that has been returned, nor at the end of a session that has been:
+        there it begins another one. No row of a slice comes before its start.
         """
         if not self.may_join:
             return False
         times = given.table["start" if given.are_slices else self.query.time]
         first = pc.min(times.cast(pa.int64())).as_py()
-        return first is None or first >= since * 1000
+        has_session = any(window.is_session for window in self.query.windows)
+        return first is None or first >= since * 1000 + has_session
 
     def selected(self, results: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield the part of an operator's results that the stream returns."""
@@ -209,8 +211,18 @@ def operator_of(
 ) -> Operator:
     """Return an operator for rows of this schema; late rows are counted and, by default, not held."""
     return query.operator(
-        order="out-of-order", allowed_lateness=allowed_lateness, late_limit=late_limit, schema=schema
+        order="out-of-order",
+        allowed_lateness=allowed_lateness,
+        late_limit=late_limit,
+        schema=schema,
+        updates=has_updates(query, allowed_lateness),
     )
+
+
+def has_updates(query: Query, allowed_lateness: Length) -> bool:
+    """Whether a result may replace an earlier one, so that a column has to say so."""
+    is_patient = units(of_measure("allowed_lateness", allowed_lateness)) > 0
+    return query.emit is not None or is_patient or any(window.revises_itself for window in query.windows)
 
 
 def rows_instead(query: Query, planned: Plan, operator: Operator, *, returns_late: bool) -> str | None:

@@ -26,6 +26,7 @@
 //! | lateness, keys that are ahead | [`Horizon`] | which rows are late, and where they count | | what was final before | the watermark moves | what nothing needs |
 //! | sessions that late rows reopen | [`Reopened`] | which ones a row joins | which ones are open | which ones are updates | | those without slices |
 //! | early results | [`Pending`], [`Early`] | | whose rows are pending | open windows of keys that fire | which rows are still pending | those without slices |
+//! | sessions that are sealed | [`Rules::seals`](crate::window::Rules::seals) | | | | those that were emitted lose their slices | |
 //! | retraction | [`Answers`] | | | windows without a row left | | |
 //! | shedding | `shed` | | | | what is dropped, before the next call | |
 
@@ -81,6 +82,8 @@ pub(super) struct Engine {
     windows: WindowManager,
     /// Rows that no result contains yet, if a query has an emission policy.
     pending: Option<Pending>,
+    /// Whether rows are dropped once a final result has contained them.
+    seals: bool,
     /// Windows of each of the operator's queries that other engines emit in the same call.
     elsewhere: Vec<u64>,
     counts: Stats,
@@ -102,6 +105,7 @@ impl Engine {
             slices: SliceManager::new(&queries, options, group.keeps_rows())?,
             windows: WindowManager::new(&queries, options.order, group, watermark),
             pending: Pending::new(&queries, group.discards()),
+            seals: group.seals(),
             elsewhere: Vec::new(),
             counts: Stats::default(),
             queries,
@@ -336,12 +340,19 @@ impl Engine {
         let Self { queries, slices, windows, pending, counts, .. } = self;
         let Outcome { ingested, moved, fired, windows: emitted, .. } = *outcome;
         *counts = counts.and_did(ingested.changed.did);
-        counts.windows += emitted.iter().map(|&(_, windows)| windows).sum::<u64>();
+        let emitted = emitted.iter().map(|&(_, windows)| windows).sum::<u64>();
+        counts.windows += emitted;
         slices.settle(ingested.changed.delta, ingested.rows);
         if let Some(pending) = pending {
             pending.settle((queries, slices), &ingested.touched, &fired);
         }
-        if windows.keep(queries, ingested.reopened, moved.watermark) {
+        let has_advanced = windows.keep(queries, ingested.reopened, moved.watermark);
+        if self.seals && emitted > 0 {
+            let all = 0..slices.timelines.keys() as u32;
+            let keys = moved.key_watermark.map_or(all, |(key, _)| key..key + 1);
+            slices.seal(queries, windows.watermark(), keys, ahead);
+        }
+        if has_advanced {
             self.forget(ingested.rows, ahead);
         }
         if let Some((key, _)) = moved.key_watermark {

@@ -137,6 +137,28 @@ impl SliceManager {
         self.above.forget(slices);
     }
 
+    /// Drops the slices of these keys that are in sessions which are final at this watermark, and were emitted.
+    pub(super) fn seal(
+        &mut self,
+        queries: &Queries,
+        watermark: Option<i64>,
+        keys: Range<u32>,
+        ahead: &Ahead,
+    ) {
+        let slices = &mut self.timelines;
+        for key in keys {
+            let Some(watermark) = ahead.watermark_of(watermark, key) else { continue };
+            // Those of one window: windows that are sealed share slices with no others.
+            let by_time = windows(queries.registered()).find_map(|(_, window)| window.merging());
+            let count = by_time.map(|session| session.count_final(slices.of(key), watermark));
+            match (&mut self.tuples, count) {
+                (None, count) => slices.forget(key, count.unwrap_or_default(), 0),
+                (Some(tuples), count) => tuples.seal(slices, key, count),
+            }
+        }
+        self.above.forget(slices);
+    }
+
     /// Drops the punctuations that no row to come can be around.
     pub(super) fn forget_points(&mut self, horizon: &Horizon) {
         if let (Some(tuples), Some(floor)) = (&mut self.tuples, horizon.floor()) {

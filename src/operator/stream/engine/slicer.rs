@@ -99,9 +99,8 @@ impl StreamSlicer {
     /// Adds each pre-aggregated slice as a cell.
     fn fold_slices(&mut self, plan: &Plan, slices: &Accepted, delta: &mut Delta) -> Result<()> {
         let columns = slices.rows.columns();
-        let lasts = last_column(plan).map(|column| plan.measure().read(&columns[column])).transpose()?;
+        let lasts = plan.measure().read(&columns[last_column(plan)])?;
         let states: Vec<&[ArrayRef]> = state_columns(plan).into_iter().map(|range| &columns[range]).collect();
-        let lasts = lasts.as_ref().unwrap_or(&slices.times);
         let cells = slices.times.iter().zip(&lasts[..]).enumerate();
         let cell = |(row, (&first, &last))| Cell { key: slices.keys.of(row), first, last };
         self.cutter.take(cells.map(cell));

@@ -54,6 +54,30 @@ impl Tuples {
         self.keys[key as usize] = tuples;
     }
 
+    /// Drops the rows of a key's first slices, or of all windows that were emitted, if their number is not given.
+    pub(in crate::operator::stream) fn seal(
+        &mut self,
+        slices: &mut Timelines,
+        key: u32,
+        count: Option<usize>,
+    ) {
+        let Some(tuples) = self.keys.get_mut(key as usize) else { return };
+        let los = slices.los(key);
+        let count = count.unwrap_or_else(|| {
+            let emitted = tuples.memories.iter().filter_map(|(_, memory)| memory.emitted.last());
+            let ends = emitted.map(|last| tuples.place_from((last.time, last.first)) + last.rows as usize);
+            let rows = ends.max().unwrap_or_default();
+            los.partition_point(|&lo| (lo as usize) < rows)
+        });
+        if count > 0 {
+            let rows = los.get(count).map_or(tuples.len(), |&lo| lo as usize);
+            // Windows that are sealed have no ranks.
+            tuples.forget(rows, std::iter::empty());
+            slices.forget(key, count, rows as u32);
+            self.kept -= rows;
+        }
+    }
+
     /// Drops all rows of a key.
     pub(in crate::operator::stream) fn discard(
         &mut self,
