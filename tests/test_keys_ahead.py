@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -236,3 +237,53 @@ def test_peek_shows_what_is_open_of_a_key() -> None:
     op.advance(10, key="a")
     assert shown(op.peek()) == [("a", 10, 1, False), ("b", 0, 1, False)]
     assert op.keys_ahead().num_rows == 1
+
+
+CUT_OFF = [
+    (pa.int64(), 1.5),
+    (pa.int64(), Decimal("2.5")),
+    (pa.timestamp("s"), datetime.datetime(2026, 1, 1, 0, 0, 0, 900_000)),
+    (pa.timestamp("us"), datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)),
+    (pa.timestamp("us", "UTC"), datetime.datetime(2026, 1, 1)),
+    (pa.date32(), datetime.datetime(2026, 1, 1, 3)),
+    (pa.duration("s"), datetime.timedelta(seconds=1.5)),
+    (pa.time32("s"), datetime.time(1, 2, 3, 4)),
+    (pa.struct({"x": pa.int64()}), {"z": 1}),
+    (pa.struct({"x": pa.int64()}), {"x": 1.5}),
+    (pa.list_(pa.int64()), [1, 2.5]),
+]
+
+
+@pytest.mark.parametrize(("kind", "given"), CUT_OFF, ids=str)
+def test_a_key_is_not_cut_off_to_become_another(kind: pa.DataType, given: Any) -> None:
+    schema = pa.schema({"k": kind, "t": pa.int64(), "s": kind})
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count())
+    op = query.operator(order="out-of-order", schema=schema)
+    with pytest.raises(InvalidType, match=r"is not a value of column 'k', whose type is .*would become"):
+        op.advance(10, key={"k": given})
+    assert op.stats().keys_ahead == 0
+    by_source = query.operator(order="out-of-order", progress=wk.delay(0, source="s"), schema=schema)
+    for call in (by_source.add_source, by_source.end_source):
+        with pytest.raises(InvalidType, match="would become"):
+            call(given)
+
+
+KEPT = [
+    (pa.int64(), 1.0, 1),
+    (pa.float32(), 0.1, pa.scalar(0.1, pa.float32()).as_py()),
+    (pa.timestamp("us", "Europe/Paris"), datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), None),
+    (pa.timestamp("s"), 5, datetime.datetime(1970, 1, 1, 0, 0, 5)),
+    (pa.dictionary(pa.int8(), pa.string()), "a", "a"),
+    (pa.struct({"x": pa.int64(), "y": pa.string()}), {"x": 1}, {"x": 1, "y": None}),
+    (pa.list_(pa.int64()), [1, None], [1, None]),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "kept"), KEPT, ids=str)
+def test_a_key_may_be_written_in_other_ways(kind: pa.DataType, given: Any, kept: Any) -> None:
+    schema = pa.schema({"k": kind, "t": pa.int64()})
+    op = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n")).operator(
+        order="out-of-order", schema=schema
+    )
+    op.push(pa.table({"k": pa.array([given if kept is None else kept], kind), "t": [1]}, schema=schema))
+    assert op.advance(10, key={"k": given})["n"].to_pylist() == [1]

@@ -38,7 +38,7 @@ from windowkit.partition import Partitioner, Statistics, candidates, choose, cos
         ({"window": 0}, wk.InvalidValue, "size"),
         ({"window": wk.sliding(10, 5)}, wk.InvalidType, "window: sliding"),
         ({"window": wk.session(10)}, wk.InvalidType, "window: session"),
-        ({"window": 1.5}, wk.InvalidType, "size: 1.5"),
+        ({"window": 1.5}, wk.InvalidType, "window: 1.5"),
     ],
 )
 def test_parameters(arguments, error, message):

@@ -87,17 +87,21 @@ fn out_of_memory(py: Python<'_>, text: &str) -> PyErr {
     text.map_or_else(|error| error, |text| PyMemoryError::new_err(text.unbind()))
 }
 
-/// What a user's own function raised, as text.
-pub(super) fn shown(py: Python<'_>, raised: &PyErr) -> String {
-    raised.value(py).repr().map_or_else(|_| "an exception".to_owned(), |text| text.to_string())
-}
-
-/// The error for what a user's own function raised. What is not an `Exception` ends more than the function: it comes from
-/// the user, or the process is to end.
-pub(super) fn of_user(py: Python<'_>, message: String, raised: PyErr) -> Error {
-    let is_failure = raised.is_instance_of::<PyException>(py);
-    let cause = Cause(Arc::new(raised));
-    if is_failure { Error::User { message, cause } } else { Error::Interrupted(cause) }
+/// The error for what a user's own function raised, of which `message` makes a text. What is not an `Exception` ends more than
+/// the function: it comes from the user, or the process is to end; also where it is raised while the exception is shown.
+pub(super) fn of_user(py: Python<'_>, raised: PyErr, message: impl FnOnce(&str) -> String) -> Error {
+    let is_failure = |raised: &PyErr| raised.is_instance_of::<PyException>(py);
+    let interrupted = |raised| Error::Interrupted(Cause(Arc::new(raised)));
+    if !is_failure(&raised) {
+        return interrupted(raised);
+    }
+    match raised.value(py).repr() {
+        Err(other) if !is_failure(&other) => interrupted(other),
+        shown => {
+            let shown = shown.map_or_else(|_| "an exception".to_owned(), |text| text.to_string());
+            Error::User { message: message(&shown), cause: Cause(Arc::new(raised)) }
+        }
+    }
 }
 
 /// The exception for an error.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyDataType};
 
-use super::errors::{exception, of_user, shown};
+use super::errors::{exception, of_user};
 use super::given::Given;
 use crate::aggregate::{ArrayFunction, Kind, Properties};
 use crate::{Error, Result};
@@ -52,8 +52,7 @@ impl PyFunction {
     }
 
     fn failed(&self, py: Python<'_>, what: &str, error: PyErr) -> Error {
-        let message = format!("{}: {what} failed with {}", self.name, shown(py, &error));
-        of_user(py, message, error)
+        of_user(py, error, |shown| format!("{}: {what} failed with {shown}", self.name))
     }
 }
 

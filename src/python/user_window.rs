@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
-use super::errors::{of_user, py_bytes, shown};
+use super::errors::{of_user, py_bytes};
 use super::user::array;
 use crate::window::{
     Calendar, Class, Context, ContextFree, Edit, KeyRows, Listed, Measure, UserWindow, WindowTraits,
@@ -71,11 +71,11 @@ impl Caller {
                     .import("windowkit.errors")
                     .and_then(|errors| errors.getattr("WindowKitError"))
                     .is_ok_and(|class| error.is_instance(py, &class));
-                let message = match own {
-                    true => format!("{}: {}", self.name, error.value(py)),
-                    false => format!("{}: {what} failed with {}", self.name, shown(py, &error)),
-                };
-                of_user(py, message, error)
+                let text = own.then(|| error.value(py).to_string());
+                of_user(py, error, |shown| match text {
+                    Some(text) => format!("{}: {text}", self.name),
+                    None => format!("{}: {what} failed with {shown}", self.name),
+                })
             })
         })
     }

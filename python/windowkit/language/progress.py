@@ -119,7 +119,7 @@ def delay(
             raise InvalidValue(f"share: {as_given(share)} is given; allowed are shares above 0 and below 1")
     if source is not None:
         checked_name("source", source)
-    if isinstance(sources, str) or not isinstance(sources, Iterable):
+    if isinstance(sources, str | bytes | bytearray) or not isinstance(sources, Iterable):
         raise InvalidType(
             f"sources: {as_given(sources)} is {a_type(sources)}; it is a list of values of the column source="
         )

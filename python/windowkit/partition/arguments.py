@@ -10,7 +10,7 @@ import pyarrow as pa
 from windowkit.arrow.validation import checked, foreign_column, imported, refusing
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, boolean, integer, number
-from windowkit.language.durations import Duration, Length, Measure, Months
+from windowkit.language.durations import Duration, Length, Measure, Months, period
 from windowkit.language.durations import Rows as RowCount
 from windowkit.language.durations import rows as number_of_rows
 from windowkit.language.foreign import is_spark
@@ -162,6 +162,8 @@ def window_length(window: Tumbling | Length | Rows | None) -> WindowLength | Non
 def tumbling_window(window: Tumbling | Length) -> Tumbling:
     """Return a tumbling window of a fixed length, of what `windowkit.tumbling` takes."""
     if not isinstance(window, Window):
+        # By the name that it has here.
+        period("window", window)
         window = tumbling(window)
     if not isinstance(window, Tumbling):
         raise InvalidType(

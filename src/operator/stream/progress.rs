@@ -19,7 +19,7 @@ use super::Operator;
 use super::intake::Accepted;
 use super::present::Present;
 use crate::dictionary::widened;
-use crate::interrupt::check;
+use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
 use crate::select::take;
 use crate::state::{Reader, Writer, broken, tally};
@@ -191,7 +191,9 @@ impl Seen {
             source.seen = heard;
             return Ok(());
         }
+        let mut pace = Pace::new();
         for (row, &time) in rows.times.iter().enumerate() {
+            pace.check(1)?;
             let source = &mut self.sources[source_of(row) as usize];
             source.see(self.delay.by, time);
             source.seen = heard;
