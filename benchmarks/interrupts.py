@@ -65,7 +65,8 @@ class Cells:
             "push, out of order, sessions": lambda: self.push(many, session, *sums),
             "push, out of order, by rows": lambda: self.push(few, by_rows, *sums),
             "push, out of order, median": lambda: self.push(few, sliding, wk.median("v")),
-            "push, after which keys are shed": self.shed,
+            "push, whose delay is a share": self.delayed,
+            "push, before which keys are shed": self.shed,
             "advance": lambda: self.later(lambda op: lambda: op.advance(self.rows), sliding, *sums),
             "close": lambda: self.later(lambda op: op.close, sliding, *sums),
             "close, by rows": lambda: self.later(lambda op: op.close, by_rows, *sums),
@@ -114,6 +115,13 @@ class Cells:
         op = self.query(*query).operator(order="out-of-order")
         op.push(self.table(self.rows // 200, self.rows // 20)[: self.rows // 4])
         return call(op)
+
+    def delayed(self) -> Call:
+        """Return a push to an operator whose watermark follows from how far rows are behind."""
+        query = self.query(wk.sliding(600, 60), wk.sum("v"))
+        op = query.operator(order="out-of-order", progress=wk.delay(share=0.9))
+        table = self.table(16, self.rows // 20)
+        return lambda: op.push(table)
 
     def shed(self) -> Call:
         """Return the call that drops what the one before it left, as that is far too much."""
