@@ -1,6 +1,7 @@
 //! The steps of a stream, each attempted without being committed.
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_cast::display::array_value_to_string;
 
 use super::ahead::Reach;
 use super::emission::{Emission, Emitted};
@@ -266,9 +267,10 @@ impl Operator {
         check_open(self.closed, "end_source")?;
         let (number, mut seen) = self.source(name)?;
         if !seen.end(number)? {
-            return Err(Error::InvalidValue(
-                "source: no row of it has come, and it was not added; progress() lists the sources of a stream".into(),
-            ));
+            let name = if name.is_null(0) { "null".to_owned() } else { array_value_to_string(name, 0)? };
+            return Err(Error::InvalidValue(format!(
+                "source: no row of '{name}' has come, and it was not added; progress() lists the sources of a stream"
+            )));
         }
         let watermark = seen.watermark(self.heard)?.max(self.watermark);
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
