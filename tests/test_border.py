@@ -38,7 +38,7 @@ def joined(side: Any) -> _native.Join:
 
 
 def streamed(delay: Any) -> _native.Operator:
-    return _native.Operator([foreign_query()], "out-of-order", 0, delay, "auto", None, None)
+    return _native.Operator([foreign_query()], "out-of-order", 0, delay, "auto", None, None, True)
 
 
 def foreign_query() -> Any:

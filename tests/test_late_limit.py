@@ -110,7 +110,7 @@ def test_late_rows_of_calls_that_fail_or_are_lost_are_neither_lost_nor_duplicate
     limit: int | None, steps: list[tuple[str, int, bool]]
 ) -> None:
     plans = [("q1", local.plan(QUERY, SCHEMA))]
-    core = _native.Operator([Entry(*plans[0])], "out-of-order", 0, None, "auto", limit, None)
+    core = _native.Operator([Entry(*plans[0])], "out-of-order", 0, None, "auto", limit, None, True)
     core.advance(100)
     held: list[int] = []
     count = dropped = number = 0

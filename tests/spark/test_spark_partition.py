@@ -432,7 +432,7 @@ REFUSED = {
         wk.InvalidValue,
         r"window: tumbling\(1 minute\) is given, and method 'shuffle'",
     ),
-    "a window that is no length": ({"window": "soon", "time": "ts"}, wk.InvalidValue, "size: 'soon'"),
+    "a window that is no length": ({"window": "soon", "time": "ts"}, wk.InvalidValue, "window: 'soon'"),
     "a bias beyond all": ({"method": "lm", "bias": 1.5}, wk.InvalidValue, "bias: 1.5"),
     "unknown cardinality": ({"method": "am", "cardinality": "sets"}, wk.InvalidValue, "cardinality: 'sets'"),
 }
