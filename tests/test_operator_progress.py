@@ -124,7 +124,7 @@ def test_sources_hold_the_watermark_from_when_they_are_announced_until_they_end(
                 op.end_source(name)
                 del sources[name]
             case ("end", name):
-                with pytest.raises(wk.InvalidValue, match="source: no row of '.*' has come"):
+                with pytest.raises(wk.InvalidValue, match=r"source: no row of '.*' has come"):
                     op.end_source(name)
             case pushed:
                 op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
