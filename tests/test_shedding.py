@@ -49,10 +49,11 @@ def started(names: list[str], order: str, shed: wk.Shed | None) -> wk.Operator:
 
 
 def by_key(result: pa.Table) -> dict[int, list[str]]:
-    """Return what is said of each key."""
+    """Return what is said of each key, but for numbers, which begin anew once a key is over."""
+    without = ("shed_share", "window_rows", "window_number")
     found = defaultdict(list)
     for row in result.to_pylist():
-        found[row.pop("k")].append(str({name: value for name, value in row.items() if name != "shed_share"}))
+        found[row.pop("k")].append(str({name: value for name, value in row.items() if name not in without}))
     return {key: sorted(rows) for key, rows in found.items()}
 
 
@@ -131,6 +132,36 @@ def test_samples_of_keys_are_nested_however_rows_are_cut_into_batches() -> None:
                 assert keys <= others
     (_, own), (_, others) = kept(3, 90_000, 1), kept(4, 90_000, 1)
     assert own != others
+
+
+OVER = {"k": pa.int64(), "t": pa.int64(), "m": pa.bool_(), "gap": pa.int64()}
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        wk.session(5),
+        wk.session(5, at_most=20),
+        wk.session("gap"),
+        wk.punctuation("m"),
+        wk.between("m", "m"),
+        wk.tumbling(rows=1),
+    ],
+    ids=str,
+)
+def test_keys_that_are_over_do_not_count(window: wk.Window) -> None:
+    query = wk.query(by="k", time="t", windows=window, aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", schema=pa.schema(OVER), shed=wk.shed("300 kB"))
+    whole = query.operator(order="out-of-order", schema=pa.schema(OVER))
+    for batch in range(40):
+        # A tenth of the keys come back again and again.
+        keys = [*range(20), *range(200 * (batch + 1), 200 * (batch + 1) + 180)]
+        rows = pa.table({"k": keys, "t": [100 * batch] * 200, "m": [True] * 200, "gap": [3] * 200})
+        assert by_key(op.push(rows)) == by_key(whole.push(rows))
+        assert by_key(op.advance(100 * batch + 99)) == by_key(whole.advance(100 * batch + 99))
+        assert op.stats().bytes < 300_000
+    stats = op.stats()
+    assert (stats.shed_share, stats.rows_shed, stats.keys_shed) == (1, 0, 0)
 
 
 def test_the_last_key_stays() -> None:

@@ -110,18 +110,22 @@ def check_trigger(name: str, seed: int, *, mutated: bool) -> None:
     draw, clock = Random(f"{name} {seed}"), [0]
     spec = FIRINGS[name].draw(draw)
     query = wk.query(by="k", time="t", windows=wk.tumbling(20), aggs=wk.count().alias("n"))
-    policy = Policy(FIRINGS[name].mutant(spec) if mutated else spec, "accumulating")
+    refinements = ["accumulating"] if name == "at" else ["accumulating", "discarding"]
+    policy = Policy(FIRINGS[name].mutant(spec) if mutated else spec, draw.choice(refinements))
     oracle = Emitter("q1", query, SCHEMA, policy, order="out-of-order", allowed_lateness=0, max_delay=4)
     has_clock = any(leaf[2:] == ("processing time",) for leaf in leaves(spec))
+    read = (lambda: clock[0]) if has_clock else None
     op = query.operator(
         order="out-of-order",
         progress=wk.delay(4),
         schema=SCHEMA,
-        emit=wk.emit(made(spec, lambda units: units)),
-        clock=(lambda: clock[0]) if has_clock else None,
+        emit=wk.emit(made(spec, lambda units: units), policy.refinement),
+        clock=read,
     )
     for rows in batches(draw, 12, [0, 0, 3]):
         clock[0] += draw.randint(0, 5)
+        if draw.random() < 0.2:
+            op = wk.Operator.restore(op.snapshot(), dict(op.queries), clock=read)
         assert_emitted(oracle.push(rows, clock[0]), emitted_by(op, op.push(rows)))
     assert_emitted(oracle.close(), emitted_by(op, op.close()))
 

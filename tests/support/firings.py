@@ -199,9 +199,10 @@ class Emitter:
         emitted: Results = {}
         self.emit_final(finals, emitted)
         if self.policy is not None:
-            for result in emitted:
-                if result[-2] == "final":
-                    self.keys[result[1:-6]].stages.clear()
+            # Even of a window of which nothing is left to emit.
+            for _, *keys, _, _, _, update in finals:
+                if not update:
+                    self.keys[tuple(keys)].stages.clear()
             self.hold_every(before, clock)
             early = self.early
             fired = [group for group, own in self.keys.items() if early is not None and own.holds(early)]

@@ -51,17 +51,17 @@ impl Operator {
         let known = self.keys.len();
         let slices = self.engines().map(|engine| engine.slices.timelines.len()).max().unwrap_or_default();
         if known > IDLE_KEYS && slices < known / 2 {
-            let live = self.live_keys();
+            let live = self.live_keys(true);
             if live.len() <= known / 2 {
                 self.keep_keys(&live);
             }
         }
     }
 
-    /// The keys of which something is held.
-    pub(super) fn live_keys(&self) -> Vec<u32> {
+    /// The keys of which something is held; with `numbered`, also those of which only numbers are.
+    pub(super) fn live_keys(&self, numbered: bool) -> Vec<u32> {
         let mut is_live = vec![false; self.keys.len()];
-        self.engines().for_each(|engine| engine.slices.mark_live(&mut is_live));
+        self.engines().for_each(|engine| engine.slices.mark_live(&mut is_live, numbered));
         self.emission.iter().for_each(|emission| emission.mark_live(&mut is_live));
         self.keys.ahead.each().for_each(|(key, _)| is_live[key as usize] = true);
         (0..).zip(is_live).filter(|(_, is_live)| *is_live).map(|(key, _)| key).collect()

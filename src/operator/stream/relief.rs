@@ -18,7 +18,8 @@ impl Operator {
         if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
             return Ok(());
         }
-        let mut is_tight = false;
+        // First what nothing needs, then the numbers of keys that are over.
+        let (mut is_tight, mut steps) = (false, [true, false].into_iter());
         loop {
             // An interrupt may have left more behind than there would be.
             check()?;
@@ -28,8 +29,8 @@ impl Operator {
                 shedding.measured(keys);
                 return Ok(());
             }
-            if !is_tight {
-                spared(|| self.tighten());
+            if let Some(numbered) = steps.next() {
+                spared(|| self.tighten(numbered));
                 is_tight = true;
                 continue;
             }
@@ -51,9 +52,10 @@ impl Operator {
         }
     }
 
-    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.
-    fn tighten(&mut self) {
-        if let Ok(live) = attempted(|| Ok(self.live_keys())) {
+    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part; without `numbered`, also
+    /// the numbers of keys without any, which begin anew if these have rows again.
+    fn tighten(&mut self, numbered: bool) {
+        if let Ok(live) = attempted(|| Ok(self.live_keys(numbered))) {
             self.keep_keys(&live);
         }
         self.engines_mut().for_each(Engine::shrink);
@@ -81,7 +83,7 @@ impl Operator {
         spared(|| {
             let each = self.engines_mut().zip(doubled);
             let dropped = each.map(|(engine, doubled)| engine.thin(sample, doubled)).sum();
-            self.tighten();
+            self.tighten(true);
             Ok((0, dropped))
         })
     }

@@ -47,6 +47,10 @@ impl Emission {
                 });
             }
         }
+        for Emitter { triggers, panes, .. } in &mut self.emitters {
+            let (Some(triggers), Some(panes)) = (triggers, panes) else { continue };
+            panes.pass(reach).into_iter().for_each(|key| triggers.begin_again(key));
+        }
         let corrected = self.corrected(finals);
         let mut requests = Vec::new();
         for (entry, emitter) in self.emitters.iter_mut().enumerate() {

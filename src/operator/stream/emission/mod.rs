@@ -8,6 +8,7 @@
 mod firing;
 mod ledger;
 mod outbox;
+mod panes;
 mod shape;
 mod triggers;
 
@@ -26,6 +27,7 @@ use crate::state::{Reader, Writer};
 use crate::{Error, Result};
 use ledger::Ledger;
 use outbox::{Labelled, Outbox};
+use panes::Panes;
 use shape::Shape;
 use triggers::Triggers;
 
@@ -66,6 +68,8 @@ struct Emitter {
     triggers: Option<Triggers>,
     /// What may be retracted, if the query retracts.
     ledger: Option<Ledger>,
+    /// Which windows are open of which panes have come out, if the query discards and its triggers have stages.
+    panes: Option<Panes>,
     outbox: Outbox,
 }
 
@@ -118,7 +122,7 @@ impl Emission {
         self.clock = old.clock;
         for known in old.emitters {
             if let Some(own) = self.emitters.iter_mut().find(|own| own.name == known.name) {
-                (own.triggers, own.ledger) = (known.triggers, known.ledger);
+                (own.triggers, own.ledger, own.panes) = (known.triggers, known.ledger, known.panes);
             }
         }
     }
@@ -161,6 +165,10 @@ impl Emission {
                 let recorded = ledger.record(shape, answer, (is_final, is_gone), (reach, horizon(entry)))?;
                 results.extend(recorded.retractions.map(|batch| (entry, retraction(batch))));
                 answer = recorded.results;
+            }
+            if let (Emitter { panes: Some(panes), .. }, false) = (&mut self.emitters[entry], is_final) {
+                let ends = answer.windows.iter().filter_map(|window| Some((window.extent?.1, window.key)));
+                ends.for_each(|(end, key)| panes.add(end, key));
             }
             if answer.batch.num_rows() > 0 {
                 let label = |late: bool| if late { LATE } else { FINAL };
@@ -237,8 +245,11 @@ impl Emission {
         if let (_, Some(now)) = self.clock {
             self.clock = (Some(now), None);
         }
-        for (entry, Emitter { shape, triggers, ledger, outbox, .. }) in self.emitters.iter_mut().enumerate() {
+        for (entry, Emitter { shape, triggers, ledger, panes, outbox, .. }) in
+            self.emitters.iter_mut().enumerate()
+        {
             outbox.keep();
+            panes.iter_mut().for_each(Panes::keep);
             triggers.iter_mut().for_each(Triggers::keep);
             ledger.iter_mut().for_each(|ledger| ledger.keep(shape, horizon(entry)));
         }
@@ -246,16 +257,18 @@ impl Emission {
 
     /// Sets the marks of the keys of which something is known.
     pub(super) fn mark_live(&self, is_live: &mut [bool]) {
-        for Emitter { triggers, ledger, .. } in &self.emitters {
+        for Emitter { triggers, ledger, panes, .. } in &self.emitters {
             triggers.iter().for_each(|triggers| triggers.mark_live(is_live));
-            ledger.iter().flat_map(Ledger::keys).for_each(|key| is_live[key as usize] = true);
+            let keys = ledger.iter().flat_map(Ledger::keys).chain(panes.iter().flat_map(Panes::keys));
+            keys.for_each(|key| is_live[key as usize] = true);
         }
     }
 
     /// Keeps what is known of these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
-        for Emitter { triggers, ledger, .. } in &mut self.emitters {
+        for Emitter { triggers, ledger, panes, .. } in &mut self.emitters {
             triggers.iter_mut().for_each(|triggers| triggers.keep_keys(kept));
+            panes.iter_mut().for_each(|panes| panes.keep_keys(kept));
             ledger.iter_mut().for_each(|ledger| ledger.keep_keys(kept));
         }
     }
@@ -263,8 +276,9 @@ impl Emission {
     /// Rolls the current call back.
     pub(super) fn take_back(&mut self) {
         self.clock.1 = None;
-        for Emitter { triggers, ledger, outbox, .. } in &mut self.emitters {
+        for Emitter { triggers, ledger, panes, outbox, .. } in &mut self.emitters {
             outbox.take_back();
+            panes.iter_mut().for_each(Panes::take_back);
             triggers.iter_mut().for_each(Triggers::take_back);
             ledger.iter_mut().for_each(Ledger::take_back);
         }
@@ -275,14 +289,16 @@ impl Emission {
         for emitter in &mut self.emitters {
             emitter.triggers = emitter.triggers.take().map(|triggers| Triggers::new(triggers.policy));
             emitter.ledger = emitter.ledger.is_some().then(Ledger::default);
+            emitter.panes = emitter.panes.is_some().then(Panes::default);
         }
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        let each = self.emitters.iter().map(|Emitter { triggers, ledger, outbox, .. }| {
+        let each = self.emitters.iter().map(|Emitter { triggers, ledger, panes, outbox, .. }| {
             let of_ledger = ledger.as_ref().map_or(0, Ledger::bytes);
-            triggers.as_ref().map_or(0, Triggers::bytes) + of_ledger + outbox.bytes()
+            let of_panes = panes.as_ref().map_or(0, Panes::bytes);
+            triggers.as_ref().map_or(0, Triggers::bytes) + of_ledger + of_panes + outbox.bytes()
         });
         each.sum()
     }
@@ -290,9 +306,10 @@ impl Emission {
     /// Writes what triggers and ledgers know.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
         to.value(&(self.weighs, self.clock.0));
-        for Emitter { triggers, ledger, outbox, .. } in &self.emitters {
+        for Emitter { triggers, ledger, panes, outbox, .. } in &self.emitters {
             triggers.as_ref().map_or(Ok(()), |triggers| triggers.save(to))?;
             ledger.as_ref().map_or(Ok(()), |ledger| ledger.save(to))?;
+            panes.as_ref().map_or(Ok(()), |panes| panes.save(to))?;
             outbox.save(to, &self.schema, |results| self.written(results))?;
         }
         Ok(())
@@ -305,9 +322,10 @@ impl Emission {
         self.weighs |= weighs;
         self.schema = extended(schema, self.weighs)?;
         self.clock.0 = clock;
-        for Emitter { shape, triggers, ledger, outbox, .. } in &mut self.emitters {
+        for Emitter { shape, triggers, ledger, panes, outbox, .. } in &mut self.emitters {
             triggers.as_mut().map_or(Ok(()), |triggers| triggers.load(from, keys))?;
             ledger.as_mut().map_or(Ok(()), |ledger| ledger.load(from, shape, keys))?;
+            panes.as_mut().map_or(Ok(()), |panes| panes.load(from, keys))?;
             outbox.load(from, &self.schema, |batch| read(shape, batch))?;
         }
         Ok(())
@@ -317,12 +335,14 @@ impl Emission {
 impl Emitter {
     fn new(entry: &Entry, schema: &SchemaRef) -> Result<Self> {
         let policy = entry.plan.policy();
-        let retracts = policy.is_some_and(|policy| policy.refinement() == Refinement::Retracting);
+        let refines = |how| policy.is_some_and(|policy| policy.refinement() == how);
+        let has_panes = refines(Refinement::Discarding) && policy.is_some_and(|policy| policy.has_stages());
         Ok(Self {
             name: entry.name.clone(),
             shape: Shape::new(entry, schema)?,
             triggers: policy.map(|policy| Triggers::new(policy.clone())),
-            ledger: retracts.then(Ledger::default),
+            ledger: refines(Refinement::Retracting).then(Ledger::default),
+            panes: has_panes.then(Panes::default),
             outbox: Outbox::default(),
         })
     }

@@ -129,9 +129,11 @@ impl Tuples {
         });
     }
 
-    /// Sets the marks of the keys that have rows, or that something is remembered of.
-    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool]) {
-        self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= !tuples.is_done());
+    /// Sets the marks of the keys that have rows; with `numbered`, also those whose next rows or windows have a number that
+    /// goes on from earlier ones.
+    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool], numbered: bool) {
+        let has_any = |tuples: &KeyTuples| tuples.len() > 0 || (numbered && !tuples.is_done());
+        self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= has_any(tuples));
         self.points.iter().filter_map(|point| point.key).for_each(|key| is_live[key as usize] = true);
     }
 
