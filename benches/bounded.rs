@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use windowkit::operator::{AggregateSpec, Bounded, Length, Plan, WindowKind, WindowSpec};
+use windowkit::window::Partial;
 
 const ROWS: usize = 1 << 20;
 const SECOND: i128 = 1_000_000_000;
@@ -23,7 +24,7 @@ fn rows(keys: u64) -> RecordBatch {
 }
 
 fn sliding(size: Length, slide: Length) -> WindowKind {
-    WindowKind::Sliding { size, slide, start_time: None, partial: false }
+    WindowKind::Sliding { size, slide, start_time: None, partial: Partial::NONE }
 }
 
 fn plan(batch: &RecordBatch, kind: WindowKind) -> Arc<Plan> {

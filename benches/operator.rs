@@ -13,6 +13,7 @@ use windowkit::operator::{
     AggregateSpec, By, Delay, Length, Operator, Options, Plan, StoreKind, WindowKind, WindowSpec,
 };
 use windowkit::slice::strategy::Order;
+use windowkit::window::Partial;
 
 const ROWS: usize = 1 << 21;
 const BATCH: usize = 1 << 16;
@@ -46,8 +47,12 @@ fn plan(batch: &RecordBatch, by: &[&str], windows: i128, session: bool, function
     let (least, most) = (i128::from(MICROS), 20 * i128::from(MICROS));
     let size =
         |at: i128| Length::Nanoseconds((least + (most - least) * at / windows.max(2)) / 1000 * 1_000_000);
-    let tumbling =
-        |at| WindowKind::Sliding { size: size(at), slide: size(at), start_time: None, partial: false };
+    let tumbling = |at| WindowKind::Sliding {
+        size: size(at),
+        slide: size(at),
+        start_time: None,
+        partial: Partial::NONE,
+    };
     let mut specs: Vec<WindowSpec> =
         (0..windows).map(|at| WindowSpec { name: at.to_string(), kind: tumbling(at) }).collect();
     if session {

@@ -108,7 +108,7 @@ def test_a_function_that_raised_is_called_again(error: type[BaseException]) -> N
     peak = wk.aggregate("peak", lift=lift, combine=pc.max_element_wise, lower=lambda s: s, commutative=True)
     op = wk.query(by=[], time="t", windows=wk.tumbling(rows=9), aggs=wk.count()).operator(schema=SCHEMA)
     op.push(rows(("a", 1, 1)))
-    windows = wk.sliding("6 rows", "1 row", partial=True)
+    windows = wk.sliding("6 rows", "1 row", partial="end")
     op.add(wk.query(by=[], time="t", windows=windows, aggs=peak("v").alias("peak")))
     op.push(rows(("a", 2, 1), ("a", 2, 4), ("a", 3, 7), ("a", 3, 5), ("a", 4, 6), ("a", 4, 2)))
     raises.append(error)
@@ -158,7 +158,7 @@ def shown(result: pa.Table) -> list[str]:
     return list(map(repr, result.to_pylist()))
 
 
-PEEKED = [*samples.windows("done", "gap").values(), wk.tumbling(wk.rows(3), partial=True)]
+PEEKED = [*samples.windows("done", "gap").values(), wk.tumbling(wk.rows(3), partial="end")]
 
 
 @pytest.mark.parametrize("window", PEEKED, ids=str)

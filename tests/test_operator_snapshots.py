@@ -260,7 +260,7 @@ FORGED = {
             by="k",
             time="t",
             windows=[
-                wk.sliding("3 rows", "2 rows", partial=True).alias("count"),
+                wk.sliding("3 rows", "2 rows", partial="end").alias("count"),
                 wk.sliding("2 rows", 5).alias("last rows"),
                 wk.sliding(5, "2 rows").alias("last time"),
                 wk.punctuation("m").alias("ends"),

@@ -164,6 +164,20 @@ def test_keys_that_are_over_do_not_count(window: wk.Window) -> None:
     assert (stats.shed_share, stats.rows_shed, stats.keys_shed) == (1, 0, 0)
 
 
+def test_how_many_rows_a_key_had_is_not_forgotten_where_windows_depend_on_it() -> None:
+    query = wk.query(by="k", time="t", windows=wk.sliding(10, "2 rows"), aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", schema=SCHEMA, shed=wk.shed(30_000))
+    whole = query.operator(order="out-of-order", schema=SCHEMA)
+    for batch in range(30):
+        rows = pa.table({"k": range(60), "t": [100 * batch] * 60, "v": [1] * 60}, schema=SCHEMA)
+        got, wanted = by_key(op.push(rows)), by_key(whole.push(rows))
+        assert got == {key: wanted[key] for key in got}
+        ended = by_key(op.advance(100 * batch + 99))
+        assert len(by_key(whole.advance(100 * batch + 99))) == 60 * (batch % 2)
+        assert (len(ended) > 0) == (batch % 2 == 1)
+    assert op.stats().keys_shed > 0
+
+
 def test_the_last_key_stays() -> None:
     op = COUNTED.operator(order="out-of-order", shed=wk.shed(1))
     op.push(pa.table({"k": [5] * 1000, "t": range(1000), "v": [1] * 1000}, schema=SCHEMA))

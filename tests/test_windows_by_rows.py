@@ -150,7 +150,7 @@ def test_punctuation_equals_groups_by_counted_marks(at: str) -> None:
 ALL_WINDOWS = [
     *samples.together(),
     wk.tumbling(rows=7),
-    wk.sliding("20 rows", "3 rows", partial=True),
+    wk.sliding("20 rows", "3 rows", partial="end"),
     wk.sliding(40, "6 rows"),
     wk.landmark(10, period=100, start_time=7),
 ]

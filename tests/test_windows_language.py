@@ -48,7 +48,7 @@ from windowkit.language.windows import Assembly
             wk.InvalidValue,
             "slide: 6 rows is greater than size 5 rows",
         ),
-        (lambda: wk.sliding("5 rows", "1 second", partial=True), wk.InvalidValue, "partial: True is given"),
+        (lambda: wk.sliding("5 rows", "1 second", partial="end"), wk.InvalidValue, "partial: 'end' is given"),
         (
             lambda: wk.sliding("5 seconds", "2 rows", order="late"),  # type: ignore[arg-type]
             wk.InvalidValue,
@@ -70,8 +70,13 @@ from windowkit.language.windows import Assembly
             wk.InvalidValue,
             "order: 'arrival' is given for windows of 5 rows every '1 second'; ",
         ),
-        (lambda: wk.tumbling("1 second", partial=True), wk.InvalidValue, "partial: True is given"),
+        (lambda: wk.tumbling("1 second", partial="end"), wk.InvalidValue, "partial: 'end' is given"),
         (lambda: wk.tumbling("1 row", partial=1), wk.InvalidType, "partial: 1 is an int"),  # type: ignore[arg-type]
+        (
+            lambda: wk.tumbling("1 row", partial=True),  # type: ignore[arg-type]
+            wk.InvalidType,
+            "partial: True is a bool; allowed are 'none', 'start', 'end', 'both'",
+        ),
         (lambda: wk.session("5 rows"), wk.InvalidType, "gap: 5 rows is a number of rows"),
         (lambda: wk.punctuation(""), wk.InvalidValue, "column: '' is empty"),
         (lambda: wk.punctuation("v", at="middle"), wk.InvalidValue, "at: 'middle' is unknown"),  # type: ignore[arg-type]
@@ -121,7 +126,10 @@ from windowkit.language.windows import Assembly
             "start_time: 0 is given without a period",
         ),
         (lambda: wk.landmark(2, period=3), wk.InvalidValue, "period: 3 is not a multiple of every 2"),
-        (lambda: wk.landmark("2 rows", start=3), wk.InvalidType, "every: 2 rows is a number of rows"),
+        (lambda: wk.landmark("2 rows", start=3), wk.InvalidValue, "start: 3 is given where every is 2 rows"),
+        (lambda: wk.landmark("2 rows", period="4 rows"), wk.InvalidValue, "period: 4 rows is given where"),
+        (lambda: wk.landmark("2 rows", zone="UTC"), wk.InvalidValue, "zone: UTC is given where every is 2 rows"),
+        (lambda: wk.landmark(2, period=4, partial="end"), wk.InvalidValue, "partial: 'end' is given; only"),
         (
             lambda: wk.landmark("2 hours", start=3),
             wk.InvalidType,

@@ -325,7 +325,7 @@ impl<C: Contents> Buckets<C> {
             self.emit_sessions(key, |live, session| live.ends(session, before, watermark), &mut ready);
             self.emit_counted(key, None, &mut ready);
             let partial = self.keys[key as usize].counted.iter().zip(&self.stream.counted);
-            for (buckets, (window, kind)) in partial.filter(|(_, (_, kind))| closing && kind.partial()) {
+            for (buckets, (window, kind)) in partial.filter(|(_, (_, kind))| closing && kind.partial().end) {
                 buckets.emit_unfinished(kind, (key, *window), |emitted, slot| ready.push(emitted, &[slot]));
             }
         }

@@ -114,7 +114,7 @@ impl<R: SortedRows> ByRows<R> {
     fn emit_unfinished(&self, key: u32, emitted: &mut Vec<Ready>) {
         let (Some(own), times) = (self.ranks.get(key as usize), self.rows.times(key)) else { return };
         let rows = own.gone + times.len() as u64;
-        for (window, counted) in self.stream.counted.iter().filter(|(_, counted)| counted.partial()) {
+        for (window, counted) in self.stream.counted.iter().filter(|(_, counted)| counted.partial().end) {
             for (lo, _) in counted.unfinished(rows) {
                 emitted.push(counted_rows(key, *window, (lo, rows), own.gone, times, false));
             }

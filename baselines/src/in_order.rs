@@ -211,7 +211,7 @@ impl<A: Answer> ByEdges<A> {
             for ranks in counted.ending(final_ends.emitted, final_ends.until) {
                 emit(*window, ranks, final_ends.time(ranks.1));
             }
-            if closing && counted.partial() {
+            if closing && counted.partial().end {
                 for (lo, _) in counted.unfinished(own.rows()) {
                     emit(*window, (lo, own.rows()), own.last());
                 }

@@ -10,6 +10,7 @@ use windowkit::operator::{
     ConditionSpec, DistinctPlan, DistinctStep, DistinctStream, JoinKind, JoinPlan, JoinSpec, JoinStep,
     JoinStream, Length, SideSpec, Which, WindowKind, WindowSpec,
 };
+use windowkit::window::Partial;
 use windowkit_fuzz::hostile::{Damage, Row, quiet, rows};
 
 const IDENTITY: &str = "a join";
@@ -52,12 +53,12 @@ impl Join {
             band(3, 5, Closed::Both),
             band(0, 0, Closed::Both),
             band(4, 0, Closed::Left),
-            window(WindowKind::Tumbling { size: units(10), start_time: None, partial: false }),
+            window(WindowKind::Tumbling { size: units(10), start_time: None, partial: Partial::NONE }),
             window(WindowKind::Sliding {
                 size: units(10),
                 slide: units(3),
                 start_time: None,
-                partial: false,
+                partial: Partial::NONE,
             }),
         ];
         let kinds = ["inner", "left", "right", "full", "semi", "anti"];

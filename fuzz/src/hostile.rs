@@ -23,7 +23,7 @@ use windowkit::operator::{
 };
 use windowkit::slice::strategy::Order;
 use windowkit::state::check_stream;
-use windowkit::window::Mark;
+use windowkit::window::{Mark, Partial};
 
 /// Panics that are caught, as Python's door and Arrow's reader do, are no findings; others end the target anyway.
 pub fn quiet() {
@@ -210,9 +210,9 @@ fn aggregate(function: u8, column: u8) -> Option<AggregateSpec> {
 
 fn window(at: usize, kind: u8) -> WindowSpec {
     let (units, rows) = (Length::Units, Length::Rows);
-    let sliding = |size, slide| WindowKind::Sliding { size, slide, start_time: None, partial: false };
+    let sliding = |size, slide| WindowKind::Sliding { size, slide, start_time: None, partial: Partial::NONE };
     let kinds = [
-        WindowKind::Tumbling { size: units(10), start_time: None, partial: false },
+        WindowKind::Tumbling { size: units(10), start_time: None, partial: Partial::NONE },
         sliding(units(10), units(3)),
         WindowKind::Session { gap: units(4) },
         WindowKind::Tumbling { size: rows(3), start_time: None, partial: true },

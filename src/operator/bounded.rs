@@ -285,7 +285,7 @@ impl Columns {
 mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, WindowKind, WindowSpec};
-    use crate::window::{Session, Sliding};
+    use crate::window::{Partial, Session, Sliding};
     use arrow_array::{Int64Array, StringArray, cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
@@ -300,9 +300,9 @@ mod tests {
             size: units(10),
             slide: units(3),
             start_time: Some(units(1)),
-            partial: false,
+            partial: Partial::NONE,
         };
-        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: false };
+        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: Partial::NONE };
         let session = WindowKind::Session { gap: units(4) };
         let named = [("0", sliding), ("1", tumbling), ("2", session)];
         named.into_iter().map(|(name, kind)| WindowSpec { name: name.into(), kind }).collect()

@@ -163,6 +163,7 @@ fn batch(plan: &Plan, keys: &[ArrayRef], slices: &SliceTable) -> Result<RecordBa
 mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Bounded, Length, WindowKind, WindowSpec};
+    use crate::window::Partial;
     use arrow_array::{Array, Float64Array, Int64Array, StringArray, cast::AsArray, types::Int64Type};
     use proptest::prelude::*;
     use std::collections::{BTreeMap, HashMap};
@@ -190,9 +191,13 @@ mod tests {
 
     fn plan(sessions: bool) -> Arc<Plan> {
         let units = Length::Units;
-        let sliding =
-            WindowKind::Sliding { size: units(10), slide: units(3), start_time: None, partial: false };
-        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: false };
+        let sliding = WindowKind::Sliding {
+            size: units(10),
+            slide: units(3),
+            start_time: None,
+            partial: Partial::NONE,
+        };
+        let tumbling = WindowKind::Tumbling { size: units(8), start_time: None, partial: Partial::NONE };
         let mut kinds = vec![("0", sliding), ("1", tumbling)];
         if sessions {
             kinds.push(("2", WindowKind::Session { gap: units(4) }));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::window::{Mark, UserWindow};
+use crate::window::{Mark, Partial, UserWindow};
 
 /// A length as a query states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub enum WindowKind {
         size: Length,
         /// Offset of starts.
         start_time: Option<Length>,
-        /// Whether incomplete windows at the end are emitted, if windows are by rows.
-        partial: bool,
+        /// Which incomplete windows are emitted, if windows are by rows.
+        partial: Partial,
     },
     /// Windows that overlap; size and slide may be of different measures.
     Sliding {
@@ -71,8 +71,8 @@ pub enum WindowKind {
         slide: Length,
         /// Offset of starts.
         start_time: Option<Length>,
-        /// Whether incomplete windows at the end are emitted, if windows are by rows.
-        partial: bool,
+        /// Which incomplete windows are emitted, if windows are by rows.
+        partial: Partial,
     },
     /// The last stretch of time whenever so many rows have arrived.
     Arrivals {
@@ -153,6 +153,13 @@ pub enum WindowKind {
     Global,
     /// A user's own, of these columns.
     User(Arc<dyn UserWindow>, Vec<String>),
+    /// All rows of a key so far, every so many rows.
+    RowLandmark {
+        /// Distance of ends.
+        every: Length,
+        /// Which incomplete windows are emitted.
+        partial: Partial,
+    },
 }
 
 /// A window as a query states it, its lengths not yet in the column's unit.

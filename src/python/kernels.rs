@@ -18,7 +18,7 @@ use crate::memory::caught;
 use crate::operator::Length;
 use crate::select::concat;
 use crate::types::named;
-use crate::window::Measure;
+use crate::window::{Measure, Partial};
 use crate::{Error, Result};
 
 /// A `windowkit.kernels.arguments.Question`.
@@ -235,18 +235,8 @@ fn read_question(question: PyQuestion, size: Option<i64>) -> Result<Question> {
 }
 
 fn rolling(PyByRows { size, slide, partial }: &PyByRows) -> Result<Rolling> {
-    let (over_start, over_end) = match partial.as_str() {
-        "none" => (false, false),
-        "start" => (true, false),
-        "end" => (false, true),
-        "both" => (true, true),
-        _ => {
-            return Err(Error::InvalidValue(format!(
-                "partial: '{partial}' is unknown; allowed are 'none', 'start', 'end' and 'both'"
-            )));
-        }
-    };
-    Rolling::new(*size, *slide, over_start, over_end)
+    let Partial { start, end } = Partial::parse(partial)?;
+    Rolling::new(*size, *slide, start, end)
 }
 
 fn groups(segments: Option<&ArrayRef>, rows: usize) -> Result<Segments> {

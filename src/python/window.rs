@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::user_window::user_window;
 use crate::operator::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};
-use crate::window::{Mark, Measure};
+use crate::window::{Mark, Measure, Partial};
 use crate::{Error, Result};
 
 /// The days with which weeks may begin, in the order of the core.
@@ -105,7 +105,11 @@ fn periodic(
     size: Length,
     slide: Option<Length>,
 ) -> PyResult<Result<WindowKind>> {
-    let (start_time, partial) = (get(window, "start_time")?, get(window, "partial")?);
+    let (start_time, partial) = (get(window, "start_time")?, get::<String>(window, "partial")?);
+    let partial = match Partial::parse(&partial) {
+        Ok(partial) => partial,
+        Err(error) => return Ok(Err(error)),
+    };
     let calendar = calendar(name, window, &[Some(size), slide, start_time])?;
     Ok(calendar.map(|calendar| match (calendar, slide) {
         (Some(calendar), slide) => {
@@ -118,6 +122,10 @@ fn periodic(
 
 fn landmark(name: &str, window: &Bound<'_, PyAny>) -> PyResult<Result<WindowKind>> {
     let (every, start): (Length, Option<Moment>) = (get(window, "every")?, get(window, "start")?);
+    if let Length::Rows(_) = every {
+        let partial = get::<String>(window, "partial")?;
+        return Ok(Partial::parse(&partial).map(|partial| WindowKind::RowLandmark { every, partial }));
+    }
     let (period, start_time) = (get(window, "period")?, get(window, "start_time")?);
     let calendar = calendar(name, window, &[Some(every), period, start_time])?;
     Ok(calendar.and_then(|calendar| match (calendar, period) {

@@ -5,10 +5,10 @@
 //! | class | context free on the count measure; on a stream out of order a late row shifts all later rows |
 //! | stored | rows in order; in an ordered stream slices only |
 //! | time | O(1) per row and per window |
-//! | source | Li 2008, Eq. 5.4-5.6 (partitioned by key, over the rank by time); Traub et al. 2019, §4.3 |
+//! | source | Li 2008, Eq. 5.4-5.6 (partitioned by key, over the rank by time), Eq. 5.7-5.9; Traub et al. 2019, §4.3 |
 //!
-//! Li's windows end every `slide` rows, the first ones being incomplete; ours begin every `slide` rows, the last ones
-//! being incomplete, as windows over time do here. Both have the same complete windows if `slide` divides `size`.
+//! Li's windows end every `slide` rows, so that those at the start of a key have fewer rows. Ours do so where these are
+//! included; otherwise they begin every `slide` rows, as windows over time do here.
 
 use serde::Serialize;
 
@@ -17,24 +17,71 @@ use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View};
-use crate::Result;
+use crate::{Error, Result};
 
-/// Windows of ranks `[k·slide, k·slide + size)`.
+/// Rows that a window other than a landmark's has at most.
+const MOST: usize = u32::MAX as usize;
+
+/// Which windows are included that have fewer rows than the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Partial {
+    /// Those that would begin before the first row.
+    pub start: bool,
+    /// Those that would end after the last row.
+    pub end: bool,
+}
+
+impl Partial {
+    /// Only complete windows.
+    pub const NONE: Self = Self { start: false, end: false };
+    /// Also those at the end.
+    pub const END: Self = Self { start: false, end: true };
+
+    /// Reads its name.
+    ///
+    /// # Errors
+    /// `InvalidValue` for any other name.
+    pub fn parse(name: &str) -> Result<Self> {
+        Ok(match name {
+            "none" => Self::NONE,
+            "start" => Self { start: true, end: false },
+            "end" => Self::END,
+            "both" => Self { start: true, end: true },
+            _ => {
+                return Err(Error::InvalidValue(format!(
+                    "partial: '{name}' is unknown; allowed are 'none', 'start', 'end' and 'both'"
+                )));
+            }
+        })
+    }
+}
+
+/// Windows of ranks `[k·slide - lead, k·slide - lead + size)`, as far as there are rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counted {
     size: usize,
     slide: usize,
-    partial: bool,
+    partial: Partial,
 }
 
 impl Counted {
-    /// Windows of `size` rows, one beginning every `slide` rows; incomplete ones only if `partial`.
+    /// Windows of `size` rows, one every `slide` rows: where those at the start are included one ends every `slide` rows,
+    /// otherwise one begins.
     ///
     /// # Panics
     /// Unless `0 < slide <= size`; plans check this first and return a proper error.
-    pub fn new(size: usize, slide: usize, partial: bool) -> Self {
+    pub fn new(size: usize, slide: usize, partial: Partial) -> Self {
         assert!(0 < slide && slide <= size, "0 < slide <= size");
         Self { size, slide, partial }
+    }
+
+    /// All rows so far, every `every` rows: windows of more rows than there ever are.
+    ///
+    /// # Panics
+    /// As [`Counted::new`].
+    pub fn landmark(every: usize, partial: Partial) -> Self {
+        let all = (1 << 62) / every * every;
+        Self::new(all, every, Partial { start: true, ..partial })
     }
 
     /// Rows of a window.
@@ -42,33 +89,35 @@ impl Counted {
         self.size
     }
 
-    /// Rows from one window's beginning to the next.
+    /// Rows from one window to the next.
     pub fn slide(&self) -> usize {
         self.slide
     }
 
-    /// Whether windows are listed that are still incomplete.
-    pub fn partial(&self) -> bool {
+    /// Which windows are included that have fewer rows.
+    pub fn partial(&self) -> Partial {
         self.partial
     }
 
-    /// How many windows there are over `rows` rows.
-    pub fn windows(&self, rows: usize) -> usize {
-        if self.partial {
-            rows.div_ceil(self.slide)
-        } else {
-            (rows + self.slide).saturating_sub(self.size) / self.slide
-        }
+    /// How many rows window 0 would have before the first one.
+    fn lead(&self) -> u64 {
+        if self.partial.start { (self.size - self.slide) as u64 } else { 0 }
     }
 
-    /// Ranks of window `k`, whether or not there are that many rows.
-    pub fn extent(&self, k: usize) -> (usize, usize) {
-        (k * self.slide, k * self.slide + self.size)
+    /// Ranks of the windows over `rows` rows.
+    pub fn windows(&self, rows: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let unfinished = self.unfinished(rows as u64).take_while({
+            let includes_end = self.partial.end;
+            move |_| includes_end
+        });
+        let all = self.ending(0, rows as u64).chain(unfinished);
+        all.map(|(lo, hi)| (lo as usize, hi as usize))
     }
 
     /// The windows, complete or not, of a row.
     pub fn wids(&self, rank: usize) -> std::ops::RangeInclusive<usize> {
-        self.first_ending_after(rank as u64) as usize..=rank / self.slide
+        let rank = rank as u64;
+        self.first_ending_after(rank) as usize..=((rank + self.lead()) / self.slide as u64) as usize
     }
 
     /// Ranks of the windows that end after `since` rows, but not after `until`.
@@ -76,25 +125,38 @@ impl Counted {
         self.ending_after(since).take_while(move |&(_, hi)| hi <= until)
     }
 
-    /// Ranks of the windows that have begun but not ended after this many rows.
+    /// Ranks of the windows that have begun but not ended after this many rows, as far as there are rows. Of those that all
+    /// rows are in, there is only the one that ends next, if it has a row more than the one before.
     pub fn unfinished(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
-        self.ending_after(rows).take_while(move |&(lo, _)| lo < rows)
+        let (this, next) = (*self, self.first_ending_after(rows));
+        let has_new = next.checked_sub(1).map_or(0, |before| self.extent(before).1) < rows;
+        // The first window that does not begin with the first row; after a landmark all do.
+        let other = if self.size > MOST { rows + 1 } else { self.lead() / self.slide as u64 + 1 };
+        let growing = (next < other && has_new).then_some((0, rows));
+        let others = (next.max(other)..).map(move |k| (this.extent(k).0, rows));
+        growing.into_iter().chain(others.take_while(move |&(lo, _)| 0 < lo && lo < rows))
     }
 
     /// Rank of the first row needed by a window that ends after this many rows.
     pub fn first_needed(&self, rows: u64) -> u64 {
-        self.first_ending_after(rows) * self.slide as u64
+        self.extent(self.first_ending_after(rows)).0
+    }
+
+    /// Ranks of window `k`, whether or not there are that many rows.
+    fn extent(&self, k: u64) -> (u64, u64) {
+        let begin = k * self.slide as u64;
+        (begin.saturating_sub(self.lead()), begin + self.size as u64 - self.lead())
     }
 
     fn ending_after(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let (size, slide) = (self.size as u64, self.slide as u64);
-        (self.first_ending_after(rows)..).map(move |k| (k * slide, k * slide + size))
+        let this = *self;
+        (self.first_ending_after(rows)..).map(move |k| this.extent(k))
     }
 
     /// The first window that ends after this many rows.
     fn first_ending_after(&self, rows: u64) -> u64 {
-        let (size, slide) = (self.size as u64, self.slide as u64);
-        if rows < size { 0 } else { (rows - size) / slide + 1 }
+        let (first, slide) = (self.extent(0).1, self.slide as u64);
+        if rows < first { 0 } else { (rows - first) / slide + 1 }
     }
 }
 
@@ -111,8 +173,12 @@ impl Rules for Counted {
         true
     }
 
+    /// Windows at the start of a key all begin with its first row. An unfinished one of them is the one that ends next.
     fn identity(&self, _: (i64, i64), ranks: (i64, i64), _: i64) -> (i64, i64) {
-        (ranks.0, 0)
+        match ranks {
+            (0, end) if self.partial.start => (0, (end as u64).div_ceil(self.slide as u64) as i64),
+            (begin, _) => (begin, 0),
+        }
     }
 
     fn reach(&self) -> i64 {
@@ -131,33 +197,37 @@ impl Rules for Counted {
 impl ByRows for Counted {
     fn list(&self, rows: &KeyRows<'_>, out: &mut Vec<Listed>) -> Result<()> {
         let rows = rows.times;
-        out.extend((0..self.windows(rows.len())).map(|k| {
-            let (lo, hi) = self.extent(k);
-            Listed::by_rows(lo, hi.min(rows.len()), rows)
-        }));
+        out.extend(self.windows(rows.len()).map(|(lo, hi)| Listed::by_rows(lo, hi, rows)));
         Ok(())
+    }
+
+    /// With windows at both ends there may be more.
+    fn has_few(&self) -> bool {
+        !(self.partial.start && self.partial.end)
     }
 
     /// An inserted row shifts all later rows, and so changes every window that ends after it.
     fn ready(&self, view: &View<'_>, _: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
         let (final_before, changed) = (view.rank(view.final_before()), view.rank(view.changed()));
         let (final_end, end) = (view.rank(view.final_rows()), view.rank(view.len()));
-        for (lo, hi) in self.ending_after(final_before.min(changed)) {
-            let is_partial = hi > end && lo < end && view.call.closing && self.partial;
-            if hi > final_end && !is_partial {
-                break;
-            }
-            let (lo, last) = ((lo - view.base) as usize, (hi.min(end) - view.base) as usize);
-            let update = !is_partial && hi <= final_before;
+        let unfinished = self.unfinished(end).take_while(|_| view.call.closing && self.partial.end);
+        let ended = self.ending(final_before.min(changed), final_end).map(|each| (each, false));
+        for ((lo, hi), is_unfinished) in ended.chain(unfinished.map(|each| (each, true))) {
+            let (lo, last) = ((lo - view.base) as usize, (hi - view.base) as usize);
+            let update = !is_unfinished && hi <= final_before;
             out.emit(lo, last, (view.times[lo], view.times[last - 1]), update);
         }
         Ok(view.next_row())
     }
 
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
-        cuts.every(view, from, (0, self.slide));
+        let (begins, ends) = match self.partial.start {
+            false => (0, self.size),
+            true => (self.slide - self.size % self.slide, self.slide),
+        };
+        cuts.every(view, from, (begins, self.slide));
         if !self.size.is_multiple_of(self.slide) {
-            cuts.every(view, from, (self.size, self.slide));
+            cuts.every(view, from, (ends, self.slide));
         }
     }
 
@@ -177,34 +247,76 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Ranks of all windows that have begun after so many rows, or soon will, by the definition.
+    fn extents(window: &Counted) -> Vec<(i64, i64)> {
+        let (size, slide) = (window.size() as i64, window.slide() as i64);
+        let first = if window.partial().start { slide - size } else { 0 };
+        (0..130).map(|k| (first + k * slide, first + k * slide + size)).collect()
+    }
+
+    fn any_counted() -> impl Strategy<Value = Counted> {
+        (1usize..20, 1usize..20, any::<bool>(), any::<bool>()).prop_map(|(size, slide, start, end)| {
+            Counted::new(size.max(slide), slide, Partial { start, end })
+        })
+    }
+
     proptest! {
         #[test]
-        fn a_row_belongs_to_the_windows_that_cover_it(size in 1usize..20, slide in 1usize..20, rank in 0usize..100) {
-            let window = Counted::new(size.max(slide), slide, true);
-            let covering: Vec<usize> = (0..101)
-                .filter(|&k| { let (lo, hi) = window.extent(k); lo <= rank && rank < hi })
-                .collect();
+        fn a_row_belongs_to_the_windows_that_cover_it(window in any_counted(), rank in 0usize..100) {
+            let covers = |&(lo, hi): &(i64, i64)| lo <= rank as i64 && (rank as i64) < hi;
+            let all = extents(&window);
+            let covering: Vec<usize> = (0..all.len()).filter(|&k| covers(&all[k])).collect();
             prop_assert_eq!(window.wids(rank).collect::<Vec<_>>(), covering);
         }
 
         #[test]
-        fn windows_are_those_that_fit(size in 1usize..20, slide in 1usize..20, rows in 0usize..100) {
-            let (size, of) = (size.max(slide), |partial| Counted::new(size.max(slide), slide, partial));
-            let complete = (0..100).filter(|k| k * slide + size <= rows).count();
-            let begun = (0..100).filter(|k| k * slide < rows).count();
-            prop_assert_eq!((of(false).windows(rows), of(true).windows(rows)), (complete, begun));
+        fn windows_are_those_that_fit_each_with_other_rows(window in any_counted(), rows in 0i64..100) {
+            let Partial { end, .. } = window.partial();
+            let fits = |&(lo, hi): &(i64, i64)| hi <= rows || (end && lo < rows);
+            let mut all: Vec<(usize, usize)> = extents(&window)
+                .into_iter()
+                .filter(fits)
+                .map(|(lo, hi)| (lo.max(0) as usize, hi.min(rows) as usize))
+                .collect();
+            all.dedup();
+            prop_assert_eq!(window.windows(rows as usize).collect::<Vec<_>>(), all);
         }
 
         #[test]
-        fn windows_end_where_they_are_full(size in 1usize..20, slide in 1usize..20, since in 0u64..60, more in 0u64..60) {
-            let window = Counted::new(size.max(slide), slide, false);
-            let extents = (0..130).map(|k| window.extent(k)).map(|(lo, hi)| (lo as u64, hi as u64));
-            let ending: Vec<_> = extents.clone().filter(|&(_, hi)| since < hi && hi <= since + more).collect();
-            prop_assert_eq!(window.ending(since, since + more).collect::<Vec<_>>(), ending);
-            let unfinished: Vec<_> = extents.clone().filter(|&(lo, hi)| lo < since && since < hi).collect();
-            prop_assert_eq!(window.unfinished(since).collect::<Vec<_>>(), unfinished);
-            let needed = extents.into_iter().find(|&(_, hi)| since < hi).map(|(lo, _)| lo);
+        fn windows_end_where_they_are_full(window in any_counted(), since in 0u64..60, more in 0u64..60) {
+            let clipped = |(lo, hi): (i64, i64)| (lo.max(0) as u64, hi as u64);
+            let extents: Vec<_> = extents(&window).into_iter().map(clipped).collect();
+            let ending = extents.iter().copied().filter(|&(_, hi)| since < hi && hi <= since + more);
+            prop_assert!(window.ending(since, since + more).eq(ending));
+            let needed = extents.iter().find(|&&(_, hi)| since < hi).map(|&(lo, _)| lo);
             prop_assert_eq!(Some(window.first_needed(since)), needed);
         }
+
+        /// However many rows of a window have come, it is the same window.
+        #[test]
+        fn a_window_keeps_its_identity(window in any_counted(), rows in 1u64..60, more in 0u64..20) {
+            let of = |(lo, hi): (u64, u64)| window.identity((0, 0), (lo as i64, hi as i64), 0);
+            let mut later: Vec<_> = window.ending(0, rows + more).map(of).collect();
+            later.extend(window.unfinished(rows + more).map(of));
+            prop_assert!(later.iter().is_sorted_by(|a, b| a < b), "{later:?}");
+            for extent in window.unfinished(rows) {
+                prop_assert!(later.contains(&of(extent)), "{extent:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_landmark_is_followed_by_ever_more_rows() {
+        let windows = |partial, rows| Counted::landmark(3, partial).windows(rows).collect::<Vec<_>>();
+        assert_eq!(windows(Partial::NONE, 8), [(0, 3), (0, 6)]);
+        assert_eq!(windows(Partial::END, 8), [(0, 3), (0, 6), (0, 8)]);
+        assert_eq!(windows(Partial::END, 9), [(0, 3), (0, 6), (0, 9)]);
+        assert_eq!(windows(Partial::END, 0), []);
+    }
+
+    #[test]
+    fn lis_windows_begin_with_those_that_are_not_full() {
+        let window = Counted::new(5, 2, Partial { start: true, end: false });
+        assert_eq!(window.windows(9).collect::<Vec<_>>(), [(0, 2), (0, 4), (1, 6), (3, 8)]);
     }
 }

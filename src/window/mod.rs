@@ -63,7 +63,7 @@ pub use band::Band;
 pub use between::Between;
 pub use calendar::{Calendar, ContextFree};
 pub use class::{Class, WindowTraits};
-pub use counted::Counted;
+pub use counted::{Counted, Partial};
 pub use cuts::Cuts;
 pub use gap_column::GapColumn;
 pub use global::Global;
@@ -207,6 +207,11 @@ impl Window {
         }
     }
 
+    /// Whether how many rows a key ever had says where its windows end, even once none of them is stored.
+    pub fn counts_on(&self) -> bool {
+        matches!(self, Window::LastTime(_) | Window::Arrivals(_))
+    }
+
     /// Its windows by their ids, if their extents are known before any row.
     pub fn ids(&self) -> Option<&dyn Ids> {
         match self {
@@ -275,11 +280,9 @@ mod tests {
                 })
             }),
             Just(Window::Global(Global)),
-            (1usize..9, 1usize..9, any::<bool>()).prop_map(|(a, b, partial)| Window::Counted(Counted::new(
-                a.max(b),
-                b,
-                partial
-            ))),
+            (1usize..9, 1usize..9, any::<bool>(), any::<bool>()).prop_map(|(a, b, start, end)| {
+                Window::Counted(Counted::new(a.max(b), b, Partial { start, end }))
+            }),
             (1usize..9, length.clone(), offset)
                 .prop_map(|(n, every, o)| Window::LastRows(LastRows::new(n, every, o))),
             (length.clone(), 1usize..9).prop_map(|(size, n)| Window::LastTime(LastTime::new(size, n))),
@@ -327,10 +330,7 @@ mod tests {
                 ends.filter(new).filter_map(|end| within(w.extent(end))).collect()
             }
             Window::Global(_) => (rows > 0).then(|| by_rows(0, rows)).into_iter().collect(),
-            Window::Counted(w) => {
-                let ranges = (0..w.windows(rows)).map(|k| w.extent(k));
-                ranges.map(|(lo, hi)| by_rows(lo, hi.min(rows))).collect()
-            }
+            Window::Counted(w) => w.windows(rows).map(|(lo, hi)| by_rows(lo, hi)).collect(),
             Window::LastRows(w) => {
                 let ranges = w.windows(times).into_iter().map(|edge| w.extent(edge, times));
                 ranges.map(|(lo, hi)| by_rows(lo, hi)).collect()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.plain import nanoseconds_per_unit
-from support.streams import local_window
+from support.streams import PARTIALS, local_window
 from support.tables import KEYS, drawn_rows
 from windowkit.language.moments import Moment
 
@@ -57,10 +57,10 @@ def window_lists(draw: st.DrawFn, time_type: pa.DataType, base: int) -> list[wk.
             case "sliding":
                 window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
             case "tumbling rows":
-                window = wk.tumbling(rows=rows, partial=draw(st.booleans()))
+                window = wk.tumbling(rows=rows, partial=draw(st.sampled_from(PARTIALS)))
             case "sliding rows":
                 rows_slide = wk.rows(draw(st.integers(1, rows)))
-                window = wk.sliding(wk.rows(rows), rows_slide, partial=draw(st.booleans()))
+                window = wk.sliding(wk.rows(rows), rows_slide, partial=draw(st.sampled_from(PARTIALS)))
             case "last rows":
                 window = wk.sliding(wk.rows(rows), scaled(slide), start_time=start_time)
             case "last time":

@@ -141,6 +141,8 @@ MISTAKEN: Final[dict[str, wk.Window]] = {
     "custom": wk.tumbling(10),
     "rows": wk.tumbling(rows=3),
     "sliding rows": wk.sliding("4 rows", "1 row"),
+    "growing rows": wk.landmark("2 rows"),
+    "rows from the start": wk.sliding("5 rows", "2 rows", partial="end"),
     "rows by time": wk.sliding("3 rows", 5),
     "time by rows": wk.sliding(4, "2 rows"),
     "time by arrivals": wk.sliding(5, "2 rows"),

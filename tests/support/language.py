@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.streams import PARTIALS
 from windowkit.language.durations import Months
 from windowkit.language.functions import FORMS
 
@@ -49,7 +50,7 @@ def any_window(draw: st.DrawFn) -> wk.Window:
     elif kind == "sliding":
         window = wk.sliding(scaled(size), scaled(slide), start_time=start_time)
     elif kind == "rows":
-        partial = draw(st.booleans())
+        partial = draw(st.sampled_from(PARTIALS))
         sliding = wk.sliding(wk.rows(size), f"{slide} rows", partial=partial)
         window = draw(st.sampled_from([sliding, wk.tumbling(rows=size, partial=partial)]))
     elif kind == "mixed":

@@ -8,7 +8,7 @@ query itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from support import local_oracle
 from support.oracle_aggregates import aggregate, same
 from support.oracle_types import decoded, output_type, span_type
 from support.plain import in_units, key, plain
+from windowkit.language.windows import units
 
 Row = tuple[Any, ...]
 """Keys, window name if there are several windows, start, end, and ranks where a window of the query has them.
@@ -86,7 +87,7 @@ def extents(
     elif window.is_local:
         for start, end in local_oracle.extents(window, {times[row] for row in rows}, time_type):
             yield start, end, [row for row in rows if start <= times[row] < end], None
-    elif isinstance(window, wk.Landmark):
+    elif isinstance(window, wk.Landmark) and not window.counts_rows:
         yield from landmarks(window, rows, times, time_type)
     elif isinstance(window, wk.Punctuation):
         for run in runs(ranked, columns[window.column], window.at):
@@ -212,14 +213,14 @@ def by_rows(
     window: wk.Window, times: Sequence[int], time_type: pa.DataType
 ) -> Iterable[tuple[int, int, tuple[int, int] | None]]:
     """Yield ranks of windows over ascending times, and what they are called if not by their rows."""
+    if isinstance(window, wk.Landmark):
+        yield from ((lo, hi, None) for _, (lo, hi), _ in counted(window, len(times)))
+        return
     assert isinstance(window, wk.Sliding | wk.Tumbling), f"the oracle has no {window.kind} by rows"
     size = window.size
     slide = size if isinstance(window, wk.Tumbling) else window.slide
     if isinstance(size, wk.Rows) and isinstance(slide, wk.Rows):
-        for lo in range(0, len(times), slide.count):
-            hi = lo + size.count
-            if hi <= len(times) or window.partial:
-                yield lo, min(hi, len(times)), None
+        yield from ((lo, hi, None) for _, (lo, hi), _ in counted(window, len(times)))
     elif isinstance(size, wk.Rows):
         every, offset = in_units(slide, time_type), in_units(window.start_time or 0, time_type)
         for edge in sorted({time - (time - offset) % every + every for time in times}):
@@ -230,6 +231,27 @@ def by_rows(
         for last in range(slide.count - 1, len(times), slide.count):
             inside = [rank for rank in range(last + 1) if times[last] - length < times[rank]]
             yield inside[0], last + 1, (times[last] - length, times[last])
+
+
+Counted = wk.Sliding | wk.Tumbling | wk.Landmark
+
+
+def counted(window: Counted, rows: int) -> Iterator[tuple[int, tuple[int, int], bool]]:
+    """Yield number and ranks of each window by rows, once for the same rows, and whether it has ended."""
+    if isinstance(window, wk.Landmark):
+        every = units(window.every)
+        extents = [(0, end) for end in range(every, rows + every, every)]
+    else:
+        size = units(window.size)
+        slide = units(window.slide) if isinstance(window, wk.Sliding) else size
+        first = slide - size if window.partial in ("start", "both") else 0
+        extents = [(start, start + size) for start in range(first, rows, slide)]
+    seen = set()
+    for number, (start, end) in enumerate(extents):
+        ranks, has_ended = (max(start, 0), min(end, rows)), end <= rows
+        if ranks not in seen and (has_ended or window.partial in ("end", "both")):
+            seen.add(ranks)
+            yield number, ranks, has_ended
 
 
 def counts_arrivals(window: wk.Window) -> bool:

@@ -81,7 +81,7 @@ STREAMS = {
         [
             (
                 [
-                    wk.sliding("5 rows", "2 rows", partial=True).alias("count"),
+                    wk.sliding("5 rows", "2 rows", partial="end").alias("count"),
                     wk.sliding("2 rows", 5).alias("last rows"),
                     wk.sliding(5, "2 rows").alias("last time"),
                     wk.punctuation("m", at="start").alias("marks"),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
-from support.oracle import arrivals, consecutive, counts_arrivals, taken
+from support.oracle import arrivals, consecutive, counted, counts_arrivals, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
 from support.stream_oracle import Registered, Stream, by_ranks, by_rows, edge_after
@@ -150,12 +150,9 @@ class Kept(Stream):
             for lo, hi in aware(window.implementation, prefix, times, columns, self.schema, self.closing):
                 yield emitted(tuple(prefix[lo:hi]), lo, hi)
         elif by_ranks(window):
-            size = window.size.count
-            slide = size if isinstance(window, wk.Tumbling) else window.slide.count
-            for lo in range(0, len(ranked), slide):
-                whole = lo + size <= len(ranked)
-                if (whole and final(ascending[lo + size - 1])) or (self.closing and window.partial):
-                    yield emitted(lo, lo, min(lo + size, len(ranked)))
+            for number, (lo, hi), has_ended in counted(window, len(ranked)):
+                if self.closing or (has_ended and final(ascending[hi - 1])):
+                    yield emitted(number, lo, hi)
         elif isinstance(window.size, wk.Rows):
             edges = {edge_after(window, time, self.time_type) for time in ascending}
             for edge in sorted(edges):

@@ -49,6 +49,8 @@ def by_rows(mark: str = "m", gap: str = "g") -> dict[str, wk.Window]:
     return {
         "rows": wk.tumbling(rows=2),
         "sliding rows": wk.sliding("3 rows", "1 row"),
+        "growing rows": wk.landmark("2 rows", partial="end"),
+        "rows from the start": wk.sliding("5 rows", "2 rows", partial="start"),
         "rows by time": wk.sliding("2 rows", 5),
         "time by rows": wk.sliding(5, "2 rows"),
         "time by arrivals": wk.sliding(5, "2 rows", order="arrival"),

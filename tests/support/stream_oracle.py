@@ -156,7 +156,7 @@ class Stream:
         if isinstance(window, wk.Sliding) and counts_arrivals(window):
             # A window that ends at the horizon has not expired.
             return t > horizon - in_units(window.size, self.time_type)
-        if isinstance(window, wk.Landmark):
+        if isinstance(window, wk.Landmark) and not window.counts_rows:
             return last_end(window, t, self.time_type) > horizon
         if isinstance(window, wk.Sliding) and isinstance(window.size, wk.Rows) and not by_ranks(window):
             return edge_after(window, t, self.time_type) > horizon
@@ -181,7 +181,7 @@ class Stream:
             or (each.user is not None and not each.user.commutative)
             for each in query.aggs
         )
-        return isinstance(window, wk.Landmark) and not ordered
+        return isinstance(window, wk.Landmark) and not window.counts_rows and not ordered
 
     def group_of(self, row: int, columns: dict[str, list[Any]]) -> tuple[Any, ...]:
         return tuple(key(columns[by][row]) for by in self.any_query().by)
@@ -282,8 +282,8 @@ def by_rows(window: wk.Window) -> bool:
 
 
 def by_ranks(window: Any) -> bool:
-    slide = getattr(window, "slide", window.size)
-    return isinstance(window.size, wk.Rows) and isinstance(slide, wk.Rows)
+    measures = [each for each in window.lengths().values() if each is not None]
+    return all(isinstance(each, wk.Rows) for each in measures)
 
 
 def edge_after(window: Any, time: int, kind: pa.DataType) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -15,6 +15,8 @@ from support.plain import column, key, nanoseconds_per_unit, plain
 from support.rows_oracle import Both
 from support.stream_oracle import Stream, assert_same, results
 from windowkit.language.moments import Moment
+
+PARTIALS: Final = ("none", "start", "end", "both")
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int64(), st.integers(-5, 5) | st.none()),
@@ -211,7 +213,7 @@ def row_windows(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
     ):
         case "count":
             slide = draw(st.integers(1, rows))
-            return wk.sliding(wk.rows(rows), wk.rows(slide), partial=draw(st.booleans()))
+            return wk.sliding(wk.rows(rows), wk.rows(slide), partial=draw(st.sampled_from(PARTIALS)))
         case "last rows":
             start = draw(st.integers(0, size - 1))
             return wk.sliding(wk.rows(rows), scaled(size, kind), start_time=scaled(start, kind))

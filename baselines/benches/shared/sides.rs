@@ -11,7 +11,7 @@ use windowkit::operator::{
 };
 use windowkit::poll::never;
 use windowkit::slice::strategy::Order;
-use windowkit::window::Window;
+use windowkit::window::{Partial, Window};
 use windowkit::{Error, Result};
 use windowkit_baselines::{Method, Setting, SumWithoutInvert, Technique, Windows};
 
@@ -221,7 +221,7 @@ impl Workload {
                 size: units(window.size()),
                 slide: units(window.slide()),
                 start_time: Some(units(window.offset())),
-                partial: false,
+                partial: Partial::NONE,
             }),
             Window::Session(session) => Ok(WindowKind::Session { gap: units(session.gap()) }),
             Window::Counted(counted) => Ok(WindowKind::Sliding {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stats_alloc::{Region, StatsAlloc};
 use windowkit::aggregate::Rows;
 use windowkit::kernels::Ranges;
-use windowkit::window::{Counted, Sliding, Window};
+use windowkit::window::{Counted, Partial, Sliding, Window};
 use windowkit_baselines::SumWithoutInvert;
 
 use crate::Given;
@@ -159,7 +159,7 @@ pub fn bytes(given: &Given, allocator: &StatsAlloc<std::alloc::System>) {
             let span = 1_000_000_000i64;
             let (size, counts) = (span / slices as i64, rows / slices);
             let window = match by_rows {
-                true => Window::Counted(Counted::new(counts, counts, false)),
+                true => Window::Counted(Counted::new(counts, counts, Partial::NONE)),
                 false => Window::Sliding(Sliding::new(size, size, 0)),
             };
             let mut workload = Workload::new(vec![window]).out_of_order();

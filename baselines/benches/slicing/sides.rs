@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema};
 use windowkit::Result;
 use windowkit::operator::{AggregateSpec, Flush, Operator, Plan, StoreKind, WindowKind, WindowSpec};
 use windowkit::slice::strategy::Order;
-use windowkit::window::{Counted, Mark, Session, Sliding, Window};
+use windowkit::window::{Counted, Mark, Partial, Session, Sliding, Window};
 use windowkit_baselines::Method;
 
 use crate::data::{RATE, SECOND};
@@ -48,7 +48,7 @@ pub fn counted(windows: usize) -> Vec<Window> {
         1 => 20 * RATE as usize,
         _ => RATE as usize + 19 * RATE as usize * at / (windows - 1),
     };
-    (0..windows).map(rows).map(|rows| Window::Counted(Counted::new(rows, rows, false))).collect()
+    (0..windows).map(rows).map(|rows| Window::Counted(Counted::new(rows, rows, Partial::NONE))).collect()
 }
 
 /// Slicing of windows between marks that calls set, of rows out of order: a call in the past splits a slice.

@@ -92,7 +92,7 @@ impl<'a> Oracle<'a> {
                     let (hi, whole) = ((lo + kind.size()).min(own.len()), lo + kind.size() <= own.len());
                     let last = self.rows[own[hi - 1]].1;
                     let is_final = closing || self.watermark.is_some_and(|watermark| last <= watermark);
-                    if !is_final || !(whole || (closing && kind.partial())) {
+                    if !is_final || !(whole || (closing && kind.partial().end)) {
                         continue;
                     }
                     let rows = own[lo..hi].to_vec();

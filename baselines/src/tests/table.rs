@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use windowkit::window::{Global, LastRows, Mark, Punctuation};
+use windowkit::window::{Global, LastRows, Mark, Partial, Punctuation};
 
 const README: &str = include_str!("../../README.md");
 
@@ -42,7 +42,10 @@ fn workload(name: &str) -> (Vec<Window>, Tested) {
             ([tumbling(), vec![Window::Sliding(Sliding::new(10, 3, 0))]].concat(), sum())
         }
         "windows of a number of rows" => (
-            vec![Window::Counted(Counted::new(3, 3, false)), Window::Counted(Counted::new(4, 2, false))],
+            vec![
+                Window::Counted(Counted::new(3, 3, Partial::NONE)),
+                Window::Counted(Counted::new(4, 2, Partial::NONE)),
+            ],
             sum(),
         ),
         "sessions" => (vec![Window::Session(Session::new(5))], sum()),

@@ -15,9 +15,6 @@ from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.foreign import from_library, kind
 from windowkit.language.windows import units
 
-Partial: TypeAlias = Literal["none", "start", "end", "both"]
-"""Which ends of the array, or of its group, windows may reach over."""
-
 Closed: TypeAlias = Literal["both", "right", "left", "neither"]
 """Which ends of a window that ends with a row belong to it."""
 

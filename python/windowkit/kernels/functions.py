@@ -12,7 +12,6 @@ from windowkit.kernels.arguments import (
     MOST_ROWS,
     ByRows,
     Closed,
-    Partial,
     column_of,
     groups_of,
     question_of,
@@ -21,7 +20,7 @@ from windowkit.kernels.arguments import (
     values_of,
 )
 from windowkit.language.checks import as_given, integer, text
-from windowkit.language.durations import Length
+from windowkit.language.durations import Length, Partial
 
 
 def sliding(

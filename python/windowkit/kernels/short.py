@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import pyarrow as pa
 
-from windowkit.kernels.arguments import Partial
 from windowkit.kernels.functions import sliding
+from windowkit.language.durations import Partial
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, Union, cast
 
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import as_given, integer
@@ -31,6 +31,7 @@ __all__ = [
     "Length",
     "Measure",
     "Months",
+    "Partial",
     "Period",
     "Rows",
     "duration",
@@ -42,6 +43,9 @@ __all__ = [
 
 LARGEST: Final = 2**63 - 1
 MOST_ROWS: Final = 2**32 - 1
+
+Partial: TypeAlias = Literal["none", "start", "end", "both"]
+"""Beyond which ends windows of a number of rows may reach, so that they have fewer rows."""
 
 ROWS: Final = re.compile(r"(?P<count>[+-]? ?[0-9]+) rows?", re.ASCII | re.IGNORECASE)
 FRACTION_OF_ROWS: Final = re.compile(r"[+-]? ?[0-9]*\.[0-9]* rows?", re.ASCII | re.IGNORECASE)

@@ -10,8 +10,8 @@ use super::schema::find;
 use super::window_spec::{GapSpec, Length, Moment, WindowKind, WindowSpec};
 use crate::Result;
 use crate::window::{
-    Arrivals, Band, Between, Counted, Gap, Global, Landmark, LastRows, LastTime, Measure, Punctuation,
-    RowSession, Session, Sliding, User, Window,
+    Arrivals, Band, Between, Counted, Gap, Global, Landmark, LastRows, LastTime, Measure, Partial,
+    Punctuation, RowSession, Session, Sliding, User, Window,
 };
 
 /// A window in units of the measure, its columns found in the schema.
@@ -31,6 +31,12 @@ pub(super) fn bind_window(spec: &WindowSpec, measure: &Measure, input: &Schema) 
         WindowKind::Landmark { every, start, period, start_time } => {
             binder.landmark(*every, (*start, *period), *start_time)?
         }
+        WindowKind::RowLandmark { every, partial } => match every {
+            Length::Rows(every) => {
+                Window::Counted(Counted::landmark(binder.rows("every", *every)?, *partial))
+            }
+            _ => return binder.refused(format!("{} begins with the first row; allowed are rows", spec.name)),
+        },
         WindowKind::Local { size, slide, start_time, calendar } => {
             binder.local((*size, *slide), *start_time, calendar)?
         }
@@ -67,6 +73,7 @@ pub(super) fn bind_numbered(spec: &WindowSpec, measure: &Measure) -> Result<Opti
             return Ok(None);
         }
         WindowKind::Punctuation { .. } | WindowKind::Between { .. } => return Ok(None),
+        WindowKind::RowLandmark { .. } => return Ok(None),
         WindowKind::Global | WindowKind::User(..) => return Ok(None),
     };
     // None of these reads a column besides the time.
@@ -83,7 +90,7 @@ impl Binder<'_> {
         &self,
         (size, slide): (Length, Length),
         start_time: Option<Length>,
-        partial: bool,
+        partial: Partial,
     ) -> Result<Window> {
         match (size, slide) {
             (Length::Rows(size), Length::Rows(slide)) => {
@@ -92,7 +99,7 @@ impl Binder<'_> {
                 self.without_gaps(size, slide)?;
                 Ok(Window::Counted(Counted::new(size, slide, partial)))
             }
-            _ if partial => self.refused(format!(
+            _ if partial != Partial::NONE => self.refused(format!(
                 "{} has the option partial; allowed are windows whose size and slide are numbers of rows",
                 self.name
             )),

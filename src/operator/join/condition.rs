@@ -143,6 +143,7 @@ mod tests {
 
     use super::*;
     use crate::operator::window_spec::WindowKind;
+    use crate::window::Partial;
 
     fn times() -> impl Strategy<Value = i64> {
         prop_oneof![-20i64..20, (0i64..3).prop_map(|d| i64::MIN + d), (0i64..3).prop_map(|d| i64::MAX - d)]
@@ -183,7 +184,7 @@ mod tests {
             (left, right) in (-30i64..30, -30i64..30),
         ) {
             let (size, slide) = (Length::Units(size), Length::Units(slide));
-            let kind = WindowKind::Sliding { size, slide, start_time: None, partial: false };
+            let kind = WindowKind::Sliding { size, slide, start_time: None, partial: Partial::NONE };
             let condition = bound(&ConditionSpec::Windows(WindowSpec { name: "w".into(), kind }));
             let windows = condition.windows().expect("it is by windows");
             let extents = (-100..100).map(|id| windows.extent(id).unwrap().expect("they are numbered"));

@@ -84,6 +84,7 @@ mod tests {
 
     use super::*;
     use crate::operator::{Length, WindowKind, WindowSpec};
+    use crate::window::Partial;
 
     /// Operators are restored over the columns of their snapshots, so that only callers in Rust can give others.
     #[test]
@@ -92,7 +93,7 @@ mod tests {
             let fields = [("k", DataType::Utf8), ("t", DataType::Int64), ("v", value)];
             let fields = fields.map(|(name, kind)| Field::new(name, kind, true));
             let (size, start_time) = (Length::Units(10), None);
-            let kind = WindowKind::Tumbling { size, start_time, partial: false };
+            let kind = WindowKind::Tumbling { size, start_time, partial: Partial::NONE };
             let windows = vec![WindowSpec { name: "w".into(), kind }];
             let sum = AggregateSpec {
                 function: "sum".into(),

@@ -164,6 +164,7 @@ mod tests {
     use super::*;
     use crate::operator::{AggregateSpec, Length, Plan, WindowKind, WindowSpec};
     use crate::slice::strategy::Order;
+    use crate::window::Partial;
     use arrow_schema::{DataType, Field, Schema};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -184,7 +185,7 @@ mod tests {
                     size: units(window.size()),
                     slide: units(window.slide()),
                     start_time: Some(units(window.offset())),
-                    partial: false,
+                    partial: Partial::NONE,
                 },
             };
             let session = WindowSpec { name: "s".into(), kind: WindowKind::Session { gap: units(5) } };

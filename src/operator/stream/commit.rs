@@ -61,7 +61,7 @@ impl Operator {
     /// The keys of which something is held; with `numbered`, also those of which only numbers are.
     pub(super) fn live_keys(&self, numbered: bool) -> Vec<u32> {
         let mut is_live = vec![false; self.keys.len()];
-        self.engines().for_each(|engine| engine.slices.mark_live(&mut is_live, numbered));
+        self.engines().for_each(|engine| engine.mark_live(&mut is_live, numbered));
         self.emission.iter().for_each(|emission| emission.mark_live(&mut is_live));
         self.keys.ahead.each().for_each(|(key, _)| is_live[key as usize] = true);
         (0..).zip(is_live).filter(|(_, is_live)| *is_live).map(|(key, _)| key).collect()

@@ -6,13 +6,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, ClassVar, Literal, TypeVar, final
+from typing import Any, ClassVar, Literal, TypeVar, final, get_args
 
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import article, as_given, boolean, checked_name
-from windowkit.language.durations import Duration, Length, Measure, Months, Period, Rows, length, period
+from windowkit.language.checks import article, as_given, checked_name, one_of
+from windowkit.language.durations import (
+    Duration,
+    Length,
+    Measure,
+    Months,
+    Partial,
+    Period,
+    Rows,
+    length,
+    period,
+)
 from windowkit.language.durations import rows as number_of_rows
 from windowkit.language.engines import process
 from windowkit.language.moments import Moment
@@ -375,14 +385,19 @@ def require_start_time(start_time: Period | None, other: str, period: Period) ->
         )
 
 
-def require_partial(partial: bool, by_rows: bool) -> None:
-    """Refuse `partial` where no window is ever unfinished."""
-    boolean("partial", partial)
-    if partial and not by_rows:
+def require_partial(partial: Partial, by_rows: bool) -> None:
+    """Refuse `partial` where no window has fewer rows than another."""
+    one_of("partial", partial, get_args(Partial))
+    if partial != "none" and not by_rows:
         raise InvalidValue(
-            "partial: True is given; only windows whose size and slide are numbers of rows can be unfinished "
-            "at the end"
+            f"partial: '{partial}' is given; only windows whose size and slide are numbers of rows can have "
+            "fewer rows than others"
         )
+
+
+def partial_argument(partial: Partial) -> list[str]:
+    """Return the last argument of a text form, if there is one."""
+    return [] if partial == "none" else [f"partial={partial}"]
 
 
 def refuse_both(argument: str, value: object, rows: object) -> None:

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.arguments import hinted
-from windowkit.language.durations import Duration, Length, Months, Period
+from windowkit.language.durations import Duration, Length, Months, Partial, Period, Rows
 from windowkit.language.durations import period as period_of
 from windowkit.language.moments import Moment, Place, PlaceLike, kind_of_place, place
 from windowkit.language.windows.base import (
     Assembly,
     kind_of,
     optional_period,
+    partial_argument,
     require_no_rows,
+    require_partial,
     require_positive,
     require_same_kind,
     require_start_time,
@@ -42,10 +44,19 @@ class Landmark(Localised):
     start: Place | None = None
     period: Period | None = None
     start_time: Period | None = None
+    partial: Partial = "none"
 
     def __post_init__(self) -> None:
-        require_no_rows("every", self.every)
         require_positive("every", self.every)
+        require_partial(self.partial, self.counts_rows)
+        if isinstance(self.every, Rows):
+            for name in ("start", "period", "start_time", "zone", "week_start"):
+                if getattr(self, name) is not None:
+                    raise InvalidValue(
+                        f"{name}: {getattr(self, name)} is given where every is {self.every}; windows of a "
+                        "number of rows begin with the first row of a key"
+                    )
+            return
         if (self.start is None) == (self.period is None):
             given = "neither start nor period is"
             if self.start is not None:
@@ -107,13 +118,13 @@ class Landmark(Localised):
     @property
     def is_fixed(self) -> bool:
         """Whether no row changes where its windows begin and end: rows move on, to windows that are there."""
-        return True
+        return not self.counts_rows
 
     def arguments(self) -> Iterable[str]:
         """Return the arguments of the text form."""
         named = {"start": self.start, "period": self.period, "start_time": self.start_time}
         given = [f"{name}={each}" for name, each in named.items() if each is not None]
-        return [str(self.every), *given, *self.calendar_arguments()]
+        return [str(self.every), *given, *self.calendar_arguments(), *partial_argument(self.partial)]
 
     def character(self, context: str) -> str:
         """Describe how many windows a row is in, or which rows are in one."""
@@ -127,7 +138,7 @@ class Landmark(Localised):
     @property
     def is_endless(self) -> bool:
         """Whether a row is in infinitely many windows: all that end after it, of a single landmark."""
-        return self.period is None
+        return self.period is None and not self.counts_rows
 
     def lengths(self) -> Mapping[str, Period | Moment | None]:
         """Return every, start, period and start_time."""
@@ -148,13 +159,15 @@ def landmark(
     start_time: Length | None = None,
     zone: ZoneLike | None = None,
     week_start: Weekday | None = None,
+    partial: Partial = "none",
 ) -> Landmark:
     """Windows that begin at a landmark and grow: the results so far, once per `every`.
 
     Parameters
     ----------
-    every : str, datetime.timedelta or int
-        Distance from one window's end to the next, greater than zero.
+    every : str, datetime.timedelta, int or Rows
+        Distance from one window's end to the next, greater than zero. The landmark of a number of rows, as in
+        ``"100 rows"``, is the first row of a key: it takes neither `start` nor `period`.
     start : datetime.datetime, datetime.date, datetime.timedelta, str or int, optional
         The only landmark, as `band` takes a start.
     period : str, datetime.timedelta or int, optional
@@ -169,12 +182,16 @@ def landmark(
     week_start : str, optional
         The day with which weeks begin, such as ``"sunday"``; Monday by default where there is a `zone`.
         Without both, weeks are seven days from a Thursday, as Spark's are.
+    partial : {"none", "start", "end", "both"}
+        For a number of rows: with ``"end"`` or ``"both"``, the last window of a key is included if it has
+        fewer new rows.
 
     Returns
     -------
     Landmark
         The windows ``[s, s + j * every)`` for j = 1, 2, ... and each landmark s, except windows with no new
-        row since the previous one. Context free: O(1) work per row and per window (Li 2008, Eq. 5.7-5.9).
+        row since the previous one. Context free: O(1) work per row and per window (Li 2008, Eq. 5.7-5.9). By
+        rows: ranks ``[0, j * every)`` of a key's rows, which a stream stores all.
         With a calendar, landmarks are the beginnings of its periods; see `tumbling`. `every` is a number of
         these, of days if they are months, or a time that has passed since the landmark, in hours for
         instance; the last window of a period ends with it, sooner than `every` after the one before if need
@@ -194,6 +211,8 @@ def landmark(
     landmark(1 hour, period=1 day, zone=Europe/Paris)
     >>> print(landmark("1 minute", start="2024-01-31 12:00:00Z"))
     landmark(1 minute, start=2024-01-31 12:00:00Z)
+    >>> print(landmark("100 rows", partial="end"))
+    landmark(100 rows, partial=end)
     """
     return Landmark(
         period_of("every", every),
@@ -202,4 +221,5 @@ def landmark(
         optional_period("start_time", start_time),
         zone=checked_zone(zone),
         week_start=checked_week_start(week_start),
+        partial=partial,
     )

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from windowkit.errors import InvalidValue
 from windowkit.language.arguments import hinted
 from windowkit.language.checks import one_of
-from windowkit.language.durations import Length, Period, Rows, period
+from windowkit.language.durations import Length, Partial, Period, Rows, period
 from windowkit.language.windows.base import (
     Assembly,
     optional_period,
@@ -32,7 +32,7 @@ class Sliding(Localised):
     size: Period
     slide: Period
     start_time: Period | None = None
-    partial: bool = False
+    partial: Partial = "none"
     order: Literal["time", "arrival"] = "time"
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ def sliding(
     slide: Length,
     *,
     start_time: Length | None = None,
-    partial: bool = False,
+    partial: Partial = "none",
     order: Literal["time", "arrival"] = "time",
     zone: ZoneLike | None = None,
     week_start: Weekday | None = None,
@@ -143,9 +143,10 @@ def sliding(
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
         `slide` either way. Only with a slide of the time column.
-    partial : bool, default False
-        For windows whose size and slide are numbers of rows: whether those at the end of a key that have
-        fewer rows are included.
+    partial : {"none", "start", "end", "both"}
+        For windows whose size and slide are numbers of rows: whether those with fewer rows are included that
+        would begin before the first row of a key, or end after its last one. With ``"start"`` and ``"both"``
+        a window ends every `slide` rows, otherwise one begins.
     order : str, default "time"
         For windows of a length of time every so many rows: whether a key's rows are counted in the order of
         ``"time"``, or of their ``"arrival"``, the order in which the data has them. Spark does not preserve
@@ -167,7 +168,8 @@ def sliding(
         2019, §4.4 and §5.3).
 
         With lengths in rows: of a key's rows, in the order of time and then of arrival, ranks
-        ``[k * slide, k * slide + size)`` (Li 2008, Eq. 5.4-5.6).
+        ``[k * slide, k * slide + size)``; with ``partial="start"``, those of ``[(k + 1) * slide - size,
+        (k + 1) * slide)`` that there are (Li 2008, Eq. 5.4-5.6).
 
         ``sliding("10 rows", "5 seconds")``: at each edge ``start_time + k * slide`` the last 10 rows of a key
         before it, or fewer while a key has fewer rows, if one of them came since the previous edge (Traub et

@@ -24,7 +24,7 @@ __all__ = ["WINDOW_FORMS", "parse"]
 WINDOW_FORMS: Final = (
     "windows are tumbling(10 minutes), sliding(10 minutes, 1 minute), session(30 seconds), with lengths like "
     "'10 minutes', '100 rows' or whole numbers, start_time=..., zone=America/New_York "
-    "or week_start=monday last, or the word partial for rows, or order=arrival for "
+    "or week_start=monday last, or partial=start, end or both for rows, or order=arrival for "
     "sliding(10 seconds, 100 rows); "
     "session(column), and either session with an optional at_most=4 hours; "
     "band(2024-01-31 12:00:00, 2024-02-01 12:00:00), landmark(1 hour, period=1 day) or landmark(1 hour, "
@@ -37,11 +37,11 @@ CALENDAR: Final = ("zone", "week_start")
 
 # How many arguments, which named ones, and which words.
 FORMS: Final[dict[str, tuple[int, tuple[str, ...], tuple[str, ...], Callable[..., Window]]]] = {
-    "tumbling": (1, ("start_time", *CALENDAR), ("partial",), tumbling),
-    "sliding": (2, ("start_time", "order", *CALENDAR), ("partial",), sliding),
+    "tumbling": (1, ("start_time", "partial", *CALENDAR), (), tumbling),
+    "sliding": (2, ("start_time", "partial", "order", *CALENDAR), (), sliding),
     "session": (1, ("at_most",), (), session),
     "band": (2, (), (), band),
-    "landmark": (1, ("start", "period", "start_time", *CALENDAR), (), landmark),
+    "landmark": (1, ("start", "period", "start_time", "partial", *CALENDAR), (), landmark),
     "punctuation": (1, ("at",), (), punctuation),
     "between": (2, (), ("exclusive",), between),
     "global_window": (0, (), (), global_window),
@@ -78,7 +78,7 @@ def parse(text: str) -> Window:
     'recent'
     >>> parse("session(30)") == session(30)
     True
-    >>> parse("tumbling(100 rows, partial)") == tumbling(rows=100, partial=True)
+    >>> parse("tumbling(100 rows, partial=end)") == tumbling(rows=100, partial="end")
     True
     """
     call = read_call("window", text, WINDOW_FORMS)

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from windowkit.errors import InvalidType
 from windowkit.language.arguments import hinted
-from windowkit.language.durations import Length, Period, Rows, period
+from windowkit.language.durations import Length, Partial, Period, Rows, period
 from windowkit.language.windows.base import (
     Assembly,
     optional_period,
+    partial_argument,
     refuse_both,
     require_partial,
     require_positive,
@@ -28,7 +29,7 @@ class Tumbling(Localised):
     kind: ClassVar[str] = "tumbling"
     size: Period
     start_time: Period | None = None
-    partial: bool = False
+    partial: Partial = "none"
 
     def __post_init__(self) -> None:
         require_positive("size", self.size)
@@ -69,10 +70,10 @@ class Tumbling(Localised):
         return not self.counts_rows
 
 
-def trailing(window: Localised, start_time: Period | None, partial: bool) -> list[str]:
+def trailing(window: Localised, start_time: Period | None, partial: Partial) -> list[str]:
     """Return the last arguments of a text form."""
     started = [] if start_time is None else [f"start_time={start_time}"]
-    return [*started, *window.calendar_arguments(), *(["partial"] if partial else [])]
+    return [*started, *window.calendar_arguments(), *partial_argument(partial)]
 
 
 @hinted
@@ -81,7 +82,7 @@ def tumbling(
     *,
     rows: int | None = None,
     start_time: Length | None = None,
-    partial: bool = False,
+    partial: Partial = "none",
     zone: ZoneLike | None = None,
     week_start: Weekday | None = None,
 ) -> Tumbling:
@@ -97,8 +98,9 @@ def tumbling(
     start_time : str, datetime.timedelta or int, optional
         Distance of a window's start from 1970-01-01 00:00:00 UTC (from 0 for an integer column); less than
         `size` either way. Not for rows. With a calendar it is a distance on the clock, from midnight.
-    partial : bool, default False
-        For windows by rows: whether the last window of a key is included if it has fewer rows.
+    partial : {"none", "start", "end", "both"}
+        For windows by rows: with ``"end"`` or ``"both"``, the last window of a key is included if it has
+        fewer rows.
     zone : str or datetime.tzinfo, optional
         The time zone whose days, weeks, months, quarters and years the lengths are: a name such as
         ``"America/New_York"``, or an offset such as ``"+02:00"``. For columns of timestamps with a zone,

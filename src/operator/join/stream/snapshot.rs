@@ -113,6 +113,7 @@ mod tests {
     use crate::operator::held::forged;
     use crate::operator::join::{ConditionSpec, JoinKind, JoinSpec, SideSpec};
     use crate::operator::{Length, WindowKind, WindowSpec};
+    use crate::window::Partial;
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));
@@ -124,8 +125,12 @@ mod tests {
 
     fn plan(by_windows: bool) -> Arc<JoinPlan> {
         let length = Length::Units;
-        let kind =
-            WindowKind::Sliding { size: length(4), slide: length(2), start_time: None, partial: false };
+        let kind = WindowKind::Sliding {
+            size: length(4),
+            slide: length(2),
+            start_time: None,
+            partial: Partial::NONE,
+        };
         let condition = match by_windows {
             true => ConditionSpec::Windows(WindowSpec { name: "w".into(), kind }),
             false => ConditionSpec::Band { before: length(2), after: length(3), closed: Closed::Both },

@@ -13,6 +13,11 @@ use crate::operator::stored::doubled;
 use crate::operator::stream::shedding::Sample;
 
 impl Engine {
+    /// Sets the marks of the keys that have state; with `numbered`, also those of which only numbers are left.
+    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool], numbered: bool) {
+        self.slices.mark_live(&self.queries, is_live, numbered);
+    }
+
     /// Whether a key of a sample has slices.
     pub(in crate::operator::stream) fn has_slices_of(&self, kept: &BooleanBuffer) -> bool {
         kept.set_indices().any(|key| !self.slices.timelines.of(key as u32).is_empty())

@@ -244,9 +244,9 @@ impl SliceManager {
     }
 
     /// Sets the marks of the keys that have state.
-    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool], numbered: bool) {
+    pub(super) fn mark_live(&self, queries: &Queries, is_live: &mut [bool], numbered: bool) {
         if let Some(tuples) = &self.tuples {
-            tuples.mark_live(is_live, numbered);
+            tuples.mark_live(queries, is_live, numbered);
         }
         (0..).zip(is_live).for_each(|(key, is_live)| *is_live |= !self.timelines.of(key).is_empty());
     }

@@ -3,7 +3,7 @@
 use super::Tuples;
 use super::rows::KeyTuples;
 use crate::keys::keep;
-use crate::operator::stream::queries::{Queries, Registered};
+use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::slice::Timelines;
 use crate::window::{Call, New};
 
@@ -129,9 +129,15 @@ impl Tuples {
         });
     }
 
-    /// Sets the marks of the keys that have rows; with `numbered`, also those whose next rows or windows have a number that
-    /// goes on from earlier ones.
-    pub(in crate::operator::stream) fn mark_live(&self, is_live: &mut [bool], numbered: bool) {
+    /// Sets the marks of the keys that have rows, or whose earlier ones say where windows end; with `numbered`, also those
+    /// whose next rows or windows have a number that goes on from earlier ones.
+    pub(in crate::operator::stream) fn mark_live(
+        &self,
+        queries: &Queries,
+        is_live: &mut [bool],
+        numbered: bool,
+    ) {
+        let numbered = numbered || windows(queries.registered()).any(|(_, window)| window.counts_on());
         let has_any = |tuples: &KeyTuples| tuples.len() > 0 || (numbered && !tuples.is_done());
         self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= has_any(tuples));
         self.points.iter().filter_map(|point| point.key).for_each(|key| is_live[key as usize] = true);
