@@ -128,7 +128,7 @@ from windowkit.language.windows import Assembly
         (lambda: wk.landmark(2, period=3), wk.InvalidValue, "period: 3 is not a multiple of every 2"),
         (lambda: wk.landmark("2 rows", start=3), wk.InvalidValue, "start: 3 is given where every is 2 rows"),
         (lambda: wk.landmark("2 rows", period="4 rows"), wk.InvalidValue, "period: 4 rows is given where"),
-        (lambda: wk.landmark("2 rows", zone="UTC"), wk.InvalidValue, "zone: UTC is given where every is 2 rows"),
+        (lambda: wk.landmark("2 rows", zone="UTC"), wk.InvalidValue, "zone: UTC is given where every is"),
         (lambda: wk.landmark(2, period=4, partial="end"), wk.InvalidValue, "partial: 'end' is given; only"),
         (
             lambda: wk.landmark("2 hours", start=3),

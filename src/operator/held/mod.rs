@@ -3,6 +3,7 @@
 mod agenda;
 mod snapshot;
 mod store;
+mod timeline;
 
 pub(super) use agenda::{Agenda, Item};
 #[cfg(test)]

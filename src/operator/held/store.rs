@@ -1,10 +1,11 @@
 //! The rows that are held, of a side of a join for instance: by key, in order of time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use arrow_array::{Array, ArrayRef};
 
 use super::agenda::{Agenda, Item};
+use super::timeline::{Spare, Timeline};
 use crate::aggregate::held_bytes;
 use crate::interrupt::{Pace, check};
 use crate::poll::{sort_by_key, sort_unstable};
@@ -34,7 +35,7 @@ pub(in crate::operator) struct Entry {
 }
 
 impl Entry {
-    fn rank(&self) -> (i64, u64) {
+    pub(super) fn rank(&self) -> (i64, u64) {
         (self.place, self.order)
     }
 }
@@ -81,7 +82,9 @@ impl Passed {
 /// Stored rows.
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Store {
-    timelines: Vec<VecDeque<Entry>>,
+    timelines: Vec<Timeline>,
+    /// Room that they have for the rows of a step.
+    spare: Spare,
     /// How many rows of each timeline have had a partner.
     met: Vec<u32>,
     chunks: Vec<Option<Chunk>>,
@@ -120,8 +123,7 @@ impl Store {
     ) -> impl Iterator<Item = (usize, &Entry)> {
         let timeline = self.timelines.get(key as usize);
         timeline.into_iter().flat_map(move |timeline| {
-            let from = timeline.partition_point(|entry| entry.place < first);
-            let rows = (from..).zip(timeline.range(from..));
+            let rows = timeline.from(timeline.partition_point(|entry| entry.place < first));
             rows.take_while(move |(_, entry)| entry.place <= last)
         })
     }
@@ -150,11 +152,11 @@ impl Store {
             let from = at;
             while timeline.get(at).is_some_and(|entry| entry.is_met && entry.place <= last) {
                 visit(None)?;
-                at += 1;
+                at = timeline.after(at);
             }
             if at == from {
                 visit(timeline.get(at).map(|entry| (at, entry)))?;
-                at += 1;
+                at = timeline.after(at);
             }
             passed.0.insert((key, from), at);
         }
@@ -164,15 +166,16 @@ impl Store {
     /// The stored row of an item of the agenda, unless it was dropped because it has a partner.
     pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
         let timeline = self.timelines.get(item.key as usize)?;
-        let at = timeline.binary_search_by_key(&(item.place, item.order), Entry::rank).ok()?;
-        timeline.get(at)
+        let rank = (item.place, item.order);
+        let entry = timeline.get(timeline.partition_point(|entry| entry.rank() < rank))?;
+        (entry.rank() == rank).then_some(entry)
     }
 
     /// The place of the row of the same key right before that of an item, if there is one.
     pub(in crate::operator) fn before(&self, item: Item) -> Option<i64> {
         let timeline = self.timelines.get(item.key as usize)?;
         let at = timeline.partition_point(|entry| entry.rank() < (item.place, item.order));
-        Some(timeline.get(at.checked_sub(1)?)?.place)
+        Some(timeline.before(at)?.place)
     }
 
     /// The columns of rows.
@@ -207,15 +210,19 @@ impl Store {
     /// An interrupt.
     pub(in crate::operator) fn reserve(&mut self, new: &[New], keys: usize) -> Result<()> {
         self.timelines.reserve(keys.saturating_sub(self.timelines.len()));
-        self.timelines.resize_with(keys.max(self.timelines.len()), VecDeque::new);
+        self.timelines.resize_with(keys.max(self.timelines.len()), Timeline::default);
         self.met.resize(self.timelines.len(), 0);
         self.chunks.reserve(new.len());
         self.agenda.reserve(new.iter().flat_map(|new| &new.items));
-        let mut entries: Vec<u32> =
-            new.iter().flat_map(|new| new.entries.iter().map(|(key, _)| *key)).collect();
-        sort_by_key(&mut entries, |&key| key, check)?;
-        for own in entries.chunk_by(|key, next| key == next) {
-            self.timelines[own[0] as usize].reserve(own.len());
+        // What is left of the rows before.
+        self.spare = Spare::default();
+        let mut entries: Vec<&(u32, Entry)> = new.iter().flat_map(|new| &new.entries).collect();
+        if new.len() > 1 {
+            sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()), check)?;
+        }
+        for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
+            let timeline = &mut self.timelines[own[0].0 as usize];
+            timeline.reserve(own, new.len() == 1, &mut self.spare);
         }
         Ok(())
     }
@@ -228,30 +235,16 @@ impl Store {
         self.chunks.push((chunk.live > 0).then_some(chunk));
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
-            let (key, first) = own[0];
-            self.met[key as usize] += own.iter().filter(|(_, entry)| entry.is_met).count() as u32;
+            let key = own[0].0;
+            self.met[key as usize] += own.iter().map(|(_, entry)| u32::from(entry.is_met)).sum::<u32>();
             let timeline = &mut self.timelines[key as usize];
-            let from = match timeline.back() {
-                Some(last) if last.rank() > first.rank() => {
-                    timeline.partition_point(|entry| entry.rank() < first.rank())
-                }
-                _ => timeline.len(),
-            };
-            if own.len() == 1 {
-                timeline.insert(from, first);
-                continue;
-            }
-            let is_behind = from < timeline.len();
-            timeline.extend(own.iter().map(|(_, entry)| *entry));
-            if is_behind {
-                timeline.make_contiguous()[from..].sort_unstable_by_key(Entry::rank);
-            }
+            own.iter().for_each(|&(_, entry)| timeline.insert(entry, &mut self.spare));
         }
     }
 
     /// Notes that a stored row has a partner.
     pub(in crate::operator) fn meet(&mut self, key: u32, at: usize) {
-        let entry = &mut self.timelines[key as usize][at];
+        let Some(entry) = self.timelines[key as usize].get_mut(at) else { return };
         self.met[key as usize] += u32::from(!entry.is_met);
         entry.is_met = true;
     }
@@ -271,7 +264,7 @@ impl Store {
             !entry.is_met
         });
         if timeline.is_empty() {
-            *timeline = VecDeque::new();
+            *timeline = Timeline::default();
         }
         *met = 0;
     }
@@ -288,7 +281,7 @@ impl Store {
                 release(&mut self.chunks, &mut self.held, entry.at);
             }
             if timeline.is_empty() {
-                *timeline = VecDeque::new();
+                *timeline = Timeline::default();
             }
         }
         self.agenda.keep();
@@ -309,7 +302,7 @@ impl Store {
             arrays.push(held.len());
             held.extend(chunk);
         }
-        for entry in self.timelines.iter().flatten() {
+        for entry in self.timelines.iter().flat_map(Timeline::iter) {
             pace.check(1)?;
             let number = &mut numbers[entry.at.chunk as usize][entry.at.row as usize];
             if number.is_none() {
@@ -333,7 +326,7 @@ impl Store {
                 Err(error) => return Err(error),
             },
         };
-        for entry in self.timelines.iter_mut().flatten() {
+        for entry in self.timelines.iter_mut().flat_map(Timeline::iter_mut) {
             let number = numbers[entry.at.chunk as usize][entry.at.row as usize];
             entry.at = Address { chunk: 0, row: number.unwrap_or_default() };
         }
@@ -390,7 +383,7 @@ impl Store {
     pub(in crate::operator) fn restore(&mut self, mut entries: Vec<(u32, Entry)>, keys: usize) -> Result<()> {
         sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()), check)?;
         let (mut items, mut pace) = (Vec::with_capacity(entries.len()), Pace::new());
-        self.timelines.resize_with(keys, VecDeque::new);
+        self.timelines.resize_with(keys, Timeline::default);
         self.met.resize(keys, 0);
         for (key, entry) in entries {
             pace.check(1)?;
@@ -403,7 +396,7 @@ impl Store {
             }
             chunk.live += 1;
             self.met[key as usize] += u32::from(entry.is_met);
-            timeline.push_back(entry);
+            timeline.insert(entry, &mut Spare::default());
             items.push(Item { place: entry.place, order: entry.order, key });
         }
         // No two rows have one place and number, or they could not be told apart.
@@ -422,16 +415,16 @@ impl Store {
     }
 
     pub(in crate::operator) fn bytes(&self) -> usize {
-        let entries: usize = self.timelines.iter().map(VecDeque::capacity).sum();
+        let entries: usize = self.timelines.iter().map(Timeline::bytes).sum();
         let timelines =
-            self.timelines.capacity() * size_of::<VecDeque<Entry>>() + self.met.capacity() * size_of::<u32>();
+            self.timelines.capacity() * size_of::<Timeline>() + self.met.capacity() * size_of::<u32>();
         let columns = held_bytes(self.chunks.iter().flatten().flat_map(|chunk| &chunk.columns));
-        entries * size_of::<Entry>() + timelines + columns + self.agenda.bytes()
+        entries + timelines + columns + self.agenda.bytes()
     }
 }
 
 /// Timelines, and how many rows of each have had a partner.
-type Room = (Vec<VecDeque<Entry>>, Vec<u32>);
+type Room = (Vec<Timeline>, Vec<u32>);
 
 /// Notes that one entry less points to a chunk, and drops it if that was the last one.
 fn release(chunks: &mut [Option<Chunk>], held: &mut usize, at: Address) {
