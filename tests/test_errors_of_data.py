@@ -71,7 +71,6 @@ class TestRun:
     @pytest.mark.parametrize(
         ("data", "instead"),
         [
-            (pl.LazyFrame({"ts": [1]}), "call .collect() on it first"),
             (pa.dataset.dataset(TABLE), "use dataset.scanner(columns=query.inputs).to_reader()"),
             (pa.dataset.dataset(TABLE).scanner(), "use scanner.to_reader()"),
             ({"ts": [1]}, "make it a table with pyarrow.table(...)"),

@@ -171,7 +171,7 @@ def test_results_are_of_the_library_of_the_left_side() -> None:
     with duckdb.connect() as connection:
         connection.register("answers", right)
         relation = connection.sql("SELECT ip, ts FROM answers")
-        twice = band(how="left").run(relation, relation)
+        twice = band(how="left").run(relation, relation, result="pyarrow")
         assert twice.select(["ip", "ts"]).to_pylist() == [
             {"ip": row["ip"], "ts": row["ts"]} for row in right.take([0, 0, 1, 1, 2]).to_pylist()
         ]

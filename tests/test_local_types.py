@@ -281,7 +281,8 @@ class TestData:
     def test_a_duckdb_relation_is_data(self) -> None:
         connection = duckdb.connect()
         connection.register("readings", self.TABLE)
-        assert rows(self.QUERY.run(connection.sql("SELECT * FROM readings"))) == self.WANTED
+        relation = connection.sql("SELECT * FROM readings")
+        assert rows(self.QUERY.run(relation, result="pyarrow")) == self.WANTED
 
     def test_the_result_goes_back_into_any_of_them(self) -> None:
         frame = pl.from_arrow(self.QUERY.run(self.TABLE))

@@ -126,7 +126,7 @@ def test_enums_of_duckdb_have_an_order() -> None:
         query(wk.max("size")).run(relation())
     with pytest.raises(wk.InvalidType, match="by which max does not compare"):
         query(wk.max("size")).operator().push(relation())
-    found = query(wk.last("size").alias("last"), by="size").run(relation())
+    found = query(wk.last("size").alias("last"), by="size").run(relation(), result="pyarrow")
     assert sorted(found["last"].to_pylist()) == sorted(SIZES)
     op = query(wk.last("size").alias("last")).operator()
     op.push(relation())

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,6 +18,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import program
+from windowkit.arrow.results import FORMS
 
 TIMES = pa.array([0, 90, 100, None], pa.timestamp("s", "UTC"))
 TABLE = pa.table({"k": ["a", "b", "a", "a"], "ts": TIMES, "v": [2**53 + 1, 5, 7, 8]})
@@ -49,7 +51,9 @@ class TestForms:
             (TABLE.to_pandas(), pd.DataFrame),
             (type("Own", (pd.DataFrame,), {})(TABLE.to_pandas()), pd.DataFrame),
             (pl.DataFrame(TABLE), pl.DataFrame),
-            (duckdb.from_arrow(TABLE), pa.Table),
+            (pl.LazyFrame(TABLE), pl.LazyFrame),
+            (duckdb.from_arrow(TABLE), duckdb.DuckDBPyRelation),
+            (ibis.memtable(TABLE), ibis.Table),
         ],
         ids=lambda given: given.__module__.split(".")[0] if isinstance(given, type) else type(given).__name__,
     )
@@ -57,14 +61,23 @@ class TestForms:
         assert type(FLAT.run(data)) is kind
 
     @pytest.mark.parametrize(
-        "data", [TABLE, TABLE.to_pandas(), pl.DataFrame(TABLE)], ids=lambda d: str(type(d))
+        "data",
+        [
+            *(TABLE, TABLE.to_pandas(), pl.DataFrame(TABLE), pl.LazyFrame(TABLE)),
+            *(duckdb.from_arrow(TABLE), ibis.memtable(TABLE)),
+        ],
+        ids=lambda d: str(type(d)),
     )
     def test_another_form_is_asked_for(self, data: Any) -> None:
         rows = {
             "pyarrow": FLAT.run(data, result="pyarrow").to_pylist(),
             "pandas": FLAT.run(data, result="pandas").to_dict("records"),
             "polars": FLAT.run(data, result="polars").to_dicts(),
+            "polars-lazy": FLAT.run(data, result="polars-lazy").collect().to_dicts(),
+            "duckdb": FLAT.run(data, result="duckdb").to_arrow_table().to_pylist(),
+            "ibis": FLAT.run(data, result="ibis").to_pyarrow().to_pylist(),
         }
+        assert rows.keys() == set(FORMS)
         for form, found in rows.items():
             assert sorted(tuple(row.values()) for row in found) == WANTED, form
 
@@ -237,10 +250,6 @@ class TestPolars:
         found = FLAT.run(data)["k"]
         assert found.dtype == kind
         assert set(found.to_list()) == {"a", "b"}
-
-    def test_a_lazy_frame_is_refused(self) -> None:
-        with pytest.raises(wk.InvalidType, match=r"polars LazyFrame .*call \.collect\(\)"):
-            FLAT.run(pl.DataFrame(TABLE).lazy())
 
     def test_what_polars_cannot_hold_is_refused(self) -> None:
         key = pa.array([pa.MonthDayNano([1, 2, 3])] * 4)

@@ -11,14 +11,14 @@ import pyarrow as pa
 from windowkit.arrow.validation import MALFORMED, imported
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
-from windowkit.language.foreign import class_name, is_a, is_spark, kind
+from windowkit.language.foreign import class_name, is_a, is_spark, kind, native
 
-__all__ = ["TABLE", "accepted", "is_relation", "legible", "reader_of"]
+__all__ = ["TABLE", "accepted", "is_ibis", "is_lazy", "is_relation", "legible", "reader_of"]
 __all__ += ["refuse_spark", "refuse_twice", "schema_of"]
 
 TABLE: Final = (
     "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
-    "like a pyarrow Table or RecordBatchReader, or a Polars, pandas or DuckDB table"
+    "like a pyarrow Table or RecordBatchReader, or a Polars, pandas, DuckDB or Ibis table"
 )
 WITHOUT_SPARK: Final = {
     "batch": TABLE,
@@ -26,8 +26,9 @@ WITHOUT_SPARK: Final = {
     "schema": f"a pyarrow.Schema, or {TABLE}",
 }
 """What the arguments of operators are, which take no Spark DataFrames."""
+BATCH: Final = 1 << 16
+"""The rows of a batch that a LazyFrame makes: several are on their way at a time."""
 INSTEAD: Final = {
-    ("polars", "LazyFrame"): "call .collect() on it first",
     ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
     ("pyarrow", "Scanner"): "use scanner.to_reader()",
     ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
@@ -43,6 +44,10 @@ def schema_of(data: Any, argument: str = "data") -> pa.Schema:
         return legible(argument, data)
     if hasattr(data, "__arrow_c_schema__") and not isinstance(data, pa.Field | pa.DataType):
         return legible(argument, imported(argument, data, "__arrow_c_schema__", pa.schema))
+    data = native(data)
+    if is_ibis(data):
+        # Its Arrow stream has all rows.
+        return legible(argument, data.schema().to_pyarrow())
     return legible(argument, reader_of(data, argument).schema)
 
 
@@ -96,6 +101,7 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, pa.Table):
         return data.to_reader()
+    data = native(data)
     if is_spark(data):
         raise InvalidType(
             f"{argument}: a Spark DataFrame has no batches or schema in this process; use "
@@ -110,6 +116,8 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
             raise InvalidType(f"{argument}: {class_name(base)} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if is_lazy(data):
+        return of_lazy(data, argument)
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):
         # Of Flight.
         return data.to_reader()
@@ -155,6 +163,42 @@ def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     if names == reader.schema.names:
         return reader
     return reader.read_all().select(names).to_reader()
+
+
+def is_lazy(data: object) -> bool:
+    """Whether `data` is a LazyFrame of Polars."""
+    return is_a(data, "polars", "LazyFrame")
+
+
+def of_lazy(data: Any, argument: str) -> pa.RecordBatchReader:
+    """Return the batches of a LazyFrame, which is evaluated as they are read, by Polars' streaming engine.
+
+    What Polars raises then is raised as it is, of which a C stream would keep only the text.
+
+    Raises
+    ------
+    InvalidType
+        This Polars does not collect in batches.
+    """
+    import polars as pl
+
+    if not hasattr(data, "collect_batches"):
+        raise InvalidType(
+            f"{argument}: a polars LazyFrame is given, and Polars {pl.__version__} cannot collect it in "
+            "batches; install a newer Polars, or call .collect() on it first"
+        )
+    schema = reader_of(pl.DataFrame(schema=data.collect_schema()), argument).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for frame in data.collect_batches(lazy=True, chunk_size=BATCH):
+            yield from reader_of(frame, argument)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def is_ibis(data: object) -> bool:
+    """Whether `data` is a table of Ibis, whichever its backend."""
+    return is_a(data, "ibis", "Table")
 
 
 def is_relation(data: object) -> bool:

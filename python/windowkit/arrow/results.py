@@ -1,4 +1,4 @@
-"""The form of results: windows as structs or as two columns, and tables of pyarrow, pandas and Polars."""
+"""The form of results: windows as structs or as two columns, and tables of pyarrow and other libraries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import pyarrow as pa
 
+from windowkit.arrow.given import is_ibis, is_lazy, is_relation
 from windowkit.arrow.validation import refusing
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.language.aggregation import Aggregate
@@ -20,11 +21,14 @@ from windowkit.language.query import Query
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FORMS", "edges", "flat", "flat_schema", "form_of", "formed", "joined", "plainly", "widened"]
+__all__ = ["FORMS", "MADE_AS", "edges", "finished", "flat", "flat_schema", "form_of", "formed", "joined"]
+__all__ += ["plainly", "widened"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
-FORMS: Final = ("pyarrow", "pandas", "polars")
+FORMS: Final = ("pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis")
+MADE_AS: Final = {"polars-lazy": "polars", "duckdb": "pyarrow", "ibis": "pyarrow"}
+"""Forms that are made of another one; see `finished`."""
 EXTENTS: Final = ("window", "session_window")
 RANKS: Final = pa.struct([pa.field(edge, pa.int64(), nullable=False) for edge in ("start", "end")])
 NULLABLE: Final = {
@@ -74,16 +78,68 @@ def form_of(data: Any, result: str | None = None) -> str:
         `result` is not one of `FORMS`, or its library is not installed.
     """
     if result is None:
-        return next((form for form in FORMS[1:] if is_a(data, form, "DataFrame")), FORMS[0])
+        own = {
+            "pandas": is_a(data, "pandas", "DataFrame"),
+            "polars": is_a(data, "polars", "DataFrame"),
+            "polars-lazy": is_lazy(data),
+            "duckdb": is_relation(data),
+            "ibis": is_ibis(data),
+        }
+        return next((form for form, is_own in own.items() if is_own), FORMS[0])
     form = one_of("result", result, FORMS)
+    library = form.partition("-")[0]
     try:
-        import_module(form)
+        import_module(library)
     except ImportError as error:
         raise InvalidValue(
-            f"result: {form!r} is given, but {form} cannot be imported ({error}); install it, or use one of "
-            f"the other forms, {', '.join(map(repr, FORMS))}"
+            f"result: {form!r} is given, but {library} cannot be imported ({error}); install it, or use one "
+            f"of the other forms, {', '.join(map(repr, FORMS))}"
         ) from None
     return form
+
+
+def finished(made: Any, form: str, data: Any) -> Any:
+    """Return a result in a form, of one in the form that `MADE_AS` says, or in that form itself.
+
+    Raises
+    ------
+    InvalidType
+        The library has no type for a column.
+    """
+    if form == "polars-lazy":
+        return made.lazy()
+    if form == "duckdb":
+        return relation(made, data)
+    if form == "ibis":
+        import ibis
+
+        with in_library("Ibis", ValueError, KeyError, NotImplementedError, ibis.common.exceptions.IbisError):
+            return ibis.memtable(made)
+    return made
+
+
+@contextmanager
+def in_library(library: str, *refusals: type[Exception]) -> Iterator[None]:
+    """Make of Arrow data what a library has, by calls that refuse types by these exceptions."""
+    try:
+        yield
+    except refusals as error:
+        raise InvalidType(
+            f"result: {library} does not take the result ({error}); use result='pyarrow'"
+        ) from error
+
+
+def relation(table: pa.Table, data: Any) -> Any:
+    """Return a table as a relation of DuckDB, on the connection of `data` if that is one, too."""
+    import duckdb
+
+    with in_library("DuckDB", duckdb.Error):
+        if is_relation(data):
+            # DuckDB finds the table by the name of this variable, which no table of the user has. The other
+            # name is that of `data`, unused.
+            _windowkit_result = table
+            return data.query("_windowkit_data", "SELECT * FROM _windowkit_result")
+        return duckdb.from_arrow(table)
 
 
 def formed(table: pa.Table, form: str, query: Query, data: Any) -> Any:
@@ -110,9 +166,10 @@ def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
     import polars as pl
 
     frame = polars_frame(table)
-    if is_a(data, "polars", "DataFrame"):
-        kinds = {key: data.schema[key] for key in query.by if not isinstance(key, Expression)}
-        kinds |= own_kinds(frame, own(query), data)
+    if is_a(data, "polars", "DataFrame", "LazyFrame"):
+        given = data.collect_schema()
+        kinds = {key: given[key] for key in query.by if not isinstance(key, Expression)}
+        kinds |= own_kinds(frame, own(query), given)
         frame = frame.with_columns(
             pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind
         )
@@ -120,14 +177,14 @@ def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
 
 
 def own_kinds(
-    frame: polars.DataFrame, aggs: Mapping[str, Aggregate], data: polars.DataFrame
+    frame: polars.DataFrame, aggs: Mapping[str, Aggregate], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the types of aggregates that hold categories, also in lists: as `data` has them."""
+    """Return the types of aggregates that hold categories, also in lists: as the data has them."""
     import polars as pl
 
     def kind_of(kind: Any, columns: Sequence[str]) -> Any:
         if isinstance(kind, pl.Categorical):
-            return data.schema[columns[0]]
+            return given[columns[0]]
         if isinstance(kind, pl.List):
             return pl.List(kind_of(kind.inner, columns))
         if isinstance(kind, pl.Struct):
@@ -140,7 +197,7 @@ def own_kinds(
         return kind
 
     plainly_named = {
-        name: each.columns or data.columns
+        name: each.columns or list(given)
         for name, each in aggs.items()
         if each.user is None and not any(isinstance(column, Expression) for column in each.columns)
     }
@@ -206,7 +263,7 @@ def widened(table: pa.Table, form: str, data: Any, aggs: Mapping[str, Aggregate]
         frame = data if is_a(data, "polars", "DataFrame") else polars_frame(table.drop_columns(list(aggs)))
         source = frame if events is None else events
         new = polars_frame(results)
-        kinds = own_kinds(new, aggs, source) if is_a(source, "polars", "DataFrame") else {}
+        kinds = own_kinds(new, aggs, source.schema) if is_a(source, "polars", "DataFrame") else {}
         return frame.hstack(new.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items()))
     import pandas as pd
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
-from windowkit.arrow.given import is_relation, legible, reader_of
+from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
 from windowkit.arrow.validation import TABLES, checked, from_elsewhere, refusing
 from windowkit.errors import InvalidValue
@@ -35,6 +35,10 @@ def narrowed(data: Any, columns: Sequence[str]) -> Any:
     if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
         names = list(data.columns)
         return data[list(columns)] if all(names.count(name) == 1 for name in columns) else data
+    if is_lazy(data) and set(columns) <= set(data.collect_schema()):
+        return data.select(columns)
+    if is_ibis(data) and set(columns) <= set(data.columns):
+        return data.select(*columns)
     if is_relation(data) and set(columns) <= set(data.columns):
         return data.select(*('"' + name.replace('"', '""') + '"' for name in columns))
     return data

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.given import is_lazy
+from windowkit.arrow.results import MADE_AS, finished, form_of
 from windowkit.language.distinct import Distinct
 from windowkit.language.join import Join
 from windowkit.language.options import InProcessOptions
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.language.windows import Window
-from windowkit.local import distinct, explain, join, wids
+from windowkit.local import distinct, explain, join, lazy, wids
 from windowkit.local import query as queries
 from windowkit.local import rolling as rolled
 from windowkit.streams.distinct import DistinctOperator
@@ -66,11 +68,11 @@ class InProcess:
 
     def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""
-        return EVALUATIONS[type(asked)].run(asked, *data, **options)
+        return evaluated(EVALUATIONS[type(asked)].run, asked, data, **options)
 
     def at(self, rolling: Rolling, labels: Any, events: Any, **options: Any) -> Any:
         """Evaluate rolling aggregates for labels."""
-        return rolled.at(rolling, labels, events, **options)
+        return evaluated(rolled.at, rolling, (labels, events), **options)
 
     def explain(self, asked: Asked, *data: Any, **options: Any) -> str:
         """Describe how a value of the language is evaluated."""
@@ -118,3 +120,16 @@ class InProcess:
     def name_types(self, library: str) -> str:
         """Let errors on this thread name types as a library does; return as which one they did before."""
         return _native.name_types(library)
+
+
+def evaluated(
+    evaluate: Callable[..., Any], asked: Asked, data: Sequence[Any], result: str | None = None, **options: Any
+) -> Any:
+    """Evaluate a value of the language over data by a function, and return its result in its form."""
+    form = form_of(data[0], result)
+    if form == "polars-lazy" and is_lazy(data[0]):
+        return lazy.scan(evaluate, asked, data, options)
+    if not isinstance(asked, Query):
+        # Their rows are in memory in any case, and keep their types as they are.
+        data = [lazy.collected(each) for each in data]
+    return finished(evaluate(asked, *data, form=MADE_AS.get(form, form), **options), form, data[0])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from windowkit.language.foreign import library_of
+from windowkit.language.foreign import library_of, native, wrapped
 from windowkit.language.options import checked
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def naming(library: str) -> Iterator[None]:
 def process(data: Any = None) -> Iterator[Process]:
     """Let the engine of this process be used, whose errors name types as the library of `data` does."""
     (here,) = _process
-    with naming(library_of(data)):
+    with naming(library_of(native(data))):
         yield here
 
 
@@ -52,22 +52,27 @@ def run(asked: Asked, *data: Any, **options: Any) -> Any:
     InvalidType, InvalidValue
         The engine does not have one of the options that are not None.
     """
-    engine = of(asked, data[0])
+    own_data = [native(each) for each in data]
+    engine = of(asked, own_data[0])
     own = checked(_engines, engine, "run", asked, options)
-    with naming(library_of(data[0])):
-        return engine.run(asked, *data, **own)
+    with naming(library_of(own_data[0])):
+        made = engine.run(asked, *own_data, **own)
+    return made if "result" in own else wrapped(made, data[0])
 
 
 def at(rolling: Rolling, labels: Any, events: Any, by: tuple[str, ...], time: str, **options: Any) -> Any:
     """Evaluate rolling aggregates for labels, which have these key columns and time; as `run`."""
-    engine = of(rolling, labels)
+    own_labels, own_events = native(labels), native(events)
+    engine = of(rolling, own_labels)
     own = checked(_engines, engine, "run", rolling, options)
-    with naming(library_of(labels)):
-        return engine.at(rolling, labels, events, by=by, time=time, **own)
+    with naming(library_of(own_labels)):
+        made = engine.at(rolling, own_labels, own_events, by=by, time=time, **own)
+    return made if "result" in own else wrapped(made, labels)
 
 
 def explain(asked: Asked, *data: Any, **options: Any) -> str:
     """Describe how a value of the language is evaluated; as `run`."""
+    data = tuple(map(native, data))
     engine = of(asked, data[0])
     own = checked(_engines, engine, "explain", asked, options)
     with naming(library_of(data[0])):

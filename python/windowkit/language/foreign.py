@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from windowkit.errors import InvalidType
 from windowkit.language.checks import article
 
-__all__ = ["class_name", "from_library", "is_a", "is_spark", "kind", "library_of"]
+__all__ = ["class_name", "from_library", "is_a", "is_spark", "kind", "library_of", "native", "wrapped"]
 
 
 def kind(data: object) -> str:
@@ -42,11 +43,29 @@ def is_spark(data: object) -> bool:
     )
 
 
+def native(data: Any) -> Any:
+    """Return the table that a frame of narwhals holds, and all else as it is."""
+    return data.to_native() if is_a(data, "narwhals", "DataFrame", "LazyFrame") else data
+
+
+def wrapped(made: Any, data: Any) -> Any:
+    """Return a table as a frame of narwhals, of the version of its interface that `data` is of.
+
+    If `data` is not of narwhals, the table is returned as it is.
+    """
+    if native(data) is data:
+        return made
+    module = type(data).__module__.split(".")
+    # As in narwhals.stable.v1.
+    versioned = ".".join(module[:3] if module[1] == "stable" else module[:1])
+    return import_module(versioned).from_native(made, pass_through=True)
+
+
 def library_of(data: object) -> str:
     """Return which library's names errors give to the types of `data`: spark, polars or pyarrow."""
     if is_spark(data):
         return "spark"
-    return "polars" if is_a(data, "polars", "DataFrame", "Series", "Schema") else "pyarrow"
+    return "polars" if is_a(data, "polars", "DataFrame", "LazyFrame", "Series", "Schema") else "pyarrow"
 
 
 def is_table(data: object) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Counted", "Cut", "CutByTime", "CutByTimePlan", "CutPlan", "InProcessOptions", "LocalOptions"]
 __all__ += ["QueryPlan", "SparkOptions", "SparkPlan", "StreamOptions", "StreamPlan", "checked"]
 
-Form = Literal["pyarrow", "pandas", "polars"]
+Form = Literal["pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"]
 
 
 class LocalOptions(TypedDict, total=False):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, 
 from windowkit.language.options import Counted, Cut, CutByTime, LocalOptions, SparkOptions, StreamOptions
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas
     import polars
     import pyarrow
@@ -25,6 +26,8 @@ __all__ += ["distinct_options", "join_options", "label_options", "query_options"
 
 InSpark = ParamSpec("InSpark")
 Bound = TypeVar("Bound", covariant=True)
+Alike = TypeVar("Alike", bound="LazyRows | Relation | IbisTable | OfNarwhals")
+"""Data of which results are of the same class."""
 
 
 class QueryInSpark(SparkOptions, StreamOptions, total=False):
@@ -49,6 +52,38 @@ class PandasFrame(Protocol):
     @property
     def columns(self) -> Any:
         """The names of its columns."""
+
+
+class LazyRows(Protocol):
+    """A LazyFrame of Polars."""
+
+    @property
+    def collect_batches(self) -> Any:
+        """Its rows, in batches."""
+
+
+class Relation(Protocol):
+    """A relation of DuckDB."""
+
+    @property
+    def sql_query(self) -> Any:
+        """It as SQL."""
+
+
+class IbisTable(Protocol):
+    """A table of Ibis."""
+
+    @property
+    def to_pyarrow_batches(self) -> Any:
+        """Its rows, in batches."""
+
+
+class OfNarwhals(Protocol):
+    """A frame of narwhals."""
+
+    @property
+    def to_native(self) -> Any:
+        """What it holds."""
 
 
 class ArrowStream(Protocol):
@@ -110,6 +145,36 @@ class Run(Protocol[InSpark]):
 
     @overload
     def __call__(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["polars-lazy"],
+        **options: Unpack[LocalOptions],
+    ) -> polars.LazyFrame: ...
+
+    @overload
+    def __call__(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["duckdb"],
+        **options: Unpack[LocalOptions],
+    ) -> duckdb.DuckDBPyRelation: ...
+
+    @overload
+    def __call__(
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["ibis"],
+        **options: Unpack[LocalOptions],
+    ) -> Any: ...
+
+    @overload
+    def __call__(
         self, data: SparkFrame, *args: InSpark.args, **options: InSpark.kwargs
     ) -> pyspark.sql.DataFrame: ...
 
@@ -122,6 +187,16 @@ class Run(Protocol[InSpark]):
         result: None = None,
         **options: Unpack[LocalOptions],
     ) -> None: ...
+
+    @overload
+    def __call__(
+        self,
+        data: Alike,
+        threads: int | None = None,
+        *,
+        result: None = None,
+        **options: Unpack[LocalOptions],
+    ) -> Alike: ...
 
     @overload
     def __call__(
@@ -193,6 +268,39 @@ class RunSides(Protocol[InSpark]):
     @overload
     def __call__(
         self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["polars-lazy"],
+        **options: Unpack[LocalOptions],
+    ) -> polars.LazyFrame: ...
+
+    @overload
+    def __call__(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["duckdb"],
+        **options: Unpack[LocalOptions],
+    ) -> duckdb.DuckDBPyRelation: ...
+
+    @overload
+    def __call__(
+        self,
+        left: Any,
+        right: Any,
+        threads: int | None = None,
+        *,
+        result: Literal["ibis"],
+        **options: Unpack[LocalOptions],
+    ) -> Any: ...
+
+    @overload
+    def __call__(
+        self,
         left: SparkFrame,
         right: SparkFrame,
         *args: InSpark.args,
@@ -209,6 +317,17 @@ class RunSides(Protocol[InSpark]):
         result: None = None,
         **options: Unpack[LocalOptions],
     ) -> None: ...
+
+    @overload
+    def __call__(
+        self,
+        left: Alike,
+        right: Any,
+        threads: int | None = None,
+        *,
+        result: None = None,
+        **options: Unpack[LocalOptions],
+    ) -> Alike: ...
 
     @overload
     def __call__(
@@ -282,6 +401,36 @@ class At(Protocol[InSpark]):
     @overload
     def __call__(
         self,
+        labels: Any,
+        events: Any,
+        *,
+        result: Literal["polars-lazy"],
+        **options: Unpack[LocalLabels],
+    ) -> polars.LazyFrame: ...
+
+    @overload
+    def __call__(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        result: Literal["duckdb"],
+        **options: Unpack[LocalLabels],
+    ) -> duckdb.DuckDBPyRelation: ...
+
+    @overload
+    def __call__(
+        self,
+        labels: Any,
+        events: Any,
+        *,
+        result: Literal["ibis"],
+        **options: Unpack[LocalLabels],
+    ) -> Any: ...
+
+    @overload
+    def __call__(
+        self,
         labels: SparkFrame,
         events: SparkFrame,
         *args: InSpark.args,
@@ -292,6 +441,16 @@ class At(Protocol[InSpark]):
     def __call__(
         self, labels: SparkFrame, events: Any, *, result: None = None, **options: Unpack[LocalLabels]
     ) -> None: ...
+
+    @overload
+    def __call__(
+        self,
+        labels: Alike,
+        events: Any,
+        *,
+        result: None = None,
+        **options: Unpack[LocalLabels],
+    ) -> Alike: ...
 
     @overload
     def __call__(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from windowkit import _native
 from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.reading import as_read
-from windowkit.arrow.results import form_of, plainly
+from windowkit.arrow.results import plainly
 from windowkit.arrow.source import Source
 from windowkit.arrow.validation import refusing
 from windowkit.errors import Overflow
@@ -34,10 +34,10 @@ def run(
     *,
     threads: int | None = None,
     validate: bool | None = None,
-    result: str | None = None,
+    form: str = "pyarrow",
 ) -> Any:
     """Evaluate `distinct`; see `windowkit.Distinct.run`."""
-    count, form = checked_threads(threads), form_of(data, result)
+    count = checked_threads(threads)
     # A DataFrame that is returned as one is filtered as it is.
     own = form != "pyarrow" and is_a(data, form, "DataFrame")
     source = Source("data", data, [*distinct.by, distinct.time] if own else None, validate=validate)

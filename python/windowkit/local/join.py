@@ -10,7 +10,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
-from windowkit.arrow.results import form_of, joined
+from windowkit.arrow.results import joined
 from windowkit.arrow.source import Source
 from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
@@ -39,11 +39,11 @@ def run(
     *,
     threads: int | None = None,
     validate: bool | None = None,
-    result: str | None = None,
+    form: str = "pyarrow",
 ) -> Any:
     """Evaluate `join`; see `windowkit.Join.run`."""
     refuse_sparks(left, right, BOTH)
-    count, form = checked_threads(threads), form_of(left, result)
+    count = checked_threads(threads)
     planned, made = started(join, left, right, count, validate)
     # Not as an iterator, which would end if a handler of signals raised StopIteration.
     batches = [pa.record_batch(batch) for batch in made.rest()]

@@ -13,7 +13,7 @@ from windowkit import _native
 from windowkit.arrow.computing import computing
 from windowkit.arrow.given import schema_of
 from windowkit.arrow.reading import read_types
-from windowkit.arrow.results import flat, flat_schema, form_of, formed
+from windowkit.arrow.results import flat, flat_schema, formed
 from windowkit.arrow.source import opened
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
@@ -36,10 +36,10 @@ def run(
     *,
     threads: int | None = None,
     validate: bool | None = None,
-    result: str | None = None,
+    form: str = "pyarrow",
 ) -> Any:
     """Evaluate `query`; see `windowkit.Query.run`."""
-    count, form = checked_threads(threads), form_of(data, result)
+    count = checked_threads(threads)
     own, source = opened(query, data, validate)
     planned = plan(own, source.schema)
     with source:

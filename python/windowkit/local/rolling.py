@@ -12,7 +12,7 @@ from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.given import refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.reading import as_read, read_types
-from windowkit.arrow.results import form_of, widened
+from windowkit.arrow.results import widened
 from windowkit.arrow.source import Source, opened
 from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
@@ -29,10 +29,10 @@ def run(
     *,
     threads: int | None = None,
     validate: bool | None = None,
-    result: str | None = None,
+    form: str = "pyarrow",
 ) -> Any:
     """Evaluate `rolling`; see `windowkit.Rolling.run`."""
-    count, form = checked_threads(threads), form_of(data, result)
+    count = checked_threads(threads)
     source = Source("data", data, validate=validate)
     compute = computing("data", rolling.expressions)
     planned = bound(rolling, source.schema, compute=compute)
@@ -54,11 +54,11 @@ def at(
     time: str,
     threads: int | None = None,
     validate: bool | None = None,
-    result: str | None = None,
+    form: str = "pyarrow",
 ) -> Any:
     """Evaluate `rolling` for labels; see `windowkit.Rolling.at`."""
     refuse_twice({"labels": labels, "events": events})
-    count, form = checked_threads(threads), form_of(labels, result)
+    count = checked_threads(threads)
     refuse_spark("events", events, "; labels and events both are Spark DataFrames, or neither is")
     fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
