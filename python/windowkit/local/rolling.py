@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
-from windowkit.arrow.given import refuse_spark, refuse_twice, schema_of
+from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import widened
@@ -60,6 +60,9 @@ def at(
     refuse_twice({"labels": labels, "events": events})
     count = checked_threads(threads)
     refuse_spark("events", events, "; labels and events both are Spark DataFrames, or neither is")
+    if is_relation(labels):
+        # A connection of DuckDB has one open result, and the events may be another one of it.
+        labels = Source("labels", labels, validate=validate).table()
     fitting, source = opened(rolling, events, validate, "events")
     own = Source("labels", labels, validate=validate)
     given, asking = in_one_unit(source.given, fitting.time, read_types(own.schema), str(time))
