@@ -113,6 +113,7 @@ class TestNarwhals:
             assert type(found) is type(data)
             assert type(found.to_native()) is type(own)
             rows = found.to_native()
+            rows = rows.collect() if isinstance(rows, pl.LazyFrame) else rows
             assert (
                 sorted(pl.DataFrame(rows.collect() if isinstance(rows, pl.LazyFrame) else rows).rows())
                 == wanted

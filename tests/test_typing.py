@@ -23,6 +23,8 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 TYPES = """
 from typing import Any, assert_type
 import pandas as pd
+import duckdb
+import narwhals as nw
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,6 +99,18 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any, a
     wk.distinct("k", time="t", within=3).run(df, metrics=None).show()
     wk.distinct("k", time="t", within=3).run(df, threads=2).show()  # error: attr-defined
     wk.tumbling("1 week", week_start="someday")  # error: arg-type
+    lazy = frame.lazy()
+    assert_type(query.run(lazy, threads=2), pl.LazyFrame)
+    assert_type(query.run(frame, result="polars-lazy"), pl.LazyFrame)
+    assert_type(query.run(lazy, result="polars"), pl.DataFrame)
+    assert_type(rolling.run(lazy), pl.LazyFrame)
+    assert_type(rolling.at(lazy, table), pl.LazyFrame)
+    assert_type(joined.run(lazy, lazy), pl.LazyFrame)
+    query.run(lazy, route="rows")  # error: call-overload
+    relation = duckdb.from_arrow(table)
+    assert_type(query.run(relation), duckdb.DuckDBPyRelation)
+    assert_type(joined.run(frame, table, result="duckdb"), duckdb.DuckDBPyRelation)
+    assert_type(query.run(nw.from_native(lazy)), nw.LazyFrame[pl.LazyFrame])
     wk.emit(refinement="none")  # error: arg-type
     wk.query(by=[], time="t", windows=[], aggs=[], window_columns="both")  # error: arg-type
     query.operator(order="any")  # error: arg-type

@@ -132,7 +132,7 @@ class Join:
             Cut keys into stretches of that length: see `windowkit.spark.join`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             As for `windowkit.spark.join`. Only for Spark.
-        result : {"pyarrow", "pandas", "polars"}, optional
+        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
             The library whose table is returned; by default that of `left`. Not for Spark.
 
         Returns

@@ -307,8 +307,9 @@ class Query:
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a Spark DataFrame
-            For instance a pyarrow Table, RecordBatch or RecordBatchReader, or a Polars, pandas or DuckDB
-            table. A stream is read once, batch by batch.
+            For instance a pyarrow Table, RecordBatch or RecordBatchReader, or a Polars, pandas, DuckDB or
+            Ibis table. A stream is read once, batch by batch. So is a LazyFrame of Polars, whenever the
+            result, a LazyFrame, is collected.
         threads : int, optional
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
@@ -327,15 +328,16 @@ class Query:
             key; see `windowkit.spark.aggregate`. Only for Spark.
         n : int, optional
             Partitions, where `partitioner` names a method.
-        result : {"pyarrow", "pandas", "polars"}, optional
-            The library whose table is returned. By default it is that of `data`: pandas for a pandas
-            DataFrame, Polars for a Polars DataFrame, and pyarrow for all else. Not for Spark.
+        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
+            What is returned. By default it is what `data` is: a DataFrame of pandas or Polars, a LazyFrame of
+            Polars, a relation of DuckDB, a table of Ibis, or a frame of narwhals; and a pyarrow Table for all
+            else. Not for Spark.
         output_mode, allowed_lateness, buckets, metrics_name, late_rows : optional
             Only for streaming Spark DataFrames; see `windowkit.spark.stream`.
 
         Returns
         -------
-        pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
+        pyarrow.Table, pandas.DataFrame, polars.DataFrame, pyspark.sql.DataFrame, or another (see `result`)
             One row per key and window that has rows. For a Spark DataFrame it is a DataFrame, evaluated when
             an action runs; for a streaming DataFrame, a streaming one. Columns: `by`, ``window_name`` (only
             of several windows), ``window`` (``session_window`` if all windows are sessions), a struct of

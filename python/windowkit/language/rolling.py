@@ -115,7 +115,7 @@ class Rolling:
             Cut keys with too many rows for one task by time: see `windowkit.spark.roll`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             Counts rows while the result is computed. Only for Spark.
-        result : {"pyarrow", "pandas", "polars"}, optional
+        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
             The library whose table is returned; by default that of `data`, as for `windowkit.Query.run`. Not
             for Spark.
 
