@@ -21,8 +21,20 @@ from windowkit.language.query import Query
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FORMS", "MADE_AS", "edges", "finished", "flat", "flat_schema", "form_of", "formed", "joined"]
-__all__ += ["plainly", "widened"]
+__all__ = [
+    "FORMS",
+    "MADE_AS",
+    "NULLABLE",
+    "edges",
+    "finished",
+    "flat",
+    "flat_schema",
+    "form_of",
+    "formed",
+    "joined",
+    "plainly",
+    "widened",
+]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
@@ -382,16 +394,27 @@ def plainly(table: pa.Table, form: str) -> Any:
 
 
 def joined(
-    table: pa.Table, form: str, origins: Sequence[tuple[bool, str] | None], left: Any, right: Any
+    table: pa.Table,
+    form: str,
+    origins: Sequence[tuple[bool, str] | None],
+    left: Any,
+    right: Any,
+    passed: Sequence[Mapping[str, Any]] = ({}, {}),
 ) -> Any:
     """Return the result of a join in a form.
 
     Columns keep the types that they have in `left` and `right`, of which `origins` says where each comes from
     (whether from the left side, and by which name; None for windows), if these are tables of that library.
+    What has `passed`, of the left side and of the right one, takes the place of what `table` has.
     """
     if form == "pyarrow":
         return table
     of = [None if origin is None else (left if origin[0] else right, origin[1]) for origin in origins]
+    own = {
+        name: passed[0 if origin[0] else 1][origin[1]]
+        for name, origin in zip(table.column_names, origins, strict=True)
+        if origin is not None and origin[1] in passed[0 if origin[0] else 1]
+    }
     if form == "polars":
         import polars as pl
 
@@ -399,27 +422,30 @@ def joined(
         kinds = {
             name: origin[0].schema[origin[1]]
             for name, origin in zip(table.column_names, of, strict=True)
-            if origin is not None and is_a(origin[0], "polars", "DataFrame")
+            if name not in own and origin is not None and is_a(origin[0], "polars", "DataFrame")
         }
         return frame.with_columns(
-            pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind
+            *(pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind),
+            *(values.alias(name) for name, values in own.items()),
         )
     import pandas as pd
 
     frames = [data for data in (left, right) if is_a(data, "pandas", "DataFrame")]
     on_arrow = any(isinstance(kind, pd.ArrowDtype) for data in frames for kind in data.dtypes)
 
-    def column(values: pa.ChunkedArray, origin: tuple[Any, str] | None) -> Any:
+    def column(name: str, values: pa.ChunkedArray, origin: tuple[Any, str] | None) -> Any:
+        if name in own:
+            return own[name]
         if origin is None:
             return intervals(values)
-        own = origin[0].dtypes.get(origin[1]) if is_a(origin[0], "pandas", "DataFrame") else None
+        kind = origin[0].dtypes.get(origin[1]) if is_a(origin[0], "pandas", "DataFrame") else None
         # Plain columns of pandas have no room for nulls, where rows have no partner.
-        fits = hasattr(own, "__from_arrow__") or isinstance(own, pd.CategoricalDtype) or not values.null_count
-        return pandas_array(values, own if fits else None, on_arrow)
+        is_open = hasattr(kind, "__from_arrow__") or isinstance(kind, pd.CategoricalDtype)
+        return pandas_array(values, kind if is_open or not values.null_count else None, on_arrow)
 
     columns = zip(table.column_names, table.columns, of, strict=True)
     with in_pandas():
-        return pd.DataFrame({name: column(values, origin) for name, values, origin in columns})
+        return pd.DataFrame({name: column(name, values, origin) for name, values, origin in columns})
 
 
 def moments(times: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.frames import has_each, is_frame
 from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
 from windowkit.arrow.validation import TABLES, checked, from_elsewhere, refusing
 from windowkit.errors import InvalidValue
-from windowkit.language.foreign import is_a
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 
-__all__ = ["Source", "opened"]
+__all__ = ["Source", "columns_read", "opened"]
 
 Asked = TypeVar("Asked", Query, Rolling)
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -32,9 +32,8 @@ def narrowed(data: Any, columns: Sequence[str]) -> Any:
     What is Arrow already stays as it is, and so does data that lacks one of the columns: it is refused later,
     with the names of those there are.
     """
-    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
-        names = list(data.columns)
-        return data[list(columns)] if all(names.count(name) == 1 for name in columns) else data
+    if is_frame(data):
+        return data[list(columns)] if has_each(data, columns) else data
     if is_lazy(data) and set(columns) <= set(data.collect_schema()):
         return data.select(columns)
     if is_ibis(data) and set(columns) <= set(data.columns):
@@ -238,14 +237,20 @@ def described(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
+def columns_read(asked: Query | Rolling, compute: Computing | None) -> list[str] | None:
+    """Return which columns are read, those of expressions included; None if these may be all."""
+    if asked.reads_all:
+        return None
+    return asked.named if compute is None else compute.reads(asked.named)
+
+
 def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data") -> tuple[Asked, Source]:
     """Return what is asked and its data, with the columns of its expressions; others are not converted."""
     compute = computing(argument, asked.expressions)
-    columns = asked.named if compute is None else compute.reads(asked.named)
     source = Source(
         argument,
         data,
-        None if asked.reads_all else columns,
+        columns_read(asked, compute),
         validate=validate,
         aggregated=True,
         compute=compute,

@@ -54,6 +54,10 @@ DEEPEST: Final = 64
 """How many types are within each other at most, as in streams of Arrow's C interface."""
 
 MALFORMED: Final = "malformed Arrow data"
+CONVERSIONS: Final = (TypeError, ValueError, OverflowError, NotImplementedError)
+"""What is raised where values are not converted to Arrow's, by pyarrow, too."""
+UNKNOWN: Final = re.compile("unsupported format string")
+"""What pyarrow says of types of Arrow that it does not have, such as integers of 128 bits."""
 INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
 """What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
 
@@ -190,6 +194,21 @@ def within(array: pa.Array) -> list[pa.Array]:
     return inner
 
 
+def unheld(argument: str, data: Any, method: str, error: Exception) -> InvalidType | InvalidValue:
+    """Return what is raised where Arrow, or pyarrow, has none of what a DataFrame or Series holds."""
+    of = ""
+    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
+        for name in dict.fromkeys(data.columns):
+            try:
+                pa.RecordBatchReader.from_stream(Handed(method, getattr(data[[name]], method)()))
+            except (*CONVERSIONS, pa.ArrowException):
+                of = f": column {str(name)!r}"
+                break
+    library = "pandas" if is_a(data, "pandas", "DataFrame", "Series") else "Polars"
+    kind = InvalidType if isinstance(error, TypeError | NotImplementedError) else InvalidValue
+    return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}")
+
+
 class Handed:
     """The capsules that an object handed over by one of the methods of Arrow's interface."""
 
@@ -209,18 +228,20 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) ->
         DataFrame holds.
     """
     with refusing(argument):
+        is_frame = any(is_a(data, each, "DataFrame", "Series") for each in ("pandas", "polars"))
         try:
             handed = Handed(method, getattr(data, method)())
-        except pa.ArrowException:
-            raise
-        except (TypeError, ValueError, OverflowError) as error:
-            if not is_a(data, "pandas", "DataFrame") and not is_a(data, "pandas", "Series"):
+        except CONVERSIONS as error:
+            if not is_frame:
                 raise
-            # Of pyarrow, which pandas calls: names given twice, text that is not UTF-8, sparse columns.
-            kind = InvalidType if isinstance(error, TypeError) else InvalidValue
-            raise kind(f"{argument}: it is of pandas, and Arrow does not hold it: {error}") from error
+            # Of pyarrow, which pandas calls: mixed objects, names given twice, sparse columns.
+            raise unheld(argument, data, method, error) from error
         try:
             return take(handed)
+        except pa.ArrowInvalid as error:
+            if not is_frame or not UNKNOWN.search(str(error)):
+                raise
+            raise unheld(argument, data, method, error) from error
         except pa.ArrowException:
             raise
         except (TypeError, ValueError) as error:

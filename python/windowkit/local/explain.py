@@ -9,7 +9,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.arrow.given import schema_of
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
 from windowkit.language.durations import Duration
@@ -61,7 +60,7 @@ def explain(query: Query, data: Any = None) -> str:
     """
     bound = data is not None
     if bound:
-        query, schema = fitted(query, schema_of(data))
+        query, schema = fitted(query, data)
     else:
         query = query.plain
         schema = assumed(query)

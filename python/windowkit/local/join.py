@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.frames import Passing
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.results import joined
@@ -44,11 +45,25 @@ def run(
     """Evaluate `join`; see `windowkit.Join.run`."""
     refuse_sparks(left, right, BOTH)
     count = checked_threads(threads)
-    planned, made = started(join, left, right, count, validate)
+    passing = (
+        Passing("left", left, form, [*join.left_by, join.left_time], join.left_columns),
+        Passing("right", right, form, [*join.right_by, join.right_time], columns_of_right(join)),
+    )
+    planned, made = started(join, passing[0].rows, passing[1].rows, count, validate)
     # Not as an iterator, which would end if a handler of signals raised StopIteration.
     batches = [pa.record_batch(batch) for batch in made.rest()]
     table = pa.Table.from_batches(batches, pa.schema(planned.output_schema))
-    return joined(table, form, planned.origins, left, right)
+    origins = planned.origins
+    found = [
+        {
+            origin[1]: values
+            for origin, values in zip(origins, table.columns, strict=True)
+            if origin is not None and origin[0] is of_left
+        }
+        for of_left in (True, False)
+    ]
+    passed = [side.passed(columns) for side, columns in zip(passing, found, strict=True)]
+    return joined(table, form, origins, left, right, passed)
 
 
 def batches(
@@ -69,8 +84,7 @@ def started(
     if is_relation(left):
         # A connection of DuckDB has one open result, and the right side may be another one of it.
         own = Source("left", own.table(), validate=False)
-    # All but the columns of the keys, unless it is said which.
-    columns = () if join.how in ("semi", "anti") else join.right_columns
+    columns = columns_of_right(join)
     other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
     left_schema, right_schema = in_one_unit(own.schema, join.left_time, other.schema, join.right_time)
     own.align(left_schema)
@@ -78,6 +92,11 @@ def started(
     planned = bound(join, own.schema, other.schema)
     with own, other:
         return planned, planned.run(own, other, threads)
+
+
+def columns_of_right(join: Join) -> tuple[str, ...] | None:
+    """Return the columns of the right side that the result has; None for all but those of the keys."""
+    return () if join.how in ("semi", "anti") else join.right_columns
 
 
 def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> list[str] | None:

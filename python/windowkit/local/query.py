@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import computing
-from windowkit.arrow.given import schema_of
+from windowkit.arrow.frames import columns_schema
 from windowkit.arrow.reading import read_types
 from windowkit.arrow.results import flat, flat_schema, formed
-from windowkit.arrow.source import opened
+from windowkit.arrow.source import columns_read, opened
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
 from windowkit.language.expressions import Expression, hinting
@@ -123,12 +123,14 @@ def check_mark(query: Query, slices: pa.Schema) -> None:
 
 def schema(query: Query, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Query.schema`."""
-    return shaped_schema(pa.schema(plan(*fitted(query, schema_of(data))).output_schema), query)
+    return shaped_schema(pa.schema(plan(*fitted(query, data)).output_schema), query)
 
 
-def fitted(query: Query, schema: pa.Schema) -> tuple[Query, pa.Schema]:
-    """Return a query and the schema of its input once its expressions are computed."""
-    compute, read = computing("data", query.expressions), read_types(schema)
+def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
+    """Return a query and the schema of its input, which `data` is or has, once its expressions are computed."""
+    compute = computing("data", query.expressions)
+    schema = columns_schema(data, columns_read(query, compute))
+    read = read_types(schema)
     if compute is None:
         return query, read
     return query.resolved(schema.names).plain, read_types(compute.schema(read))

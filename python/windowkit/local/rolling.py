@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.frames import columns_schema, is_frame, outlined
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import widened
-from windowkit.arrow.source import Source, opened
+from windowkit.arrow.source import Source, columns_read, opened
 from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
 from windowkit.language.rolling import Rolling
@@ -33,8 +34,10 @@ def run(
 ) -> Any:
     """Evaluate `rolling`; see `windowkit.Rolling.run`."""
     count = checked_threads(threads)
-    source = Source("data", data, validate=validate)
     compute = computing("data", rolling.expressions)
+    # A frame that is returned as one keeps its columns.
+    given = outlined("data", data, columns_read(rolling, compute)) if is_frame(data, form) else data
+    source = Source("data", given, validate=validate)
     planned = bound(rolling, source.schema, compute=compute)
     table = source.table()
     own = {each.name: each.aggregate for each in rolling.aggs}
@@ -64,7 +67,8 @@ def at(
         # A connection of DuckDB has one open result, and the events may be another one of it.
         labels = Source("labels", labels, validate=validate).table()
     fitting, source = opened(rolling, events, validate, "events")
-    own = Source("labels", labels, validate=validate)
+    asks = outlined("labels", labels, [*by, time]) if is_frame(labels, form) else labels
+    own = Source("labels", asks, validate=validate)
     given, asking = in_one_unit(source.given, fitting.time, read_types(own.schema), str(time))
     if given is not source.given:
         source.align(given)
@@ -170,7 +174,9 @@ def explain(rolling: Rolling, data: Any = None) -> str:
         rolling = rolling.plain
         planned = bound(rolling, assumed(rolling))
     else:
-        planned = bound(rolling, schema_of(data), compute=computing("data", rolling.expressions))
+        compute = computing("data", rolling.expressions)
+        given = columns_schema(data, columns_read(rolling, compute))
+        planned = bound(rolling, given, compute=compute)
     lines = described(rolling, planned.plan)
     if data is not None:
         results = list(pa.schema(planned.plan.output_schema))[-len(rolling.aggs) :]

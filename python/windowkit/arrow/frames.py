@@ -1,0 +1,134 @@
+"""Frames of pandas and Polars of which some columns are read: of the others, rows are taken, as they are.
+
+A frame may hold what Arrow does not: objects of several types, complex numbers, two columns of one name. To
+convert text takes longer than to aggregate it, too. So whatever is not read is never made Arrow data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windowkit.arrow.given import reader_of, schema_of
+from windowkit.arrow.results import NULLABLE
+from windowkit.language.foreign import is_a
+
+__all__ = ["Passing", "columns_schema", "has_each", "is_frame", "outlined"]
+
+
+def is_frame(data: object, library: str | None = None) -> bool:
+    """Whether `data` is a DataFrame of one of the two libraries, or of `library`."""
+    libraries = ("pandas", "polars") if library is None else (library,)
+    return any(is_a(data, each, "DataFrame") for each in libraries)
+
+
+def has_each(data: Any, columns: Iterable[str]) -> bool:
+    """Whether a frame has each of some columns once: otherwise it is refused, with the names it has."""
+    names = list(data.columns)
+    return all(names.count(name) == 1 for name in columns)
+
+
+def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
+    """Return a frame as Arrow data, in which columns that are not `read` are of type null.
+
+    If all are read, or some are not there, `data` is returned as it is.
+
+    Notes
+    -----
+    O(columns) for those that are not read.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> outlined("data", pd.DataFrame({"z": [1j, 2j], "v": [1, 2]}), ["v"]).schema.types
+    [DataType(null), DataType(int64)]
+    """
+    if read is None or not is_frame(data) or not has_each(data, read):
+        return data
+    table = reader_of(data[list(read)], argument).read_all()
+    # At the end pandas has the columns of an index that has a name.
+    names = [*map(str, data.columns), *table.column_names[len(read) :]]
+    nulls = pa.nulls(table.num_rows)
+    columns = [table.column(name) if name in table.column_names else nulls for name in names]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def columns_schema(data: Any, read: Sequence[str] | None, argument: str = "data") -> pa.Schema:
+    """Return the schema that `data` is or has, in which columns of a frame that are not `read` are null."""
+    return schema_of(outlined(argument, data, read), argument)
+
+
+class Passing:
+    """A side of a join, as rows for the core: of a frame, with what says which rows of it are to be taken.
+
+    Parameters
+    ----------
+    argument : str
+        What errors call it.
+    data : Arrow data
+    library : str
+        That of the result: only its own frames pass.
+    read : sequence of str
+        The columns that are read.
+    chosen : sequence of str, optional
+        The columns that the result has; by default all.
+    """
+
+    def __init__(
+        self, argument: str, data: Any, library: str, read: Sequence[str], chosen: Sequence[str] | None
+    ) -> None:
+        self._data = data
+        self._names: list[str] = []
+        self.rows = outlined(argument, data, read) if is_frame(data, library) else data
+        if self.rows is data:
+            return
+        others = [name for name in map(str, data.columns) if name not in read]
+        self._names = others if chosen is None else [name for name in others if name in chosen]
+        if self._names:
+            # The first of the columns without values has room for the numbers of the rows.
+            place = self.rows.column_names.index(self._names[0])
+            numbers = pc.indices_nonzero(pa.repeat(True, self.rows.num_rows))
+            self.rows = self.rows.set_column(place, self._names[0], numbers.cast(pa.int64()))
+
+    def passed(self, result: Mapping[str, pa.ChunkedArray]) -> dict[str, Any]:
+        """Return the columns that pass, given those of the result of the core by their names here."""
+        if not any(name in result for name in self._names):
+            return {}
+        numbers = result[self._names[0]]
+        return {name: taken(self._data, name, numbers) for name in self._names}
+
+
+def taken(frame: Any, name: str, rows: pa.ChunkedArray) -> Any:
+    """Return the values of a column in rows of these numbers, and none where there is no number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"z": [1j, 2j], "v": [1, 2]})
+    >>> rows = pa.chunked_array([[1, None]])
+    >>> list(taken(frame, "v", rows))
+    [2, <NA>]
+    """
+    if is_frame(frame, "polars"):
+        import polars as pl
+
+        return frame.get_column(name).gather(pl.Series(rows))
+    import pandas as pd
+
+    values = frame.iloc[:, list(map(str, frame.columns)).index(name)].array
+    # Types that are neither pandas' own nor those of times, which have no wrapper of their own either.
+    is_plain = hasattr(values.dtype, "numpy_dtype") and not hasattr(values.dtype, "__from_arrow__")
+    if is_plain and rows.null_count and values.dtype.kind in "biu":
+        # Plain integers and booleans have no room for nulls.
+        values = pd.array(values, dtype=NULLABLE[pa.from_numpy_dtype(values.dtype.numpy_dtype)])
+        is_plain = False
+    made = values.take(rows.fill_null(-1).to_numpy(), allow_fill=rows.null_count > 0)
+    if not is_plain:
+        return made
+    made = made.to_numpy()
+    if made.dtype == object:
+        made[rows.is_null().to_numpy()] = None
+    return made

@@ -1,0 +1,215 @@
+"""Columns of pandas and Polars frames that nothing reads: they are in results as they were, whatever they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windowkit as wk
+
+TIMES = [datetime(2024, 1, 1), datetime(2024, 1, 2), datetime(2024, 1, 9)]
+PLAIN = pd.DataFrame(
+    {"user": ["a", "a", "b"], "ts": pd.Series(TIMES, dtype="datetime64[us]"), "v": [1.0, 2, 3]}
+)
+THING = object()
+ODD: dict[str, Any] = {
+    "objects": PLAIN.assign(x=pd.Series(["x", 1, THING], dtype=object)),
+    "large": PLAIN.assign(x=pd.Series([2**70, 1, None], dtype=object)),
+    "complex": PLAIN.assign(x=[1j, 2j, 3j]),
+    "sparse": PLAIN.assign(x=pd.arrays.SparseArray([0, 1, 0])),
+    "Int128": pl.DataFrame(PLAIN).with_columns(x=pl.Series([1, 2**100, 3], dtype=pl.Int128)),
+    "Object": pl.DataFrame(PLAIN).with_columns(pl.Series("x", [THING, 2, "z"], dtype=pl.Object)),
+}
+TWICE = pd.concat([PLAIN, pd.DataFrame({"x": [1, 2, 3]}), pd.DataFrame({"x": [4, 5, 6]})], axis=1)
+
+FEATURES = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("1 day").alias("recent"))
+QUERY = wk.query(by="user", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v"), window_columns="flat")
+DISTINCT = wk.distinct("user", time="ts", within="3 days")
+
+
+def nearby(how: str = "inner", **options: Any) -> wk.Join:
+    return wk.join(by="user", left_time="ts", right_time="at", within="1 day", how=how, **options)
+
+
+def column(frame: Any, name: str = "x") -> list[Any]:
+    return list(frame[name])
+
+
+def without(frame: Any, name: str) -> Any:
+    return frame.drop(columns=name) if isinstance(frame, pd.DataFrame) else frame.drop(name)
+
+
+def renamed(frame: Any) -> Any:
+    names = {"ts": "at", "v": "w"}
+    return frame.rename(columns=names) if isinstance(frame, pd.DataFrame) else frame.rename(names)
+
+
+def alike(frame: Any, of: Any) -> Any:
+    return pl.DataFrame(frame) if isinstance(of, pl.DataFrame) else frame
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+class TestWhatArrowDoesNotHold:
+    def test_rows_keep_it(self, data: Any) -> None:
+        result = FEATURES.run(data)
+        assert column(result) == column(data)
+        assert column(result, "recent") == [1, 3, 3]
+        assert (
+            result.dtypes["x" if isinstance(data, pd.DataFrame) else 3]
+            == data.dtypes["x" if isinstance(data, pd.DataFrame) else 3]
+        )
+        assert "recent: double" in FEATURES.explain(data)
+
+    def test_labels_keep_it(self, data: Any) -> None:
+        result = FEATURES.at(without(data, "v"), alike(PLAIN, data))
+        assert column(result) == column(data)
+        assert column(result, "recent") == [1, 3, 3]
+
+    def test_rows_that_are_no_duplicates_keep_it(self, data: Any) -> None:
+        assert column(DISTINCT.run(data)) == [column(data)[at] for at in (0, 2)]
+
+    def test_queries_do_not_look(self, data: Any) -> None:
+        assert len(QUERY.run(data)) == 3
+        assert QUERY.schema(data).names == QUERY.columns
+        assert QUERY.explain(data) == QUERY.explain(alike(PLAIN, data))
+        assert QUERY.batches(data).read_all().num_rows == 3
+        assert QUERY.slices(data).num_rows == 3
+
+    @pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti"])
+    def test_left_rows_of_joins_keep_it(self, data: Any, how: str) -> None:
+        other = renamed(alike(PLAIN[:1], data))
+        result = nearby(how).run(data, other)
+        expected = {"inner": (0, 1), "semi": (0, 1), "anti": (2,)}.get(how, (0, 1, 2))
+        assert column(result) == [column(data)[at] for at in expected]
+
+    @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+    def test_right_rows_of_joins_keep_it(self, data: Any, how: str) -> None:
+        left = alike(PLAIN[2:], data)
+        result = nearby(how).run(left, renamed(data))
+        wanted = column(data)[2:] + ([*column(data)[:2]] if how in ("right", "full") else [])
+        assert sorted(map(str, column(result))) == sorted(map(str, wanted))
+
+
+@pytest.mark.parametrize("data", [each for name, each in ODD.items() if name != "Object"])
+def test_a_result_of_arrow_names_what_arrow_does_not_hold(data: Any) -> None:
+    """But for objects of Polars, which it hands on as bytes."""
+    for call in (FEATURES.run, DISTINCT.run):
+        with pytest.raises(
+            wk.WindowKitError, match=r"^data: column 'x': it is of (pandas|Polars), and Arrow"
+        ):
+            call(data, result="pyarrow")
+
+
+def test_two_columns_of_one_name_stay() -> None:
+    assert FEATURES.run(TWICE).columns.tolist() == ["user", "ts", "v", "x", "x", "recent"]
+    assert DISTINCT.run(TWICE).columns.tolist() == TWICE.columns.tolist()
+    assert len(QUERY.run(TWICE)) == 3
+    # A join finds columns by name.
+    with pytest.raises(wk.InvalidValue, match="left: it has two columns 'x'; rename one"):
+        nearby().run(TWICE, renamed(PLAIN))
+    assert len(nearby(left_columns=["user", "v"]).run(TWICE, renamed(PLAIN))) == 5
+
+
+def test_names_of_results_do_not_hide_columns() -> None:
+    named = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("1 day").alias("x"))
+    with pytest.raises(wk.InvalidValue, match="the result would have two columns 'x'"):
+        named.run(ODD["complex"])
+    with pytest.raises(wk.UnknownColumn, match="there are user, ts, v, x"):
+        wk.rolling(by="user", time="ts", aggs=wk.sum("w").over("1 day")).run(
+            ODD["complex"][["user", "ts", "v", "x"]].assign(x=1)
+        )
+
+
+KINDS: dict[str, Callable[[list[int]], Any]] = {
+    "int64": lambda ids: np.array(ids, dtype="int64"),
+    "uint8": lambda ids: np.array(ids, dtype="uint8"),
+    "float32": lambda ids: np.array(ids, dtype="float32"),
+    "datetime64[s]": lambda ids: np.array(ids, dtype="datetime64[s]"),
+    "timedelta64[ms]": lambda ids: np.array(ids, dtype="timedelta64[ms]"),
+    "object": lambda ids: np.array([f"row {each}" for each in ids], dtype=object),
+    "Int32": lambda ids: pd.array(ids, dtype="Int32"),
+    "category": lambda ids: pd.Categorical([f"row {each}" for each in ids]),
+    "string": lambda ids: pd.array([f"row {each}" for each in ids], dtype="string"),
+    "int64[pyarrow]": lambda ids: pd.array(ids, dtype="int64[pyarrow]"),
+    "period": lambda ids: pd.PeriodIndex.from_ordinals(ids, freq="D").array,
+}
+rows_of = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=6)
+
+
+@given(rows_of, rows_of, st.sampled_from(sorted(KINDS)), st.sampled_from(["inner", "left", "right", "full"]))
+def test_rows_that_pass_are_those_that_the_core_pairs(
+    lefts: list[tuple[int, int]], rights: list[tuple[int, int]], kind: str, how: str
+) -> None:
+    """The oracle is the definition, over numbers of rows."""
+
+    def side(rows: list[tuple[int, int]], time: str, number: str) -> pd.DataFrame:
+        ids = list(range(len(rows)))
+        frame = pd.DataFrame(rows, columns=["k", time], dtype="int64")
+        return frame.assign(**{number: KINDS[kind](ids)})
+
+    join = wk.join(by="k", left_time="t", right_time="u", within=2, how=how)
+    result = join.run(side(lefts, "t", "left"), side(rights, "u", "right"))
+    pairs = [
+        (at, to)
+        for at, (key, time) in enumerate(lefts)
+        for to, (other, its) in enumerate(rights)
+        if key == other and abs(time - its) <= 2
+    ]
+    if how in ("left", "full"):
+        pairs += [(at, None) for at in range(len(lefts)) if at not in {one for one, _ in pairs}]  # type: ignore[misc]
+    if how in ("right", "full"):
+        pairs += [(None, to) for to in range(len(rights)) if to not in {other for _, other in pairs}]  # type: ignore[misc]
+
+    def shown(values: Any) -> list[str]:
+        return ["none" if pd.isna(each) else str(each) for each in values]
+
+    given_left, given_right = (
+        shown(pd.Series(KINDS[kind](list(range(len(rows)))))) for rows in (lefts, rights)
+    )
+    wanted = [
+        ("none" if at is None else given_left[at], "none" if to is None else given_right[to])
+        for at, to in pairs
+    ]
+    found = zip(shown(result["left"].astype(object)), shown(result["right"].astype(object)), strict=True)
+    assert sorted(found) == sorted(wanted)
+
+
+def test_text_that_nothing_reads_is_not_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told by what pyarrow is asked to convert, rather than by times."""
+    asked: list[str] = []
+    original = pd.DataFrame.__arrow_c_stream__
+
+    def watched(self: pd.DataFrame, requested_schema: object = None) -> object:
+        asked.extend(map(str, self.columns))
+        return original(self, requested_schema)
+
+    monkeypatch.setattr(pd.DataFrame, "__arrow_c_stream__", watched)
+    wide = PLAIN.assign(**{f"text{at}": "long text" for at in range(40)})
+    FEATURES.run(wide)
+    FEATURES.at(wide.drop(columns="v"), wide)
+    DISTINCT.run(wide)
+    nearby("full").run(wide, renamed(wide))
+    assert set(asked) == {"user", "ts", "v", "at"}
+
+
+def test_an_index_that_has_a_name_is_a_column_of_joins() -> None:
+    frame = ODD["complex"].set_index(pd.Index([7, 8, 9], name="id"))
+    result = nearby().run(frame, renamed(PLAIN[:1]))
+    assert result["id"].tolist() == [7, 8]
+    assert result["x"].tolist() == [1j, 2j]
+    assert FEATURES.run(frame).index.equals(frame.index)
+
+
+def test_what_is_malformed_is_called_so() -> None:
+    bad = pa.table({"user": pa.array([b"\xff"]).view(pa.string()), "ts": [TIMES[0]], "v": [1.0]})
+    with pytest.raises(wk.InvalidValue, match="malformed Arrow data"):
+        QUERY.run(bad, validate=True)
