@@ -1,4 +1,4 @@
-"""Columns of pandas and Polars frames that nothing reads: they are in results as they were, whatever they hold."""
+"""Columns of pandas and Polars frames that nothing reads: in results they are as they were."""
 
 from __future__ import annotations
 

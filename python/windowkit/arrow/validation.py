@@ -196,17 +196,21 @@ def within(array: pa.Array) -> list[pa.Array]:
 
 def unheld(argument: str, data: Any, method: str, error: Exception) -> InvalidType | InvalidValue:
     """Return what is raised where Arrow, or pyarrow, has none of what a DataFrame or Series holds."""
-    of = ""
-    if is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame"):
-        for name in dict.fromkeys(data.columns):
-            try:
-                pa.RecordBatchReader.from_stream(Handed(method, getattr(data[[name]], method)()))
-            except (*CONVERSIONS, pa.ArrowException):
-                of = f": column {str(name)!r}"
-                break
+    is_table = is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame")
+    names = dict.fromkeys(data.columns) if is_table else ()
+    of = next((f": column {str(name)!r}" for name in names if not is_held(data[[name]], method)), "")
     library = "pandas" if is_a(data, "pandas", "DataFrame", "Series") else "Polars"
     kind = InvalidType if isinstance(error, TypeError | NotImplementedError) else InvalidValue
     return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}")
+
+
+def is_held(frame: Any, method: str) -> bool:
+    """Whether pyarrow has what a DataFrame holds."""
+    try:
+        pa.RecordBatchReader.from_stream(Handed(method, getattr(frame, method)()))
+    except (*CONVERSIONS, pa.ArrowException):
+        return False
+    return True
 
 
 class Handed:

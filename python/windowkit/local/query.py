@@ -127,7 +127,7 @@ def schema(query: Query, data: Any) -> pa.Schema:
 
 
 def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
-    """Return a query and the schema of its input, which `data` is or has, once its expressions are computed."""
+    """Return a query and the schema of its input, `data` or its, once its expressions are computed."""
     compute = computing("data", query.expressions)
     schema = columns_schema(data, columns_read(query, compute))
     read = read_types(schema)
