@@ -376,7 +376,6 @@ def test_an_expression_is_of_one_column(several: pl.Expr) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        wk.session,
         wk.punctuation,
         wk.on,
         lambda given: wk.between(enter=given, leave="b"),
@@ -407,7 +406,6 @@ NAMED_ONLY: dict[str, Callable[[], object]] = {
     "distinct, time": lambda: wk.distinct("k", time=COMPUTED, within=1),
     "delay, source": lambda: wk.delay(1, source=COMPUTED),
     "on": lambda: wk.on(COMPUTED),
-    "session": lambda: wk.session(COMPUTED),
     "between": lambda: wk.between("hot", COMPUTED),
     "alias": lambda: wk.sum("v").alias(COMPUTED),
 }

@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -409,3 +411,48 @@ def test_explain_says_class_and_what_is_kept() -> None:
     for text, what in said.items():
         query = wk.query(by="k", time="t", windows=parse(text), aggs=wk.sum("v"))
         assert query.explain().splitlines()[2] == f"  {text}: forward context free; {what}"
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        pl.duration(seconds=pl.col("wait")).alias("gap"),
+        pc.field("wait").cast(pa.duration("s")),
+        wk.expr(pc.field("wait").cast(pa.duration("s")), name="gap"),
+    ],
+    ids=["polars", "pyarrow", "expr"],
+)
+def test_gaps_that_are_computed_are_those_of_a_column(gap: Any) -> None:
+    """The oracle is the same query over a column that pyarrow has computed before."""
+    waits = [5, 0, 9, None, 2, 1, 30, 1]
+    table = pa.table(
+        {
+            "k": ["a", "b"] * 4,
+            "t": pa.array([0, 1, 4, 6, 13, 13, 16, 60], pa.timestamp("s")),
+            "wait": pa.array(waits, pa.int64()),
+            "given": pa.array(waits, pa.duration("s")),
+        }
+    )
+    by_column, computed = (
+        wk.query(by="k", time="t", windows=wk.session(each), aggs=wk.sum("wait")) for each in ("given", gap)
+    )
+    wanted = by_column.run(table).to_pylist()
+    assert computed.run(table).to_pylist() == wanted
+    assert len(wanted) > 2
+    assert wk.query(by="k", time="t", windows=wk.session(column=gap), aggs=wk.sum("wait")) == computed
+    operator = computed.operator(order="out-of-order")
+    rows = [*operator.push(table.slice(0, 3)).to_pylist(), *operator.push(table.slice(3)).to_pylist()]
+    rows += operator.advance("9999-01-01").to_pylist()
+    final = [{name: row[name] for name in computed.columns} for row in rows]
+    assert sorted(map(str, final)) == sorted(map(str, wanted))
+    with pytest.raises(wk.InvalidType, match="which a dict does not hold"):
+        computed.to_dict()
+
+
+def test_gaps_of_other_types_say_what_to_write() -> None:
+    table = pa.table({"t": pa.array([0], pa.timestamp("s")), "n": [5], "said": ["5 minutes"]})
+    ways = {"n": r"polars\.duration\(seconds=\.\.\.\)", "said": r"pandas\.to_timedelta\(\.\.\.\)"}
+    for column, said in ways.items():
+        query = wk.query(by=[], time="t", windows=wk.session(column), aggs=wk.count())
+        with pytest.raises(wk.InvalidType, match=f"allowed are durations.*{said}"):
+            query.run(table)

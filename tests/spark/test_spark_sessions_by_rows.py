@@ -64,6 +64,36 @@ def test_gaps_of_rows_are_those_of_spark(frame, route, by):
     assert wanted.count() > 20
 
 
+@pytest.mark.parametrize("route", [None, *ROUTES])
+@pytest.mark.parametrize(
+    "of", [lambda text: wk.expr(text, name="waits"), lambda text: sf.expr(text).alias("w")]
+)
+def test_gaps_that_are_computed_of_text_are_those_of_spark(frame, route, of):
+    gap = of("timestamp_seconds(0) + cast(said as interval) - timestamp_seconds(0)")
+    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS)
+    wanted = frame.groupBy("k", sf.session_window("ts", sf.col("said"))).agg(*map(sf.expr, OWN))
+    result = query.run(frame, route=route)
+    assert result.schema == wanted.schema
+    assert collected(result) == collected(wanted)
+
+
+def test_gaps_that_are_numbers_of_seconds_are_those_of_spark(frame):
+    seconds = frame.withColumn("seconds", sf.expr("int(n % 4)"))
+    gap = wk.expr("make_dt_interval(0, 0, 0, seconds)", name="gap of seconds")
+    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS)
+    said = sf.expr("concat(seconds, ' seconds')")
+    wanted = seconds.groupBy("k", sf.session_window("ts", said)).agg(*map(sf.expr, OWN))
+    assert collected(query.run(seconds)) == collected(wanted)
+    plain = wk.query(by=["k"], time="ts", windows=wk.session("seconds"), aggs=AGGS)
+    with pytest.raises(wk.InvalidType, match=r"windowkit\.expr\('make_dt_interval\(0, 0, 0, \.\.\.\)'\)"):
+        plain.run(seconds)
+    text = wk.query(by=["k"], time="ts", windows=wk.session("said"), aggs=AGGS)
+    with pytest.raises(
+        wk.InvalidType, match=r"text like '5 minutes' is one by .* cast\(\.\.\. as interval\)"
+    ):
+        text.run(seconds)
+
+
 def test_explain_says_what_spark_does(frame):
     query = wk.query(by="k", time="ts", windows=wk.session("gap"), aggs=wk.sum("v"))
     text = query.explain(frame)

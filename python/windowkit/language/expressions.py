@@ -32,6 +32,7 @@ __all__ = [
     "expr",
     "expressions_of",
     "hinting",
+    "is_computed",
     "meant",
     "refuse_expressions",
 ]
@@ -75,9 +76,15 @@ TYPES: Final = (
         "or to_timestamp of Spark",
     ),
     (
-        r" takes gaps from column '.*', which is (?i:u?int\d+|bigint|u\d+|i\d+); allowed are durations",
-        "a number of seconds is one by pandas.to_timedelta(..., unit='s'), polars.duration(seconds=...), "
-        "cast(pyarrow.duration('s')), or make_dt_interval(0, 0, 0, ...) of Spark",
+        r" takes gaps from column '.*', which is (?i:\w*int\d*|u\d+|i\d+); allowed are durations",
+        "a number of seconds is one by an expression, polars.duration(seconds=...), "
+        "pyarrow.compute.field(...).cast(pyarrow.duration('s')) or, in Spark, "
+        "windowkit.expr('make_dt_interval(0, 0, 0, ...)'), or by pandas.to_timedelta(..., unit='s')",
+    ),
+    (
+        r" takes gaps from column '.*', which is (?i:\w*string\w*|\w*utf8\w*|dictionary<values=string.*); al",
+        "text like '5 minutes' is one by pandas.to_timedelta(...) or, in Spark, by "
+        "windowkit.expr('timestamp_seconds(0) + cast(... as interval) - timestamp_seconds(0)')",
     ),
 )
 """What is said of a column's type, and how to get a column of another."""
@@ -216,6 +223,11 @@ def column(argument: str, given: Column, *, of_key: bool = False) -> str:
     if made is None:
         return checked_name(argument, given)  # type: ignore[arg-type]  # What it is not, it refuses.
     return str(made) if is_bare(made) else made
+
+
+def is_computed(given: object) -> bool:
+    """Return whether something is an expression, of a library or as `expr` returns it."""
+    return isinstance(given, Expression) or library_of(given) is not None
 
 
 def columns(argument: str, given: Column | Iterable[Column]) -> tuple[str, ...]:

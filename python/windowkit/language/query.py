@@ -225,6 +225,7 @@ class Query:
             self,
             by=tuple(map(str, self.by)),
             time=str(self.time) if isinstance(self.time, Expression) else self.time,
+            windows=tuple(each.plain for each in self.windows),
             aggs=tuple(each.plain for each in self.aggs),
             weight=None if self.weight is None else str(self.weight),
         )

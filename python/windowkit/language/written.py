@@ -45,7 +45,8 @@ Part = TypeVar("Part", Window, Aggregate)
 
 def write(query: Any) -> dict[str, Any]:
     """Return a query as a dict; see `windowkit.Query.to_dict`."""
-    read = [*query.by, query.time, *(column for each in query.aggs for column in each.inputs)]
+    windowed = (column for each in query.windows for column in each.columns)
+    read = [*query.by, query.time, *windowed, *(column for each in query.aggs for column in each.inputs)]
     refuse_expressions([*read, query.weight or ""], "query", WITHOUT_TEXT)
     refuse_code("windows", [window for window in query.windows if window.is_user_defined], "query")
     refuse_code("aggs", [each for each in query.aggs if each.user is not None], "query")

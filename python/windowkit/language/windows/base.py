@@ -126,6 +126,11 @@ class Window(ABC):
         return None
 
     @property
+    def plain(self) -> Window:
+        """The window over columns that are there by name, those that are computed included."""
+        return self
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the window reads besides the time."""
         return ()

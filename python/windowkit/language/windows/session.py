@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.arguments import hinted
-from windowkit.language.checks import as_given, checked_name, computed
+from windowkit.language.checks import as_given
 from windowkit.language.durations import Length, Measure
+from windowkit.language.expressions import Column, is_computed
+from windowkit.language.expressions import column as named
 from windowkit.language.windows.base import (
     Assembly,
     Window,
@@ -45,7 +47,8 @@ class Session(Window):
             require_no_rows("gap", self.gap)
             require_positive("gap", self.gap)
         else:
-            checked_name("column", self.column)  # type: ignore[arg-type]
+            # An expression was checked as it was made.
+            object.__setattr__(self, "column", named("column", self.column))  # type: ignore[arg-type]
         if self.at_most is None:
             return
         require_no_rows("at_most", self.at_most)
@@ -87,6 +90,11 @@ class Session(Window):
         return {"gap": self.gap, "at_most": self.at_most}
 
     @property
+    def plain(self) -> Session:
+        """The session over a column of gaps that is there by name, also if it is computed."""
+        return self if self.column is None else replace(self, column=str(self.column))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The column of gaps, if there is one."""
         return () if self.column is None else (self.column,)
@@ -103,19 +111,20 @@ class Session(Window):
 
 @hinted
 def session(
-    gap: Length | None = None, *, column: str | None = None, at_most: Length | None = None
+    gap: Length | Column | None = None, *, column: Column | None = None, at_most: Length | None = None
 ) -> Session:
     """Windows of activity: rows of one key with no pause longer than a gap.
 
     Parameters
     ----------
-    gap : str, datetime.timedelta or int
+    gap : str, datetime.timedelta, int or expression
         Greater than zero: a duration, or an ``int`` in the units of an integer column. A row exactly `gap`
         after the last one still joins its session, as in Spark. A string of one word, as no duration is, or
-        in backticks, is the name of a column instead.
-    column : str, optional
-        Instead of `gap`, the name of any column, with the gap of each row: durations, or integers for an
-        integer time column. A row at t keeps its session open until t + gap, and one without a gap, or with
+        in backticks, is the name of a column instead, and an expression computes one.
+    column : str or expression, optional
+        Instead of `gap`, the name of any column, with the gap of each row, or an expression of Polars,
+        pyarrow or Spark that computes it (see `windowkit.expr`): durations, or integers for an integer time
+        column. A row at t keeps its session open until t + gap, and one without a gap, or with
         one that is not above zero, is in no session, both as in Spark's ``session_window(time, gap)``. All
         windows of such a query, and of an operator that has it, then have their gaps from this column.
     at_most : str, datetime.timedelta or int, optional
@@ -145,12 +154,21 @@ def session(
     session(30 minutes, at_most=4 hours)
     >>> print(session("patience"), session(column="time to wait"))
     session(patience) session(`time to wait`)
+
+    Gaps of so many seconds, which are integers in the data:
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> import windowkit as wk
+    >>> seconds = wk.expr(pc.field("patience").cast(pa.duration("s")), name="gap")
+    >>> print(session(seconds))
+    session(gap)
     """
-    if column is None and computed(gap):
-        # Gaps that are computed, for whose column the error asks.
-        checked_name("gap", gap)  # type: ignore[arg-type]
+    if column is None and is_computed(gap):
+        return session(column=named("gap", gap), at_most=at_most)  # type: ignore[arg-type]
     if isinstance(gap, str) and column is None and ("`" in gap or re.fullmatch(r"[^\W\d]\w*", gap)):
         return session(column=unquoted("gap", gap), at_most=at_most)
     if gap is None and column is None:
         raise InvalidType("gap: None is given, and no column; give a gap, or the column of gaps")
-    return Session(optional_length("gap", gap), column, optional_length("at_most", at_most))
+    column = None if column is None else named("column", column)
+    return Session(optional_length("gap", gap), column, optional_length("at_most", at_most))  # type: ignore[arg-type]
