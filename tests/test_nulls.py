@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -127,3 +129,70 @@ def test_keys_of_queries_and_of_distinct() -> None:
     )
     assert (first["k"], first["count(1)"], second["count(1)"]) == (None, 2, 1)
     assert wk.distinct("k", time="t", within=5).run(table)["t"].to_pylist() == [1, 30]
+
+
+WITHOUT_TIMES = pa.table({"k": ["a", "b"], "t": pa.nulls(2), "v": [1, 2]})
+TIMED = pa.table({"k": ["a", "b"], "t": pa.array([0, 60], pa.timestamp("s", "UTC")), "v": [1, 2]})
+RECENT = wk.rolling(by="k", time="t", aggs=wk.sum("v").over("1 day").alias("x"))
+
+
+def with_times(kind: pa.DataType) -> pa.Table:
+    return WITHOUT_TIMES.set_column(1, "t", pa.nulls(2, kind))
+
+
+FORMS: list[Callable[[pa.Table], Any]] = [lambda table: table, pa.Table.to_pandas, pl.DataFrame]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["pyarrow", "pandas", "polars"])
+@pytest.mark.parametrize("rows", [0, 2])
+class TestTimesOfNoType:
+    """An empty day: results are those of a time column that has a type."""
+
+    @pytest.mark.parametrize("windows", [wk.tumbling("1 day"), wk.session("1 hour"), wk.tumbling(5)], ids=str)
+    def test_queries(self, form: Callable[[pa.Table], Any], rows: int, windows: wk.Window) -> None:
+        query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"), window_columns="flat")
+        kind = pa.int64() if windows == wk.tumbling(5) else pa.timestamp("us")
+        data = form(WITHOUT_TIMES.slice(0, rows))
+        result = query.run(data, result="pyarrow")
+        assert result.num_rows == 0
+        assert result.schema.types[1:] == query.schema(with_times(kind)).types[1:]
+        assert query.schema(data).types[1:] == result.schema.types[1:]
+
+    def test_rows_and_labels(self, form: Callable[[pa.Table], Any], rows: int) -> None:
+        data = form(WITHOUT_TIMES.slice(0, rows))
+        wanted = RECENT.run(with_times(pa.timestamp("us")).slice(0, rows))["x"].to_pylist()
+        assert RECENT.run(data, result="pyarrow")["x"].to_pylist() == wanted
+        events = form(TIMED)
+        assert len(RECENT.at(data, events)) == rows
+        assert RECENT.at(form(TIMED), data, result="pyarrow")["x"].to_pylist() == [None, None]
+
+    def test_duplicates_and_joins(self, form: Callable[[pa.Table], Any], rows: int) -> None:
+        data, other = form(WITHOUT_TIMES.slice(0, rows)), form(TIMED)
+        assert len(wk.distinct("k", time="t", within="1 day").run(data)) == rows
+        join = wk.join(by="k", left_time="t", right_time="t", within="1 day", how="left")
+        assert join.run(other, data, result="pyarrow")["t_right"].to_pylist() == [None, None]
+        assert join.run(other, data, result="pyarrow").schema.field("t_right").type.tz == "UTC"
+        assert len(join.run(data, other)) == rows
+        assert len(join.run(data, data)) == rows
+
+
+def test_a_stream_of_no_type_says_what_to_write() -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=wk.sum("v"))
+    with pytest.raises(wk.InvalidType, match=r"'t' is null; .* or give the operator a schema"):
+        query.operator(order="in-order").push(WITHOUT_TIMES)
+
+
+@pytest.mark.parametrize("form", [*FORMS, pa.Table.to_reader], ids=["pyarrow", "pandas", "polars", "reader"])
+def test_rows_without_a_time_are_said(form: Callable[[pa.Table], Any]) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=wk.sum("v"))
+    with pytest.warns(UserWarning, match="none of its 2 rows has a time in column 't'") as warned:
+        query.run(form(with_times(pa.timestamp("us"))))
+    assert warned[0].filename == __file__
+    some = pa.table({"k": ["a", "b"], "t": pa.array([1, None], pa.timestamp("us")), "v": [1, 2]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(query.run(form(some))) == 1
+        query.run(form(some.slice(0, 0)))
+    if form is not pa.Table.to_reader:
+        assert "1 of 2 rows have no time, and are in no window" in query.explain(form(some))
+    assert "have no time" not in query.explain(form(some.slice(0, 1)))

@@ -6,13 +6,34 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["in_one_unit"]
+__all__ = ["in_one_unit", "timed"]
 
 UNITS: Final = ("s", "ms", "us", "ns")
 
 
-def in_one_unit(one: pa.Schema, time: str, other: pa.Schema, its_time: str) -> tuple[pa.Schema, pa.Schema]:
+def timed(schema: pa.Schema, time: str, kind: pa.DataType) -> pa.Schema:
+    """Return a schema whose time column is of type `kind` if it has none, being of nothing but nulls.
+
+    Such is a day without events, as most libraries have it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> timed(pa.schema({"t": pa.null()}), "t", pa.timestamp("us")).field("t").type
+    TimestampType(timestamp[us])
+    """
+    places = schema.get_all_field_indices(time)
+    if len(places) != 1 or not pa.types.is_null(schema.field(places[0]).type):
+        return schema
+    return schema.set(places[0], schema.field(places[0]).with_type(kind))
+
+
+def in_one_unit(
+    one: pa.Schema, time: str, other: pa.Schema, its_time: str, kind: pa.DataType
+) -> tuple[pa.Schema, pa.Schema]:
     """Return two schemas whose time columns have the finer of their units, if only the units differ.
+
+    A time column of nulls takes the type of the other, or where both are, `kind`.
 
     Timestamps of several zones, of which each is a moment, stay in their zones. What differs in more than its
     unit, or is not there, stays as it is: the core refuses it.
@@ -21,13 +42,17 @@ def in_one_unit(one: pa.Schema, time: str, other: pa.Schema, its_time: str) -> t
     --------
     >>> import pyarrow as pa
     >>> events, labels = (pa.schema({"t": pa.timestamp(unit)}) for unit in ("us", "ns"))
-    >>> events, labels = in_one_unit(events, "t", labels, "t")
+    >>> events, labels = in_one_unit(events, "t", labels, "t", pa.int64())
     >>> events.field("t").type, labels.field("t").type
     (TimestampType(timestamp[ns]), TimestampType(timestamp[ns]))
     """
     places = one.get_all_field_indices(time), other.get_all_field_indices(its_time)
     if not all(len(found) == 1 for found in places):
         return one, other
+    if pa.types.is_null(one.field(time).type):
+        other = timed(other, its_time, kind)
+    one = timed(one, time, other.field(its_time).type)
+    other = timed(other, its_time, one.field(time).type)
     kinds = one.field(time).type, other.field(its_time).type
     is_comparable = all(map(pa.types.is_duration, kinds)) or (
         all(map(pa.types.is_timestamp, kinds)) and (kinds[0].tz is None) == (kinds[1].tz is None)

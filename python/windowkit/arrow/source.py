@@ -13,6 +13,7 @@ from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.frames import has_each, is_frame
 from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
+from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
 from windowkit.arrow.validation import TABLES, checked, from_elsewhere, refusing
 from windowkit.errors import InvalidValue
@@ -108,6 +109,11 @@ class Source:
     compute : Computing, optional
         What adds columns that are computed from these, once they are aligned.
 
+    Attributes
+    ----------
+    rows, without_time : int
+        How many rows were read, and how many of them have no time, once `time` has said which column that is.
+
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
@@ -129,6 +135,8 @@ class Source:
         self._is_whole, self._full = isinstance(data, TABLES), from_elsewhere(data, validate)
         self._data = received(argument, data, columns if schema is None else schema.names, self._full)
         self._failure: BaseException | None = None
+        self._time: str | None = None
+        self.rows = self.without_time = 0
         self.align(schema)
 
     def align(self, schema: pa.Schema | None) -> None:
@@ -141,6 +149,22 @@ class Source:
         # What computes columns trusts the others, too.
         self._full = self._full or self._steps.trust or compute is not None
         self._may_fail = bool(self._steps.each) or compute is not None or not self._is_whole
+
+    def time(self, name: str, kind: pa.DataType) -> None:
+        """Say which column is the time, before any batch is read; if all are null, it is of type `kind`."""
+        schema = timed(self._given, name, kind)
+        if schema is not self._given:
+            self.align(schema)
+        self._time = name
+        if not self._may_fail:
+            # Each batch of a stream is looked at as it comes.
+            self._count(self._data)
+
+    def _count(self, rows: Any) -> None:
+        """Count rows, and those without a time, which Arrow knows of each array."""
+        if self._time is not None and rows.schema.get_field_index(self._time) >= 0:
+            self.rows += rows.num_rows
+            self.without_time += rows.column(self._time).null_count
 
     @property
     def schema(self) -> pa.Schema:
@@ -167,13 +191,20 @@ class Source:
             # KeyboardInterrupt into text, is given one that has started.
             yield None
             if self._compute is None:
-                yield from self._aligned()
+                for batch in self._aligned():
+                    self._count(batch)
+                    yield batch
             elif self._compute.is_by_row:
                 for batch in self._aligned():
-                    yield as_read(self._compute(batch, self._computed))
+                    made = as_read(self._compute(batch, self._computed))
+                    self._count(made)
+                    yield made
             else:
-                rows = pa.Table.from_batches(list(self._aligned()), self._given)
-                yield from as_read(self._compute(rows, self._computed)).to_batches()
+                rows = as_read(
+                    self._compute(pa.Table.from_batches(list(self._aligned()), self._given), self._computed)
+                )
+                self._count(rows)
+                yield from rows.to_batches()
         except BaseException as failure:
             self._note(failure)
             raise

@@ -76,6 +76,16 @@ TYPES: Final = (
         "or to_timestamp of Spark",
     ),
     (
+        r" is (?i:null|void); a time column is a ",
+        "a column of nothing but nulls has no type: cast it, as by .cast('timestamp') of Spark, or give the "
+        "operator a schema",
+    ),
+    (
+        r" is (?i:float\d*|double|f\d+); a time column is a ",
+        "numbers are made times before, as by pandas.to_datetime(..., unit='s'), which also gives the empty "
+        "column of pandas its type, or timestamp_seconds of Spark",
+    ),
+    (
         r" takes gaps from column '.*', which is (?i:\w*int\d*|u\d+|i\d+); allowed are durations",
         "a number of seconds is one by an expression, polars.duration(seconds=...), "
         "pyarrow.compute.field(...).cast(pyarrow.duration('s')) or, in Spark, "

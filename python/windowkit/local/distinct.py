@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from windowkit import _native
 from windowkit.arrow.given import refuse_spark, schema_of
+from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read
 from windowkit.arrow.results import plainly
 from windowkit.arrow.source import Source
@@ -41,6 +42,7 @@ def run(
     # A DataFrame that is returned as one is filtered as it is.
     own = form != "pyarrow" and is_a(data, form, "DataFrame")
     source = Source("data", data, [*distinct.by, distinct.time] if own else None, validate=validate)
+    source.time(distinct.time, time_of(distinct))
     planned = bound(distinct, source.schema)
     table = source.table()
     rows = is_first(distinct, planned.within, table, count)
@@ -56,6 +58,7 @@ def batches(
     refuse_spark("data", data, f"; batches are of one process; {IN_SPARK}")
     count = checked_threads(threads)
     source = Source("data", data, validate=validate)
+    source.time(distinct.time, time_of(distinct))
     planned = bound(distinct, source.schema)
     table = source.table()
     rows = kept(planned, table, is_first(distinct, planned.within, table, count))
@@ -65,7 +68,7 @@ def batches(
 def schema(distinct: Distinct, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Distinct.schema`."""
     refuse_spark("data", data, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    given = schema_of(data)
+    given = timed(schema_of(data), distinct.time, time_of(distinct))
     bound(distinct, given)
     return given
 
@@ -129,6 +132,11 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
     """
     with hinting(schema):
         return _native.Distinct(schema, distinct.by, distinct.time, distinct.within)
+
+
+def time_of(distinct: Distinct) -> pa.DataType:
+    """Return a type of times that fits, for rows that have none."""
+    return pa.int64() if isinstance(distinct.within, int) else pa.timestamp("us")
 
 
 def explain(distinct: Distinct, data: Any = None) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windowkit import _native
+from windowkit.arrow.frames import outlined
+from windowkit.arrow.validation import TABLES
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
 from windowkit.language.durations import Duration
@@ -97,9 +99,20 @@ def explain(query: Query, data: Any = None) -> str:
     if bound:
         counted = f"counts {planned.unit}" if unit else "is an integer"
         lines[0] += f", which {counted}"
+        lines[1:1] = times(query, data)
         output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
     return "\n".join(lines)
+
+
+def times(query: Query, data: Any) -> list[str]:
+    """Say how many rows have no time, where all of them are here and that takes no reading."""
+    name = str(query.time)
+    rows = outlined("data", data, [name])
+    if not isinstance(rows, TABLES) or rows.schema.get_field_index(name) < 0:
+        return []
+    missing = rows.column(name).null_count
+    return [f"  {missing} of {rows.num_rows} rows have no time, and are in no window"] if missing else []
 
 
 def twice(query: Query) -> str:

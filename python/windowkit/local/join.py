@@ -16,10 +16,21 @@ from windowkit.arrow.source import Source
 from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
-from windowkit.language.windows.base import units
+from windowkit.language.windows import time_type, units
 from windowkit.local.query import checked_threads, lent
 
-__all__ = ["Band", "Side", "batches", "bound", "described", "explain", "refuse_sparks", "run", "schema"]
+__all__ = [
+    "Band",
+    "Side",
+    "batches",
+    "bound",
+    "described",
+    "explain",
+    "refuse_sparks",
+    "run",
+    "schema",
+    "time_of",
+]
 
 BOTH: Final = "; left and right both are Spark DataFrames, or neither is"
 IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
@@ -86,7 +97,9 @@ def started(
         own = Source("left", own.table(), validate=False)
     columns = columns_of_right(join)
     other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
-    left_schema, right_schema = in_one_unit(own.schema, join.left_time, other.schema, join.right_time)
+    left_schema, right_schema = in_one_unit(
+        own.schema, join.left_time, other.schema, join.right_time, time_of(join)
+    )
     own.align(left_schema)
     other.align(right_schema)
     planned = bound(join, own.schema, other.schema)
@@ -137,7 +150,7 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     UnknownColumn, InvalidType, InvalidValue
         It does not fit.
     """
-    left, right = in_one_unit(left, join.left_time, right, join.right_time)
+    left, right = in_one_unit(left, join.left_time, right, join.right_time, time_of(join))
     within = None
     if join.within is not None:
         within = Band(*join.within, join.closed)
@@ -150,6 +163,18 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
             join.how,
             join.suffix,
         )
+
+
+def time_of(join: Join) -> pa.DataType:
+    """Return a type of times that a join fits, for sides that have none."""
+    if join.windows is not None:
+        return time_type([join.windows])
+    return pa.int64() if any(map(counts_units, join.within or ())) else pa.timestamp("us")
+
+
+def counts_units(length: Measure) -> bool:
+    """Whether a length is a number of units of an integer column: 0 fits any."""
+    return isinstance(length, int) and length > 0
 
 
 def refuse_sparks(left: Any, right: Any, instead: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -12,20 +13,24 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.computing import computing
 from windowkit.arrow.frames import columns_schema
+from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import read_types
 from windowkit.arrow.results import flat, flat_schema, formed
-from windowkit.arrow.source import columns_read, opened
+from windowkit.arrow.source import Source, columns_read, opened
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
 from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
+from windowkit.language.windows import time_type
 
 __all__ = ["batches", "check_mark", "fitted", "lent", "plan", "run", "schema"]
 __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
+CALLER: Final = 6
+"""How far a user's call of `Query.run` is from what warns of its data."""
 MARK: Final = b"windowkit.slices"
 """Metadata of the schema of slices: of which query they are."""
 
@@ -40,10 +45,11 @@ def run(
 ) -> Any:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count = checked_threads(threads)
-    own, source = opened(query, data, validate)
+    own, source = asked(query, data, validate)
     planned = plan(own, source.schema)
     with source:
         table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
+    warn_of_times(own, source)
     return formed(shaped(table, query), form, query, data)
 
 
@@ -52,7 +58,7 @@ def batches(
 ) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
-    query, source = opened(query, data, validate)
+    query, source = asked(query, data, validate)
     planned = plan(query, source.schema)
     with source:
         result = planned.batches(source, count)
@@ -63,6 +69,24 @@ def batches(
     if query.window_columns == "flat":
         made = map(partial(own_batch, query), made)
     return lent(shaped_schema(pa.schema(result.schema), query), made)
+
+
+def warn_of_times(query: Query, source: Source) -> None:
+    """Warn if no row has a time, as where text was parsed in another format: there is no window then."""
+    if source.rows and source.without_time == source.rows:
+        warnings.warn(
+            f"data: none of its {source.rows} rows has a time in column {str(query.time)!r}, so that the "
+            "result has no window; rows without a time are in none",
+            # The caller of `Query.run`, beyond the two that choose the engine.
+            stacklevel=CALLER,
+        )
+
+
+def asked(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source]:
+    """Return a query and its data; see `opened`. Rows that all lack a time have one of a type that fits."""
+    own, source = opened(query, data, validate)
+    source.time(str(own.time), time_type(own.windows))
+    return own, source
 
 
 def lent(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
@@ -82,7 +106,7 @@ def own_batch(query: Query, batch: pa.RecordBatch) -> pa.RecordBatch:
 def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
     """Aggregate rows to slices; see `windowkit.Query.slices`."""
     mark = mark_of(query)
-    query, source = opened(query, data, validate)
+    query, source = asked(query, data, validate)
     planned = plan(query, source.schema)
     engine = planned.engine()
     with source:
@@ -130,6 +154,7 @@ def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
     """Return a query and the schema of its input, `data` or its, once its expressions are computed."""
     compute = computing("data", query.expressions)
     schema = columns_schema(data, columns_read(query, compute))
+    schema = timed(schema, str(query.time), time_type(query.windows))
     read = read_types(schema)
     if compute is None:
         return query, read

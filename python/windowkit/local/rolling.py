@@ -11,7 +11,7 @@ from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.frames import columns_schema, is_frame, outlined
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
-from windowkit.arrow.moments import in_one_unit
+from windowkit.arrow.moments import in_one_unit, timed
 from windowkit.arrow.reading import as_read, read_types
 from windowkit.arrow.results import widened
 from windowkit.arrow.source import Source, columns_read, opened
@@ -38,6 +38,7 @@ def run(
     # A frame that is returned as one keeps its columns.
     given = outlined("data", data, columns_read(rolling, compute)) if is_frame(data, form) else data
     source = Source("data", given, validate=validate)
+    source.time(rolling.time, time_of(rolling))
     planned = bound(rolling, source.schema, compute=compute)
     table = source.table()
     own = {each.name: each.aggregate for each in rolling.aggs}
@@ -69,7 +70,9 @@ def at(
     fitting, source = opened(rolling, events, validate, "events")
     asks = outlined("labels", labels, [*by, time]) if is_frame(labels, form) else labels
     own = Source("labels", asks, validate=validate)
-    given, asking = in_one_unit(source.given, fitting.time, read_types(own.schema), str(time))
+    given, asking = in_one_unit(
+        source.given, fitting.time, read_types(own.schema), str(time), time_of(rolling)
+    )
     if given is not source.given:
         source.align(given)
     fitting = fitting.resolved(source.given.names)
@@ -103,7 +106,7 @@ def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table 
 
 def schema(rolling: Rolling, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Rolling.schema`."""
-    given = schema_of(data)
+    given = timed(schema_of(data), str(rolling.time), time_of(rolling))
     result = pa.schema(
         bound(rolling, given, compute=computing("data", rolling.expressions)).plan.output_schema
     )
@@ -136,7 +139,7 @@ def bound(
     UnknownColumn, InvalidType, InvalidValue
         It does not fit.
     """
-    schema = read_types(schema)
+    schema = timed(read_types(schema), str(rolling.time), time_of(rolling))
     rolling = rolling.resolved(schema.names).plain
     if compute is not None:
         schema = read_types(compute.schema(schema))
@@ -218,8 +221,13 @@ def assumed(rolling: Rolling) -> pa.Schema:
     fields |= {
         each.aggregate.condition: pa.bool_() for each in rolling.aggs if each.aggregate.condition is not None
     }
-    fields[rolling.time] = pa.int64() if any(map(counts_units, rolling.aggs)) else pa.timestamp("ns")
+    fields[rolling.time] = time_of(rolling)
     return pa.schema(fields)
+
+
+def time_of(rolling: Rolling) -> pa.DataType:
+    """Return a type of times that frames fit, for rows that have none."""
+    return pa.int64() if any(map(counts_units, rolling.aggs)) else pa.timestamp("us")
 
 
 def counts_units(framed: Framed) -> bool:

@@ -18,7 +18,7 @@ from windowkit.language.identity import identity
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.written import form_of_join
-from windowkit.local.join import bound, refuse_sparks
+from windowkit.local.join import bound, refuse_sparks, time_of
 from windowkit.streams.held import Held
 from windowkit.streams.stats import JoinStats, reported
 from windowkit.streams.watermarks import in_time, scalar, time_type
@@ -91,7 +91,7 @@ class JoinOperator(Held[_native.JoinOperator]):
 
     def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
         self._join = join
-        left, right = in_one_unit(left, join.left_time, right, join.right_time)
+        left, right = in_one_unit(left, join.left_time, right, join.right_time, time_of(join))
         self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
         self._planned = bound(join, left, right)
         self._time = time_type(left, join.left_time)
