@@ -74,6 +74,8 @@ class TestRun:
             (pa.dataset.dataset(TABLE), "use dataset.scanner(columns=query.inputs).to_reader()"),
             (pa.dataset.dataset(TABLE).scanner(), "use scanner.to_reader()"),
             ({"ts": [1]}, "make it a table with pyarrow.table(...)"),
+            ([TABLE, TABLE], "pyarrow.concat_tables(..., promote_options='permissive')"),
+            ((each for each in TABLE.to_batches()), "pyarrow.RecordBatchReader.from_batches(schema, ...)"),
         ],
         ids=lambda each: type(each).__name__,
     )

@@ -29,12 +29,23 @@ WITHOUT_SPARK: Final = {
 BATCH: Final = 1 << 16
 """The rows of a batch that a LazyFrame makes: several are on their way at a time."""
 INSTEAD: Final = {
-    ("pyarrow", "Dataset"): "use dataset.scanner(columns=query.inputs).to_reader()",
+    ("pyarrow", "Dataset"): (
+        "use dataset.scanner(columns=query.inputs).to_reader(); a dataset has the types of its first file, "
+        "unless pyarrow.dataset.dataset(..., schema=...) gives it others"
+    ),
     ("pyarrow", "Scanner"): "use scanner.to_reader()",
     ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
     ("pyspark", "DataFrame"): "call .to_spark() on it first",
     ("builtins", "dict"): "make it a table with pyarrow.table(...)",
-    ("builtins", "list"): "make it a table with pyarrow.Table.from_batches or pyarrow.Table.from_pylist",
+    ("builtins", "list"): (
+        "make it a table, of dicts with pyarrow.Table.from_pylist, of batches with "
+        "pyarrow.Table.from_batches, of tables whose columns or types may differ with "
+        "pyarrow.concat_tables(..., promote_options='permissive')"
+    ),
+    ("builtins", "generator"): (
+        "make it a reader with pyarrow.RecordBatchReader.from_batches(schema, ...), where all batches have "
+        "one schema"
+    ),
 }
 
 
