@@ -88,7 +88,8 @@ const IN_ORDER: Options = Options {
     shed: None,
     updates: true,
 };
-const DELAY: Delay = Delay { by: By::Time(2 * MICROS), source: None, idle: None, future: None };
+const DELAY: Delay =
+    Delay { by: By::Time(2 * MICROS), source: None, idle: None, future: None, heartbeat: None };
 const OUT_OF_ORDER: Options = Options { progress: Some(DELAY), order: Order::OutOfOrder, ..IN_ORDER };
 
 fn in_order(criterion: &mut Criterion) {

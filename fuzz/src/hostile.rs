@@ -169,6 +169,7 @@ impl Query {
                 source: None,
                 idle: None,
                 future: None,
+                heartbeat: None,
             }),
             store: match self.eager {
                 None => StoreKind::Auto,

@@ -48,6 +48,8 @@ pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
 pub use stored::Sign;
-pub use stream::{By, Contents, Delay, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind};
+pub use stream::{
+    By, Contents, Delay, Heartbeat, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind,
+};
 pub use wids::Wids;
 pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -15,9 +16,11 @@ use super::known::KnownSchema;
 use super::plan::PyPlan;
 use crate::memory::caught;
 use crate::operator::{
-    By, Contents, Delay, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind, find, length,
+    By, Contents, Delay, Heartbeat, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind,
+    find, length,
 };
 use crate::slice::strategy::{Order, Ruling};
+use crate::types::named;
 use crate::{Error, Result};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -49,6 +52,7 @@ struct PyDelay {
     source: Option<String>,
     idle: Option<Length>,
     future: Option<Length>,
+    heartbeat: Option<Length>,
 }
 
 /// A `windowkit.shedding.Shed`.
@@ -287,11 +291,11 @@ impl PyOperator {
         self.ask(py, |stream| Ok(stream.options().progress.is_some()))
     }
 
-    /// Whether the clock matters: sources may be idle, or windows are emitted by it.
+    /// Whether the clock matters: to sources that are silent, or to windows that are emitted by it.
     #[getter]
     fn has_clock(&self, py: Python<'_>) -> PyResult<bool> {
         let has_clock = |stream: &mut Operator| {
-            stream.options().progress.is_some_and(|delay| delay.idle.is_some()) || stream.uses_clock()
+            stream.options().progress.is_some_and(|delay| delay.silence().is_some()) || stream.uses_clock()
         };
         self.ask(py, |stream| Ok(has_clock(stream)))
     }
@@ -504,7 +508,7 @@ impl PyOperator {
 impl PyDelay {
     /// How the watermark follows rows, in units of the query's measure.
     fn bound(self, plan: &Plan) -> Result<Delay> {
-        let Self { time, rows, share, source, idle, future } = self;
+        let Self { time, rows, share, source, idle, future, heartbeat } = self;
         let by = match (time, rows, share) {
             (Some(time), None, None) => By::Time(length(plan.measure(), "delay", time)?),
             (None, Some(rows), None) => By::Rows(rows),
@@ -517,7 +521,21 @@ impl PyDelay {
         };
         let source = source.map(|name| find(plan.input(), "source", &name)).transpose()?;
         let future = future.map(|future| length(plan.measure(), "future", future)).transpose()?;
-        Ok(Delay { by, source, idle: idle.map(microseconds).transpose()?, future })
+        let heartbeat = heartbeat.map(|after| {
+            let (measure, after) = (plan.measure(), microseconds(after)?);
+            let kind = measure.data_type();
+            let unit = measure.nanos_per_unit().filter(|_| !matches!(kind, DataType::Duration(_)));
+            let refused = || {
+                Error::InvalidType(format!(
+                    "heartbeat: it is given where column '{}' is {}; the clock tells timestamps and dates",
+                    measure.column(),
+                    named(&kind)
+                ))
+            };
+            Ok::<_, Error>(Heartbeat { after, unit: unit.ok_or_else(refused)? })
+        });
+        let (idle, heartbeat) = (idle.map(microseconds).transpose()?, heartbeat.transpose()?);
+        Ok(Delay { by, source, idle, future, heartbeat })
     }
 }
 

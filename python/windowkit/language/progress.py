@@ -26,6 +26,7 @@ class Delay:
     sources: tuple[Any, ...]
     idle: Duration | None
     future: Duration | int | None
+    heartbeat: Duration | None = None
 
 
 @hinted
@@ -38,6 +39,7 @@ def delay(
     sources: Iterable[Any] = (),
     idle: Length | None = None,
     future: Length | None = None,
+    heartbeat: Length | None = None,
 ) -> Delay:
     """Return how the watermark of an out-of-order stream follows its rows.
 
@@ -76,6 +78,11 @@ def delay(
         a batch of at least three rows are that far ahead, its median counts as the latest row; and where
         three rows in succession are, no further than this from each other, the third one does. Before three
         rows have come, there is no watermark: their median is the first to count as the latest row.
+    heartbeat : str or datetime.timedelta, optional
+        While no row of a source has come for so long, its watermark follows the clock of the operator at this
+        distance: you know that a row comes no later than this after its time. For columns of timestamps and
+        dates, of which those without a zone are taken as UTC. Time is counted as for `idle`, so that after a
+        pause, rows that were waiting meanwhile come first (Li 2008, §8.1).
 
     Raises
     ------
@@ -141,6 +148,7 @@ def delay(
         named_sources,
         None if idle is None else of_clock("idle", idle),
         None if future is None else of_measure("future", future),
+        None if heartbeat is None else of_clock("heartbeat", heartbeat),
     )
 
 

@@ -60,12 +60,13 @@ class Known(State[_native.Operator]):
 
     @cached_property
     def has_clock(self) -> bool:
-        """Whether the clock matters: to the times of rows, to sources that may be idle, or to a policy."""
+        """Whether the clock matters: to the times of rows, to sources that are silent, or to a policy."""
         if self.core is not None:
             return self.is_stamped or self.core.has_clock
-        idle = self.options.progress is not None and self.options.progress.idle is not None
+        delay = self.options.progress
+        listens = delay is not None and (delay.idle is not None or delay.heartbeat is not None)
         policies = [query.emit for query in self.queries.values() if query.emit is not None]
-        return self.is_stamped or idle or any(policy.has_clock for policy in policies)
+        return self.is_stamped or listens or any(policy.has_clock for policy in policies)
 
     @cached_property
     def incoming(self) -> Incoming:

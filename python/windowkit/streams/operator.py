@@ -359,7 +359,7 @@ def clock_of(state: Known, clock: Clock | None) -> Stamps:
     if clock is not None and not state.has_clock:
         raise InvalidValue(
             "clock: it is given for a query over a column of times; it requires one over "
-            "windowkit.PROCESSING_TIME, progress=windowkit.delay(..., idle=...), or an emission policy with "
-            "windowkit.every(..., of='processing time')"
+            "windowkit.PROCESSING_TIME, progress=windowkit.delay(...) with idle= or heartbeat=, or an "
+            "emission policy with windowkit.every(..., of='processing time')"
         )
     return Stamps(clock)

@@ -57,7 +57,7 @@ use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use progress::Progress;
-pub use progress::{By, Delay};
+pub use progress::{By, Delay, Heartbeat};
 use queries::Queries;
 use sharing::{ClassGroup, strategy};
 use shedding::Shedding;

@@ -46,6 +46,25 @@ pub struct Delay {
     pub idle: Option<i64>,
     /// Rows further ahead of the others than this are set aside.
     pub future: Option<i64>,
+    /// How a source's watermark follows the clock while no row of it comes.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// How far a watermark is behind the clock in a lull (Li 2008, §8.1).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// By so many microseconds, once no row has come for as long.
+    pub after: i64,
+    /// Nanoseconds of a unit of the time column.
+    pub unit: i64,
+}
+
+/// The clock, in microseconds, as sources are judged by it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    /// The time in which the operator listened.
+    pub(super) heard: i64,
+    pub(super) now: Option<i64>,
 }
 
 /// How far a watermark is behind the latest row.
@@ -136,7 +155,17 @@ impl Source {
         }
     }
 
-    fn watermark(&self, by: By) -> Result<Option<i64>> {
+    fn watermark(&self, delay: &Delay, clock: Clock) -> Result<Option<i64>> {
+        let is_lull = |heartbeat: &Heartbeat| clock.heard - self.seen >= heartbeat.after;
+        let beat = delay.heartbeat.filter(is_lull).zip(clock.now).map(|(Heartbeat { after, unit }, now)| {
+            let nanoseconds = (i128::from(now) - i128::from(after)) * 1_000;
+            nanoseconds.div_euclid(i128::from(unit.max(1))) as i64
+        });
+        Ok(self.of_rows(delay.by)?.max(beat))
+    }
+
+    /// Up to when it is complete by its rows.
+    fn of_rows(&self, by: By) -> Result<Option<i64>> {
         Ok(match by {
             By::Time(delay) => self.latest.map(|latest| latest.saturating_sub(delay)),
             By::Rows(bound) => {
@@ -156,9 +185,9 @@ impl Source {
 }
 
 impl Seen {
-    /// Whether a source is left out, as it has been silent; `heard` is the time in which the operator listened.
-    fn is_idle(&self, source: &Source, heard: i64) -> bool {
-        self.delay.idle.is_some_and(|idle| heard - source.seen > idle)
+    /// Whether a source is left out, as it has been silent.
+    fn is_idle(&self, source: &Source, clock: Clock) -> bool {
+        self.delay.idle.is_some_and(|idle| clock.heard - source.seen > idle)
     }
 
     /// Which of these rows are further ahead of the others than is allowed, if any are.
@@ -167,7 +196,7 @@ impl Seen {
     }
 
     /// Takes note of rows, with the number of each one's source if there are several.
-    pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], heard: i64) -> Result<()> {
+    pub(super) fn see(&mut self, rows: &Accepted, sources: &[u32], Clock { heard, .. }: Clock) -> Result<()> {
         let future = self.delay.future.filter(|_| !self.present.is_unknown());
         for (source, time) in future.map(|future| self.present.held(future)).into_iter().flatten() {
             let source = &mut self.sources[source as usize];
@@ -214,7 +243,7 @@ impl Seen {
     }
 
     /// Waits for rows of a source.
-    pub(super) fn announce(&mut self, source: u32, heard: i64) -> Result<()> {
+    pub(super) fn announce(&mut self, source: u32, Clock { heard, .. }: Clock) -> Result<()> {
         self.make_room(source as usize + 1)?;
         let source = &mut self.sources[source as usize];
         (source.is_announced, source.seen) = (true, heard);
@@ -230,11 +259,11 @@ impl Seen {
 
     /// Up to when the stream is complete, by its sources: the least of those that are not idle, or else the greatest of
     /// all, whichever of them was idle first.
-    pub(super) fn watermark(&self, heard: i64) -> Result<Option<i64>> {
+    pub(super) fn watermark(&self, clock: Clock) -> Result<Option<i64>> {
         let (mut awake, mut idle) = (Vec::new(), None);
         for source in self.sources.iter().filter(|source| source.is_live()) {
-            let watermark = source.watermark(self.delay.by)?;
-            match self.is_idle(source, heard) {
+            let watermark = source.watermark(&self.delay, clock)?;
+            match self.is_idle(source, clock) {
                 true => idle = idle.max(watermark),
                 false => awake.push(watermark),
             }
@@ -265,7 +294,7 @@ impl Progress {
 
     /// One row for each source: its name if there are several, its latest row, its watermark, how many rows there were,
     /// and whether it is left out.
-    pub(super) fn table(&self, input: &Schema, measure: &Measure, heard: i64) -> Result<RecordBatch> {
+    pub(super) fn table(&self, input: &Schema, measure: &Measure, clock: Clock) -> Result<RecordBatch> {
         let Seen { delay, sources, .. } = &self.seen;
         let live: Vec<usize> = (0..sources.len()).filter(|&at| sources[at].is_live()).collect();
         let each = || live.iter().map(|&at| &sources[at]);
@@ -275,7 +304,8 @@ impl Progress {
             fields.push(Field::new("source", widened(input.field(source).data_type()), true));
             columns.push(take(&self.index.values()?[0], &places, None)?);
         }
-        let watermarks = each().map(|source| source.watermark(delay.by)).collect::<Result<Int64Array>>()?;
+        let watermarks =
+            each().map(|source| source.watermark(delay, clock)).collect::<Result<Int64Array>>()?;
         for (name, times) in
             [("latest", each().map(|source| source.latest).collect()), ("watermark", watermarks)]
         {
@@ -285,7 +315,7 @@ impl Progress {
         fields.push(Field::new("rows", DataType::UInt64, false));
         columns.push(Arc::new(UInt64Array::from_iter_values(each().map(|source| source.rows))));
         fields.push(Field::new("idle", DataType::Boolean, false));
-        let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, heard))).collect();
+        let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, clock))).collect();
         columns.push(Arc::new(idle));
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
@@ -357,7 +387,7 @@ fn nullable(measure: &Measure, times: &Int64Array) -> Result<ArrayRef> {
     Ok(make_array(values.to_data().into_builder().nulls(times.nulls().cloned()).build()?))
 }
 
-/// A pause between two calls counts as this part of the time after which a source is idle at most.
+/// A pause between two calls counts as this part of the time for which a source must be silent at most.
 const PART: i64 = 10;
 
 impl Operator {
@@ -365,10 +395,15 @@ impl Operator {
     /// since the last call counts as a short one, unless the caller has waited for rows all the time.
     pub fn set_clock(&mut self, now: i64, has_waited: bool) {
         let pause = self.now.map_or(0, |before| now.saturating_sub(before));
-        let idle = self.progress.as_ref().and_then(|progress| progress.seen.delay.idle);
-        let most = idle.map_or(0, |idle| if has_waited { i64::MAX } else { (idle / PART).max(1) });
+        let delay = self.progress.as_ref().map(|progress| progress.seen.delay);
+        let silence = delay.and_then(|delay| delay.silence());
+        let most = silence.map_or(0, |least| if has_waited { i64::MAX } else { (least / PART).max(1) });
         self.heard = self.heard.saturating_add(pause.clamp(0, most));
         self.now = self.now.max(Some(now));
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        Clock { heard: self.heard, now: self.now }
     }
 
     /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
@@ -377,7 +412,7 @@ impl Operator {
     /// # Errors
     /// `InvalidValue` if no watermark follows rows.
     pub fn progress(&self) -> Result<RecordBatch> {
-        self.followed()?.table(self.input(), self.leader().measure(), self.heard)
+        self.followed()?.table(self.input(), self.leader().measure(), self.clock())
     }
 
     pub(super) fn followed(&self) -> Result<&Progress> {
@@ -392,6 +427,11 @@ impl Operator {
 }
 
 impl Delay {
+    /// For how many microseconds a source must be silent at least for that to matter, if it ever does.
+    pub fn silence(&self) -> Option<i64> {
+        self.idle.into_iter().chain(self.heartbeat.map(|heartbeat| heartbeat.after)).min()
+    }
+
     /// Whether a stream with so many columns can have this one, which was read.
     pub(super) fn is_sound(&self, columns: usize) -> bool {
         let is_delay = match self.by {
@@ -399,7 +439,8 @@ impl Delay {
             By::Rows(_) => true,
             By::Share(share) => (0.0..1.0).contains(&share),
         };
-        is_delay && self.source.is_none_or(|source| source < columns)
+        let is_beat = self.heartbeat.is_none_or(|heartbeat| heartbeat.after > 0 && heartbeat.unit > 0);
+        is_delay && is_beat && self.source.is_none_or(|source| source < columns)
     }
 }
 

@@ -162,7 +162,7 @@ impl Operator {
                     timed = timed.only(&BooleanArray::new(!&ahead, None))?;
                 }
                 let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
-                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.heard)?;
+                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.clock())?;
             }
             gate.see(&timed);
             if let Some(gaps) = self.leader().gap_column() {
@@ -195,7 +195,9 @@ impl Operator {
         let refused = self.late.limited(refused, limit)?;
         let watermark = match (self.options.order, &seen) {
             (Order::InOrder, _) => gate.latest_row,
-            (Order::OutOfOrder, seen) => seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.heard))?,
+            (Order::OutOfOrder, seen) => {
+                seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.clock()))?
+            }
         };
         self.divide(&accepted)?;
         if kind == InputKind::Slices {
@@ -249,7 +251,7 @@ impl Operator {
         let watermark = match &self.progress {
             // What comes out by the clock alone.
             None if self.uses_clock() => self.watermark,
-            _ => self.followed()?.seen.watermark(self.heard)?.max(self.watermark),
+            _ => self.followed()?.seen.watermark(self.clock())?.max(self.watermark),
         };
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
@@ -258,7 +260,7 @@ impl Operator {
     fn try_add_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
         check_open(self.closed, "add_source")?;
         let (number, mut seen) = self.source(name)?;
-        seen.announce(number, self.heard)?;
+        seen.announce(number, self.clock())?;
         let outcomes = self.moved(WatermarkMove { watermark: self.watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, seen: Some(seen), ..self.unchanged() })
     }
@@ -272,7 +274,7 @@ impl Operator {
                 "source: no row of '{name}' has come, and it was not added; progress() lists the sources of a stream"
             )));
         }
-        let watermark = seen.watermark(self.heard)?.max(self.watermark);
+        let watermark = seen.watermark(self.clock())?.max(self.watermark);
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, seen: Some(seen), ..self.unchanged() })
     }
@@ -280,9 +282,12 @@ impl Operator {
     /// The number of a source, and what was seen of all.
     fn source(&mut self, name: &ArrayRef) -> Result<(u32, Seen)> {
         match &mut self.progress {
-            Some(progress) if progress.seen.has_sources() => Ok((progress.number(name)?, progress.seen.clone())),
+            Some(progress) if progress.seen.has_sources() => {
+                Ok((progress.number(name)?, progress.seen.clone()))
+            }
             _ => Err(Error::InvalidValue(
-                "source: the rows of this operator have no column that names it;                  progress=windowkit.delay(..., source=...) of query.operator() says which one does"
+                "source: the rows of this operator have no column that names it; \
+                 progress=windowkit.delay(..., source=...) of query.operator() says which one does"
                     .into(),
             )),
         }
