@@ -16,7 +16,7 @@ from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKit
 from windowkit.language.checks import article, suggested
 from windowkit.language.expressions import Expression
 
-__all__ = ["Computing", "computing", "without_views"]
+__all__ = ["Computing", "computing", "pyarrow_values", "without_views"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

@@ -136,7 +136,9 @@ class Source:
         self._data = received(argument, data, columns if schema is None else schema.names, self._full)
         self._failure: BaseException | None = None
         self._time: str | None = None
+        self._is_counted = False
         self.rows = self.without_time = 0
+        self._keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
         self.align(schema)
 
     def align(self, schema: pa.Schema | None) -> None:
@@ -159,12 +161,18 @@ class Source:
         if not self._may_fail:
             # Each batch of a stream is looked at as it comes.
             self._count(self._data)
+            self._is_counted = True
 
     def _count(self, rows: Any) -> None:
         """Count rows, and those without a time, which Arrow knows of each array."""
-        if self._time is not None and rows.schema.get_field_index(self._time) >= 0:
-            self.rows += rows.num_rows
-            self.without_time += rows.column(self._time).null_count
+        if self._time is None or self._is_counted or rows.schema.get_field_index(self._time) < 0:
+            return
+        self.rows += rows.num_rows
+        self.without_time += rows.column(self._time).null_count
+
+    def keep(self, chosen: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Have batches be of the rows that are chosen of each, in the end, before any is read."""
+        self._keep, self._may_fail = chosen, True
 
     @property
     def schema(self) -> pa.Schema:
@@ -190,24 +198,22 @@ class Source:
             # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
             # KeyboardInterrupt into text, is given one that has started.
             yield None
-            if self._compute is None:
-                for batch in self._aligned():
-                    self._count(batch)
-                    yield batch
-            elif self._compute.is_by_row:
-                for batch in self._aligned():
-                    made = as_read(self._compute(batch, self._computed))
-                    self._count(made)
-                    yield made
-            else:
-                rows = as_read(
-                    self._compute(pa.Table.from_batches(list(self._aligned()), self._given), self._computed)
-                )
-                self._count(rows)
-                yield from rows.to_batches()
+            yield from self._made() if self._keep is None else map(self._keep, self._made())
         except BaseException as failure:
             self._note(failure)
             raise
+
+    def _made(self) -> Iterator[pa.RecordBatch]:
+        if self._compute is None or self._compute.is_by_row:
+            for batch in self._aligned():
+                made = batch if self._compute is None else as_read(self._compute(batch, self._computed))
+                self._count(made)
+                yield made
+        else:
+            rows = pa.Table.from_batches(list(self._aligned()), self._given)
+            made = as_read(self._compute(rows, self._computed))
+            self._count(made)
+            yield from made.to_batches()
 
     def _note(self, failure: BaseException) -> None:
         """Remember why the stream failed; what comes first is not yet what a generator makes of it."""
@@ -220,7 +226,7 @@ class Source:
         """Return whether an exception comes from these generators, and from no frame below them."""
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
-        own = (type(self)._batches.__code__, type(self)._aligned.__code__)
+        own = tuple(each.__code__ for each in (type(self)._batches, type(self)._made, type(self)._aligned))
         return trace is None or trace.tb_frame.f_code in own
 
     def _check_types(self, schema: pa.Schema) -> None:

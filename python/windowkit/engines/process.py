@@ -13,7 +13,7 @@ from windowkit.arrow.given import is_lazy
 from windowkit.arrow.results import MADE_AS, finished, form_of
 from windowkit.language.distinct import Distinct
 from windowkit.language.join import Join
-from windowkit.language.options import InProcessOptions
+from windowkit.language.options import Conditioned, InProcessOptions
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.language.windows import Window
@@ -64,7 +64,9 @@ class InProcess:
 
     def options(self, call: Call, asked: Asked) -> Collection[str]:
         """Return the options that it has."""
-        return InProcessOptions.__annotations__.keys() if call == "run" else ()
+        own = InProcessOptions.__annotations__ if call == "run" else {}
+        of_query = Conditioned.__annotations__
+        return own.keys() | of_query.keys() if isinstance(asked, Query) else own.keys() - of_query.keys()
 
     def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""

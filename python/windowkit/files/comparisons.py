@@ -51,6 +51,7 @@ SINGLE: Final = 2**24
 DOUBLE_DIGITS: Final = 15
 """Of decimals that doubles distinguish."""
 MICROS: Final = pa.timestamp("us")
+NANOS: Final = pa.timestamp("ns")
 INSTANT: Final = pa.timestamp("us", "UTC")
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | pa.Scalar
@@ -118,7 +119,14 @@ def plain(value: str) -> str:
 
 
 def compared(
-    column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None, *, groups: bool = False
+    column: str,
+    operator: str,
+    given: Any,
+    kind: pa.DataType,
+    zone: str | None,
+    *,
+    groups: bool = False,
+    of: ds.Expression | None = None,
 ) -> ds.Expression:
     """Return a comparison of a column as an expression that holds where Spark's does.
 
@@ -137,6 +145,8 @@ def compared(
     groups : bool, default False
         Whether to return a condition for statistics of row groups, which holds where the comparison does:
         they know nothing of NaN, so that nothing is said of fractions if NaN is among those that match.
+    of : pyarrow.dataset.Expression, optional
+        What has the values of the column, and `kind`; by default the column of that name.
 
     Raises
     ------
@@ -150,7 +160,7 @@ def compared(
       1
     ], null_matching_behavior=MATCH})
     """
-    field = ds.field(column)
+    field = ds.field(column) if of is None else of
     several = operator in ("in", "not in")
     every = [known(column, each, kind) for each in (listed(column, given) if several else [given])]
     values = [each for each in every if each is not None]
@@ -254,6 +264,12 @@ def common(
     if family(kind) in ("date", "time"):
         scalars = [time_of(column, each, kind, zone) for each in values]
         wide = MICROS if any(each.type != kind for each in scalars) else kind
+        if wide == MICROS and getattr(kind, "unit", "us") == "ns":
+            try:
+                # Of which microseconds would lose digits.
+                return NANOS, pa.array([each.cast(NANOS) for each in scalars], NANOS)
+            except pa.ArrowInvalid:
+                pass  # Times so far from any of the column's that their digits do not matter.
         return wide, pa.array([each.cast(wide) for each in scalars], wide)
     return kind, pa.array([read(column, each, kind).as_py() for each in values], kind)
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import allowed_options, no_option
 from windowkit.language.durations import Length
+from windowkit.language.expressions import Expression
 
 if TYPE_CHECKING:
     from windowkit.language.engine import Asked, Call, Engine
 
-__all__ = ["Counted", "Cut", "CutByTime", "CutByTimePlan", "CutPlan", "InProcessOptions", "LocalOptions"]
+__all__ = ["Conditioned", "Counted", "Cut", "CutByTime", "CutByTimePlan", "CutPlan", "InProcessOptions", "LocalOptions"]
 __all__ += ["QueryPlan", "SparkOptions", "SparkPlan", "StreamOptions", "StreamPlan", "checked"]
 
 Form = Literal["pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"]
@@ -26,6 +27,8 @@ class LocalOptions(TypedDict, total=False):
     """What the engine of this process takes, beside `threads` and `result`."""
 
     validate: bool | None
+    # Of queries alone, as the engine says: in types, all values of the language share this.
+    where: str | Expression | None
 
 
 class InProcessOptions(LocalOptions, total=False):
@@ -41,7 +44,13 @@ class Counted(TypedDict, total=False):
     metrics: Any
 
 
-class SparkPlan(TypedDict, total=False):
+class Conditioned(TypedDict, total=False):
+    """What every engine takes for a query."""
+
+    where: str | Expression | None
+
+
+class SparkPlan(Conditioned, total=False):
     """What Spark plans a query over a batch by."""
 
     route: str | None
@@ -54,7 +63,7 @@ class SparkOptions(SparkPlan, Counted, total=False):
     """What Spark takes for a query over a batch."""
 
 
-class StreamPlan(TypedDict, total=False):
+class StreamPlan(Conditioned, total=False):
     """What Spark plans a query over a stream by."""
 
     output_mode: str | None

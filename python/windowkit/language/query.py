@@ -386,13 +386,18 @@ class Query:
 
     @hinted
     def batches(
-        self, data: Any, threads: int | None = None, *, validate: bool | None = None
+        self,
+        data: Any,
+        threads: int | None = None,
+        *,
+        validate: bool | None = None,
+        where: str | Expression | None = None,
     ) -> pyarrow.RecordBatchReader:
         """Evaluate the query, and return the result batch by batch.
 
         Parameters
         ----------
-        data, threads, validate
+        data, threads, validate, where
             As for `run`, but not a Spark DataFrame.
 
         Returns
@@ -420,7 +425,7 @@ class Query:
         """
         refuse_processing_time(self.time, "batches")
         with engines.process(data) as here:
-            return here.batches(self, data, threads=threads, validate=validate)
+            return here.batches(self, data, threads=threads, validate=validate, where=where)
 
     @hinted
     def operator(

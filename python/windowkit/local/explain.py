@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowkit import _native
 from windowkit.arrow.frames import outlined
 from windowkit.arrow.validation import TABLES
+from windowkit.errors import InvalidValue
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
 from windowkit.language.durations import Duration
@@ -19,6 +20,7 @@ from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
 from windowkit.local.query import fitted, plan, shaped_schema
+from windowkit.local.where import where_of
 from windowkit.panes import pane_costs
 
 __all__ = ["explain", "sizes"]
@@ -29,7 +31,7 @@ WEEKDAY_OF_1970: Final = EPOCH.weekday()
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
-def explain(query: Query, data: Any = None) -> str:
+def explain(query: Query, data: Any = None, *, where: Any = None) -> str:
     """Describe how `query` is evaluated; see `windowkit.Query.explain`.
 
     Examples
@@ -61,6 +63,11 @@ def explain(query: Query, data: Any = None) -> str:
       stddev(v): moments(v); algebraic, associative, commutative
     """
     bound = data is not None
+    if where is not None and not bound:
+        raise InvalidValue(
+            f"where: {where!r} is given without data; what it says of rows depends on types, so give data, "
+            "or a schema"
+        )
     if bound:
         query, schema = fitted(query, data)
     else:
@@ -102,6 +109,8 @@ def explain(query: Query, data: Any = None) -> str:
         lines[1:1] = times(query, data)
         output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
+        chosen = where_of(where, query, schema, output)
+        lines[1:1] = [] if chosen is None else chosen.split.described()
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 from windowkit.language.windows import time_type
+from windowkit.local.where import Where, where_of
 
 __all__ = ["batches", "check_mark", "fitted", "lent", "plan", "run", "schema"]
 __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
@@ -42,32 +43,50 @@ def run(
     threads: int | None = None,
     validate: bool | None = None,
     form: str = "pyarrow",
+    where: Any = None,
 ) -> Any:
     """Evaluate `query`; see `windowkit.Query.run`."""
     count = checked_threads(threads)
     own, source = asked(query, data, validate)
     planned = plan(own, source.schema)
+    chosen = conditioned(where, own, planned, source)
     with source:
         table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
     warn_of_times(own, source)
-    return formed(shaped(table, query), form, query, data)
+    table = shaped(table, query)
+    return formed(table if chosen is None else chosen.windows(table), form, query, data)
+
+
+def conditioned(where: Any, query: Query, planned: _native.Plan, source: Source) -> Where | None:
+    """Return the condition on results, if there is one, and have the source leave rows out."""
+    result = shaped_schema(pa.schema(planned.output_schema), query)
+    chosen = where_of(where, query, source.schema, result)
+    if chosen is not None and chosen.rows is not None:
+        source.keep(chosen.rows)
+    return chosen
 
 
 def batches(
-    query: Query, data: Any, *, threads: int | None = None, validate: bool | None = None
+    query: Query,
+    data: Any,
+    *,
+    threads: int | None = None,
+    validate: bool | None = None,
+    where: Any = None,
 ) -> pa.RecordBatchReader:
     """Evaluate `query` batch by batch; see `windowkit.Query.batches`."""
     count = checked_threads(threads)
     query, source = asked(query, data, validate)
     planned = plan(query, source.schema)
+    chosen = conditioned(where, query, planned, source)
     with source:
         result = planned.batches(source, count)
     # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
     # A generator would end with the first of them, as if there were no more batches.
     # Where Python runs no code of its own between batches, no handler of signals runs there.
     made = map(pa.record_batch, result)
-    if query.window_columns == "flat":
-        made = map(partial(own_batch, query), made)
+    if query.window_columns == "flat" or chosen is not None:
+        made = map(partial(own_batch, query, chosen), made)
     return lent(shaped_schema(pa.schema(result.schema), query), made)
 
 
@@ -94,10 +113,11 @@ def lent(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch
     return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(batches))
 
 
-def own_batch(query: Query, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch in the columns that `query` asks for."""
+def own_batch(query: Query, chosen: Where | None, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in the columns that `query` asks for, of the windows that are chosen."""
     try:
-        return shaped(batch, query)
+        made = shaped(batch, query)
+        return made if chosen is None else chosen.windows(made)
     except StopIteration as error:
         # As in generators: batches that are missing would not be noticed.
         raise RuntimeError("a handler of signals raised StopIteration") from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, suggested
+from windowkit.language.tokens import Token, closed, tokens_of
 from windowkit.spark.parquet import query_of
 from windowkit.spark.routes import aggregate
 
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["sql"]
 
-TOKEN: Final = re.compile(
-    r"""(?P<blank>\s+|--(?:\\\n|[^\r\n])*)
-    |(?P<comment>/\*(?!\+))
-    |(?P<string>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
-    |(?P<word>\w+|`(?:[^`]|``)*`)
-    |(?P<sign>=>|.)""",
-    re.DOTALL | re.VERBOSE,
-)
-"""As Spark's lexer has them; its hints, which begin as comments do, have words like all else."""
-KINDS: Final = ("blank", "comment", "string", "word", "sign")
-COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
 PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
@@ -40,15 +30,6 @@ FORM: Final = (
     "a call is windowkit(table(readings), by => 'device', time => 'ts', windows => 'tumbling(10 minutes)', "
     "aggs => 'sum(v); count(*)'), with the name of a table or view, or a query, in table(...)"
 )
-
-
-class Token(NamedTuple):
-    """A word, a string or a sign of a statement, and where it is."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 class With(NamedTuple):
@@ -245,28 +226,6 @@ class Statement:
         return str(row[0])
 
 
-def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the words, strings and signs of a statement."""
-    at = 0
-    while found := TOKEN.match(text, at):
-        at = found.end()
-        # `lastgroup` would be the tag of a string that has one.
-        kind = next(name for name in KINDS if found[name] is not None)
-        if kind == "comment":
-            at = end_of_comment(text, at)
-        elif kind != "blank":
-            yield Token(kind, found[0], found.start(), at)
-
-
-def end_of_comment(text: str, at: int) -> int:
-    """Return where a comment ends whose beginning ends here; it may hold others."""
-    depth = 1
-    while depth and (edge := COMMENT_EDGE.search(text, at)):
-        depth += -1 if edge[0] == "*/" else 1
-        at = edge.end()
-    return len(text) if depth else at
-
-
 def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
     """Return where the parenthesis is closed of a call of windowkit that begins here; None if none does."""
     begins = [token.text.lower() for token in tokens[at : at + 2]] == ["windowkit", "("]
@@ -279,17 +238,6 @@ def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
         if depth == 0:
             return place
     raise InvalidValue(f"text: the parenthesis of windowkit( is not closed; {FORM}")
-
-
-def closed(tokens: Sequence[Token], at: int) -> int:
-    """Return where the parenthesis that holds a token is closed, or the end of the statement."""
-    depth = 0
-    for place in range(at, len(tokens)):
-        if tokens[place].kind == "sign":
-            depth += {"(": 1, ")": -1}.get(tokens[place].text, 0)
-        if depth < 0:
-            return place
-    return len(tokens)
 
 
 def withs(tokens: Sequence[Token]) -> Iterator[With]:

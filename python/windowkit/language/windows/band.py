@@ -49,6 +49,11 @@ class Band(Window):
         """Whether a row that comes later may move others to other windows: there is only one."""
         return False
 
+    @property
+    def known_length(self) -> int:
+        """How long the window is."""
+        return units(self.end) - units(self.start)
+
     def lengths(self) -> Mapping[str, Place | Moment | None]:
         """Return start and end."""
         return {"start": self.start, "end": self.end}

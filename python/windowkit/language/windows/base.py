@@ -181,6 +181,14 @@ class Window(ABC):
         return not self.known_before_rows
 
     @property
+    def known_length(self) -> int | None:
+        """How long a window is at most, where the time of a row alone says which windows it is in.
+
+        In nanoseconds, or in units of an integer column. None where other rows decide, or nothing limits it.
+        """
+        return None
+
+    @property
     def is_fixed(self) -> bool:
         """Whether no row changes where its windows begin and end, so that a row can be taken out of one."""
         return not self.rows_may_move

@@ -21,6 +21,7 @@ __all__ = ["WEEKDAYS", "Localised", "ZoneLike", "checked_week_start", "checked_z
 DAY: Final = NANOSECONDS["day"]
 WEEK: Final = NANOSECONDS["week"]
 SHORTEST_MONTH: Final = 28 * DAY
+LONGEST_MONTH: Final = 31 * DAY
 Weekday: TypeAlias = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 """The day with which weeks begin."""
 
@@ -61,6 +62,11 @@ class Localised(Window):
     def local_zone(self) -> str | None:
         """The time zone whose periods its lengths are, where one is given."""
         return self.zone
+
+    def longest_period(self, period: Period) -> int:
+        """Return how long a period is at most; clocks are never set by two days, whatever zones did."""
+        most = units(period) * (LONGEST_MONTH if isinstance(period, Months) else 1)
+        return most + 2 * DAY if self.is_local else most
 
     def calendar_arguments(self) -> list[str]:
         """Return the last arguments of a text form."""

@@ -109,6 +109,11 @@ class Sliding(Localised):
         return not self.counts_rows
 
     @property
+    def known_length(self) -> int | None:
+        """How long a window is at most: unless rows are counted."""
+        return None if self.counts_rows else self.longest_period(self.size)
+
+    @property
     def known_before_rows(self) -> bool:
         """Whether streams know where a window is before its rows: if it is by time."""
         return not self.counts_rows

@@ -1,0 +1,204 @@
+"""Conditions in this process: those of results, and what they say of rows, as expressions of pyarrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from windowkit.arrow.computing import pyarrow_values
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
+from windowkit.files.comparisons import compared, time_of
+from windowkit.language.checks import suggested
+from windowkit.language.conditions import Condition, Nested, Opaque, Test, Tree, condition, quoted_path
+from windowkit.language.expressions import Expression
+from windowkit.language.intervals import NANOSECONDS
+from windowkit.language.pushdown import Split, split
+from windowkit.language.query import Query
+
+__all__ = ["Where", "where_of"]
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+READ: Final = {
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.float16(): pa.float32(),
+}
+"""Types that are compared as another one of the same values."""
+
+
+class Where:
+    """A condition on the results of a query over rows of a schema.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        It does not fit the result, or is not evaluated in this process.
+    """
+
+    def __init__(self, given: Condition, query: Query, rows: pa.Schema, result: pa.Schema) -> None:
+        self._windows = Mask(given.tree, result)
+        # What no result could be tested for is noticed before any row is read.
+        self._windows(result.empty_table())
+        self.split: Split = split(given, query, rows)
+        self.rows = None if self.split.rows is None else Mask(self.split.rows, rows)
+        """What takes the rows that may be in windows for which it holds; None if these are all."""
+
+    def windows(self, result: Rows) -> Rows:
+        """Return the windows for which it holds."""
+        return self._windows(result)
+
+
+class Mask:
+    """Takes the rows for which a condition on their columns holds."""
+
+    def __init__(self, tree: Tree, schema: pa.Schema) -> None:
+        expression = held(tree, schema)
+        self._names = list(dict.fromkeys(names_of(tree)))
+        self._expression = Expression(str(tree), "pyarrow", expression)
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Return the rows for which it holds."""
+        # Of types that pyarrow does not filter by an expression, other columns may be.
+        chosen = pyarrow_values("where", self._expression, rows.select(self._names))
+        mask: Any = chosen if isinstance(rows, pa.Table) else chosen.combine_chunks()
+        made: Rows = rows.filter(mask)
+        return made
+
+
+def names_of(tree: Tree) -> Iterator[str]:
+    """Yield the names of the columns that a condition reads."""
+    if isinstance(tree, Test):
+        yield tree.path[0]
+    elif isinstance(tree, Nested):
+        for each in tree.members:
+            yield from names_of(each)
+
+
+def where_of(given: Any, query: Query, rows: pa.Schema, result: pa.Schema) -> Where | None:
+    """Return the condition of a call; None if there is none."""
+    return None if given is None else Where(condition(given), query, rows, result)
+
+
+def held(tree: Tree, schema: pa.Schema) -> ds.Expression:
+    """Return a condition on columns as an expression that is true where it holds."""
+    if isinstance(tree, Nested):
+        parts = [held(each, schema) for each in tree.members]
+        return reduce(and_ if tree.word == "and" else or_, parts)
+    if isinstance(tree, Opaque):
+        raise InvalidValue(
+            f"where: {tree} is not compared in this process, where conditions are comparisons of a column "
+            "with literals by =, !=, <, <=, >, >=, [not] in (...), [not] between ... and ..., [not] like "
+            "'...' or is [not] null, and of these with and, or, not; filter the result instead"
+        )
+    return test_of(tree, schema)
+
+
+def test_of(test: Test, schema: pa.Schema) -> ds.Expression:
+    """Return a test of a column as an expression."""
+    kind, field = column_of(test, schema)
+    if test.operator in ("is null", "is not null"):
+        return field.is_null() if test.operator == "is null" else field.is_valid()
+    if pa.types.is_dictionary(kind):
+        kind, field = kind.value_type, field.cast(kind.value_type)
+    if kind in READ:
+        kind, field = READ[kind], field.cast(READ[kind])
+    name = quoted_path(test.path)
+    try:
+        if test.operator.endswith("like"):
+            return alike(test, name, kind, field)
+        if test.shift:
+            return shifted(test, name, kind, field)
+        values = [value.given for value in test.values]
+        given: Any = values if test.operator.endswith("in") else values[0]
+        if pa.types.is_null(kind):
+            return ds.scalar(False)
+        return compared(name, test.operator, given, kind, zone_of(kind), of=field)
+    except WindowKitError as error:
+        # Comparisons of files are filters.
+        raise type(error)(re.sub("^filter:", "where:", str(error))) from None
+
+
+def column_of(test: Test, schema: pa.Schema) -> tuple[pa.DataType, ds.Expression]:
+    """Return the type of a column or a field of one, and what reads it."""
+    name, *fields = test.path
+    if len(schema.get_all_field_indices(name)) != 1:
+        raise UnknownColumn(unknown(test, schema))
+    kind = schema.field(name).type
+    for each in fields:
+        if not pa.types.is_struct(kind) or kind.get_field_index(each) < 0:
+            raise UnknownColumn(unknown(test, schema))
+        kind = kind.field(each).type
+    return kind, pc.field(*test.path)
+
+
+def unknown(test: Test, schema: pa.Schema) -> str:
+    """Return what is said of a column that is not there."""
+    names = []
+    for field in schema:
+        inner = [each.name for each in field.type] if pa.types.is_struct(field.type) else []
+        names += [f"{field.name}.{each}" for each in inner] or [field.name]
+    given = ".".join(test.path)
+    return (
+        f"where: the result has no column {given!r}; it has {', '.join(map(repr, names))}"
+        f"{suggested(given, names)}"
+    )
+
+
+def zone_of(kind: pa.DataType) -> str | None:
+    """Return the zone in which text without one is a time: that in which the column shows its times."""
+    return getattr(kind, "tz", None)
+
+
+def alike(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.Expression:
+    """Return whether text is like a pattern."""
+    if not pa.types.is_string(kind):
+        raise InvalidType(f"where: like is asked of {name}, a column of {kind}; it is for text")
+    found = pc.match_like(field, test.values[0].string)
+    return found if test.operator == "like" else ~found
+
+
+def shifted(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.Expression:
+    """Return a comparison of times with one that is some distance from a literal."""
+    (value,) = test.values
+    if pa.types.is_integer(kind):
+        bound, scale = value.given + test.shift, 1
+        least, most = limits(kind)
+    else:
+        scale = NANOSECONDS["day"] if pa.types.is_date(kind) else NANOSECONDS[UNITS[kind.unit]]
+        stated = time_of(name, value.string, kind, zone_of(kind))
+        bound = nanoseconds_of(stated) + test.shift
+        least, most = limits(pa.int32() if pa.types.is_date(kind) else pa.int64())
+    # In whole units: the first that is not before the bound; of >, the last that is not after it.
+    whole = bound // scale if test.operator == ">" else -(-bound // scale)
+    if whole > most:
+        return field.is_valid() if test.operator == "<" else ds.scalar(False)
+    if whole < least:
+        return field.is_valid() if test.operator != "<" else ds.scalar(False)
+    integers = pa.int32() if pa.types.is_date(kind) else pa.int64()
+    place = pa.scalar(whole, kind if pa.types.is_integer(kind) else integers).cast(kind)
+    return {"<": field < place, ">": field > place, ">=": field >= place}[test.operator]
+
+
+def nanoseconds_of(stated: pa.Scalar) -> int:
+    """Return a time as nanoseconds since 1970, of any size."""
+    scale = NANOSECONDS["day"] if pa.types.is_date(stated.type) else NANOSECONDS[UNITS[stated.type.unit]]
+    return int(stated.value) * scale
+
+
+def limits(kind: pa.DataType) -> tuple[int, int]:
+    """Return the least and the greatest integer of a type."""
+    bits = kind.bit_width
+    is_signed = pa.types.is_signed_integer(kind)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
