@@ -25,6 +25,7 @@ from windowkit.spark.jobs.reference import (
     uncounted,
     unranked,
 )
+from windowkit.spark.jobs.where import filtered, minds_no_case, narrowed, split_of
 from windowkit.spark.jobs.whole import keyed, whole
 
 __all__ = [
@@ -37,16 +38,20 @@ __all__ = [
     "check_query",
     "columns_at",
     "computed",
+    "filtered",
     "identifier",
     "job",
     "keyed",
     "literal",
+    "minds_no_case",
     "named",
+    "narrowed",
     "output_schema",
     "own",
     "position_of",
     "reference",
     "shaped",
+    "split_of",
     "sql",
     "uncounted",
     "unranked",

@@ -10,9 +10,11 @@ import pyarrow as pa
 from windowkit.errors import InvalidValue
 from windowkit.language import fills
 from windowkit.language.aggregates import Aggregate
+from windowkit.language.expressions import Expression
+from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.windows import days_of_utc
-from windowkit.spark.jobs import Job, identifier, job, shaped
+from windowkit.spark.jobs import Job, filtered, identifier, job, narrowed, shaped, split_of
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
 from windowkit.spark.routes.rule import ROUTES, Choice, Refusals, choose, depends, expected
@@ -36,6 +38,7 @@ def aggregate(
     n: int | None = None,
     keys: str | Sequence[str] | None = None,
     aggs: Aggregate | Sequence[Aggregate] | None = None,
+    where: str | Expression | None = None,
 ) -> DataFrame:
     """Evaluate a query in Spark, lazily.
 
@@ -66,6 +69,10 @@ def aggregate(
     keys : str or sequence of str, optional
     aggs : Aggregate or sequence of Aggregate, optional
         Instead of `query`: a plain group-by without windows, with `partitioner`.
+    where : str or Expression, optional
+        Which windows are returned: a condition in SQL on the columns of the result. The result is that of
+        ``.where(...)`` on it, but what the condition says of rows is applied to `df` before anything else,
+        where Spark prunes partitions and skips files by it; see `windowkit.Query.run`.
 
     Returns
     -------
@@ -101,6 +108,8 @@ def aggregate(
             raise InvalidValue(
                 "query: None is given; give a query, or keys, aggs and partitioner without a route"
             )
+        if where is not None:
+            raise InvalidValue(f"where: {where!r} is given without a query; call .where(...) of the result")
         return three_stages.grouped(df, keys, aggs, partitioner, n)
     if keys is not None or aggs is not None:
         raise InvalidValue(
@@ -108,12 +117,29 @@ def aggregate(
             "keys and aggs"
         )
     checked = job(df, query, metrics)
+    chosen = None if where is None else split_of(where, query, checked)
+    made = windows(checked, query, chosen, route, rows_per_slice, partitioner, n)
+    return made if chosen is None else filtered(made, chosen.condition)
+
+
+def windows(
+    checked: Job,
+    query: Query,
+    chosen: Split | None = None,
+    route: str | None = None,
+    rows_per_slice: float | None = None,
+    partitioner: str | Partitioning | None = None,
+    n: int | None = None,
+) -> DataFrame:
+    """Return the windows of a job, of the rows of which a condition on results may hold."""
+    metrics = checked.metrics
+    checked = checked if chosen is None else narrowed(checked, chosen.rows)
     check_stages(route, partitioner, n)
     if metrics is not None and partitioner is not None:
         raise InvalidValue("metrics: they are given with a partitioner, but three stages are not counted")
     if partitioner is not None:
         return shaped(three_stages.run(three_stages.staged(checked, partitioner, n)), query)
-    result = chosen(checked, route, rows_per_slice).route.run(checked)
+    result = choice_of(checked, route, rows_per_slice).route.run(checked)
     return shaped(observed_count(metrics, "windows out", result), query)
 
 
@@ -136,12 +162,13 @@ def explain(
     rows_per_slice: float | None = None,
     partitioner: str | Partitioning | None = None,
     n: int | None = None,
+    where: str | Expression | None = None,
 ) -> str:
     """Describe how `aggregate` evaluates a query: which route, why, and what runs where.
 
     Parameters
     ----------
-    df, query, route, rows_per_slice, partitioner, n
+    df, query, route, rows_per_slice, partitioner, n, where
         As for `aggregate`, which raises the same errors.
 
     Returns
@@ -151,14 +178,18 @@ def explain(
     """
     checked = job(df, query)
     lines = described(query, checked.schema.field(query.time).type)
+    if where is not None:
+        chosen = split_of(where, query, checked)
+        lines += chosen.described()
+        checked = narrowed(checked, chosen.rows)
     check_stages(route, partitioner, n)
     if partitioner is not None:
         return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
-    choice = chosen(checked, route, rows_per_slice)
+    choice = choice_of(checked, route, rows_per_slice)
     return "\n".join([*lines, *reasons(choice), *choice.route.explain(checked)])
 
 
-def chosen(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
+def choice_of(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
     """Return the route to take, from a sample of rows where it depends on them."""
     refusals = Refusals.of(checked)
     if depends(refusals, route, rows_per_slice):
