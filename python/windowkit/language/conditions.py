@@ -7,17 +7,29 @@ of the tests below is kept as text, which Spark evaluates and nothing else looks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
 from windowkit.language.expressions import Expression
-from windowkit.language.tokens import Token, tokens_of
+from windowkit.language.tokens import tokens_of
 
-__all__ = ["Condition", "Nested", "Opaque", "Test", "Tree", "Value", "condition", "nested", "quoted_path"]
+__all__ = [
+    "TYPED",
+    "Condition",
+    "Nested",
+    "Opaque",
+    "Test",
+    "Tree",
+    "Value",
+    "condition",
+    "nested",
+    "quoted_path",
+    "renamed",
+]
 
 ALLOWED: Final = (
     "where is a condition in SQL on the columns of the result, such as \"device = 'd1' and `avg(v)` > 3\""
@@ -139,6 +151,15 @@ class Condition:
 
     text: str
     tree: Tree
+
+
+def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Return a condition whose columns have other names."""
+    if isinstance(tree, Nested):
+        return Nested(tree.word, tuple(renamed(each, names) for each in tree.members))
+    if isinstance(tree, Test):
+        return replace(tree, path=(names[tree.path[0]], *tree.path[1:]))
+    return tree
 
 
 def quoted_path(path: Sequence[str]) -> str:

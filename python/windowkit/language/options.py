@@ -17,7 +17,16 @@ from windowkit.language.expressions import Expression
 if TYPE_CHECKING:
     from windowkit.language.engine import Asked, Call, Engine
 
-__all__ = ["Conditioned", "Counted", "Cut", "CutByTime", "CutByTimePlan", "CutPlan", "InProcessOptions", "LocalOptions"]
+__all__ = [
+    "Conditioned",
+    "Counted",
+    "Cut",
+    "CutByTime",
+    "CutByTimePlan",
+    "CutPlan",
+    "InProcessOptions",
+    "LocalOptions",
+]
 __all__ += ["QueryPlan", "SparkOptions", "SparkPlan", "StreamOptions", "StreamPlan", "checked"]
 
 Form = Literal["pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"]

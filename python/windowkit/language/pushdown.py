@@ -21,11 +21,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from windowkit.errors import InvalidValue
 from windowkit.language.conditions import Condition, Nested, Opaque, Test, Tree, Value, nested, quoted_path
 from windowkit.language.durations import Duration
 from windowkit.language.query import Query
 
-__all__ = ["Split", "split"]
+__all__ = ["Split", "refuse_changing", "split"]
 
 DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 TIME: Final = re.compile(
@@ -92,6 +93,42 @@ def split(
     return Split(condition, rows, tuple(dict.fromkeys(made.notes)))
 
 
+def refuse_changing(condition: Condition, query: Query, *, any_case: bool, how: str) -> None:
+    """Refuse a condition that may hold of a window's first result in a stream, and not of the next.
+
+    Parameters
+    ----------
+    condition, query, any_case
+        As for `split`.
+    how : str
+        By what a window is returned more than once, with nothing that withdraws the earlier result.
+
+    Raises
+    ------
+    InvalidValue
+        It is not of keys alone, and of starts and ends that no row changes.
+    """
+    made = Splitting(query, pa.schema([]), any_case, by_time=False)
+    are_fixed = all(window.known_length is not None for window in query.windows)
+
+    def check(tree: Tree) -> None:
+        if isinstance(tree, Nested):
+            for each in tree.members:
+                check(each)
+            return
+        is_fixed = isinstance(tree, Test) and (
+            made.key_of(tree) is not None or (are_fixed and made.edge_of(tree) is not None)
+        )
+        if not is_fixed:
+            raise InvalidValue(
+                f"where: {tree} may hold of a window's first result and not of the next, which would be "
+                f"missed, as {how}; allowed are conditions on keys, and on starts and ends of windows that "
+                "no row changes, or a policy that is 'retracting'. Or filter what is written"
+            )
+
+    check(condition.tree)
+
+
 @dataclass
 class Splitting:
     """What is said of rows so far."""
@@ -116,16 +153,16 @@ class Splitting:
             return self.nothing(tree, "as one side of OR says nothing of rows") if known else None
         return nested(tree.word, known) if known else None
 
-    def nothing(self, tree: Tree, why: str) -> None:
-        """Note that a condition says nothing of rows."""
+    def nothing(self, tree: Tree, why: str) -> Tree | None:
+        """Return what says nothing of rows, and note why."""
         self.notes.append(f"{tree}, {why}")
+        return None
 
     def of_test(self, test: Test) -> Tree | None:
         """Return what one test says of rows."""
-        key = next((name for name in map(str, self.query.by) if self.are_same(test.path, (name,))), None)
+        key, edge = self.key_of(test), self.edge_of(test)
         if key is not None:
             return self.of_key(replace(test, path=(key,)))
-        edge = next((edge for edge in EDGES if self.are_same(test.path, self.path_of(edge))), None)
         if edge is not None:
             return self.of_edge(test, edge)
         if any(self.are_same(test.path[:1], (name,)) for name in map(str, self.query.by)):
@@ -133,6 +170,14 @@ class Splitting:
         is_aggregate = any(self.are_same(test.path, (each.name,)) for each in self.query.aggs)
         what = "of an aggregate" if is_aggregate else "neither of a key nor of a window's start or end"
         return self.nothing(test, f"as it is {what}")
+
+    def key_of(self, test: Test) -> str | None:
+        """Return the key that a test is of."""
+        return next((name for name in map(str, self.query.by) if self.are_same(test.path, (name,))), None)
+
+    def edge_of(self, test: Test) -> str | None:
+        """Return whether a test is of windows' start or end."""
+        return next((edge for edge in EDGES if self.are_same(test.path, self.path_of(edge))), None)
 
     def are_same(self, path: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Return whether a path of a condition is that of a column."""
@@ -145,7 +190,7 @@ class Splitting:
         is_flat = self.query.window_columns == "flat"
         return (f"window_{edge}",) if is_flat else (self.query.window_column, edge)
 
-    def of_key(self, test: Test) -> Test | None:
+    def of_key(self, test: Test) -> Tree | None:
         """Return what a test of a key says of rows: the same."""
         kind = self.schema.field(test.path[0]).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -189,7 +234,7 @@ class Splitting:
         path = (str(self.query.time),)
         if test.operator not in ("=", "in", "<", "<=", ">", ">="):
             return
-        # Of a window that begins at X, rows are in [X, X + length); of one that ends there, in [X - length, X).
+        # Rows of a window that begins at X are in [X, X + length), of one that ends there in [X - length, X).
         low, high = (0, length) if edge == "start" else (-length, 0)
         for value in test.values:
             least = Test(path, ">" if test.operator == ">" else ">=", (value,), low)

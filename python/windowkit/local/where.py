@@ -16,13 +16,23 @@ from windowkit.arrow.computing import pyarrow_values
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
 from windowkit.files.comparisons import compared, time_of
 from windowkit.language.checks import suggested
-from windowkit.language.conditions import Condition, Nested, Opaque, Test, Tree, condition, quoted_path
+from windowkit.language.conditions import (
+    TYPED,
+    Condition,
+    Nested,
+    Opaque,
+    Test,
+    Tree,
+    Value,
+    condition,
+    quoted_path,
+)
 from windowkit.language.expressions import Expression
 from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.pushdown import Split, split
 from windowkit.language.query import Query
 
-__all__ = ["Where", "where_of"]
+__all__ = ["Where", "held", "names_of", "where_of"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -91,10 +101,20 @@ def where_of(given: Any, query: Query, rows: pa.Schema, result: pa.Schema) -> Wh
     return None if given is None else Where(condition(given), query, rows, result)
 
 
-def held(tree: Tree, schema: pa.Schema) -> ds.Expression:
-    """Return a condition on columns as an expression that is true where it holds."""
+def held(tree: Tree, schema: pa.Schema, zone: str | None = None, *, groups: bool = False) -> ds.Expression:
+    """Return a condition on columns as an expression that is true where it holds.
+
+    Parameters
+    ----------
+    tree : Nested or Test
+    schema : pyarrow.Schema
+    zone : str, optional
+        In which text is a time, where a column has times with a zone; by default that of the column.
+    groups : bool, default False
+        Whether it is tested against statistics: see `compared`.
+    """
     if isinstance(tree, Nested):
-        parts = [held(each, schema) for each in tree.members]
+        parts = [held(each, schema, zone, groups=groups) for each in tree.members]
         return reduce(and_ if tree.word == "and" else or_, parts)
     if isinstance(tree, Opaque):
         raise InvalidValue(
@@ -102,10 +122,10 @@ def held(tree: Tree, schema: pa.Schema) -> ds.Expression:
             "with literals by =, !=, <, <=, >, >=, [not] in (...), [not] between ... and ..., [not] like "
             "'...' or is [not] null, and of these with and, or, not; filter the result instead"
         )
-    return test_of(tree, schema)
+    return test_of(tree, schema, zone, groups)
 
 
-def test_of(test: Test, schema: pa.Schema) -> ds.Expression:
+def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds.Expression:
     """Return a test of a column as an expression."""
     kind, field = column_of(test, schema)
     if test.operator in ("is null", "is not null"):
@@ -119,12 +139,12 @@ def test_of(test: Test, schema: pa.Schema) -> ds.Expression:
         if test.operator.endswith("like"):
             return alike(test, name, kind, field)
         if test.shift:
-            return shifted(test, name, kind, field)
-        values = [value.given for value in test.values]
+            return shifted(test, name, kind, field, zone_of(kind, zone))
+        values = [given_of(value, name, kind) for value in test.values]
         given: Any = values if test.operator.endswith("in") else values[0]
         if pa.types.is_null(kind):
             return ds.scalar(False)
-        return compared(name, test.operator, given, kind, zone_of(kind), of=field)
+        return compared(name, test.operator, given, kind, zone_of(kind, zone), groups=groups, of=field)
     except WindowKitError as error:
         # Comparisons of files are filters.
         raise type(error)(re.sub("^filter:", "where:", str(error))) from None
@@ -156,9 +176,24 @@ def unknown(test: Test, schema: pa.Schema) -> str:
     )
 
 
-def zone_of(kind: pa.DataType) -> str | None:
+def zone_of(kind: pa.DataType, zone: str | None) -> str | None:
     """Return the zone in which text without one is a time: that in which the column shows its times."""
-    return getattr(kind, "tz", None)
+    return getattr(kind, "tz", None) if zone is None else zone
+
+
+def given_of(value: Value, name: str, kind: pa.DataType) -> Any:
+    """Return a literal as it is compared with a column of some type."""
+    if value.kind not in TYPED:
+        return value.given
+    is_date = value.kind == "date"
+    if not (pa.types.is_timestamp(kind) or (is_date and pa.types.is_date(kind))):
+        raise InvalidType(f"where: {value.text} is compared with {name}, a column of {kind}; write a string")
+    if not is_date:
+        return value.string
+    try:
+        return pa.scalar(value.string).cast(pa.date32())
+    except pa.ArrowInvalid:
+        raise InvalidValue(f"where: {value.text} is no date; dates are such as date '2024-05-01'") from None
 
 
 def alike(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.Expression:
@@ -169,7 +204,9 @@ def alike(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.
     return found if test.operator == "like" else ~found
 
 
-def shifted(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.Expression:
+def shifted(
+    test: Test, name: str, kind: pa.DataType, field: ds.Expression, zone: str | None
+) -> ds.Expression:
     """Return a comparison of times with one that is some distance from a literal."""
     (value,) = test.values
     if pa.types.is_integer(kind):
@@ -177,7 +214,7 @@ def shifted(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> d
         least, most = limits(kind)
     else:
         scale = NANOSECONDS["day"] if pa.types.is_date(kind) else NANOSECONDS[UNITS[kind.unit]]
-        stated = time_of(name, value.string, kind, zone_of(kind))
+        stated = time_of(name, value.string, kind, zone)
         bound = nanoseconds_of(stated) + test.shift
         least, most = limits(pa.int32() if pa.types.is_date(kind) else pa.int64())
     # In whole units: the first that is not before the bound; of >, the last that is not after it.

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, suggested
+from windowkit.language.conditions import Condition, Nested, Test, Tree, condition
 from windowkit.language.tokens import Token, closed, tokens_of
+from windowkit.spark.jobs import literal
 from windowkit.spark.parquet import query_of
-from windowkit.spark.routes import aggregate
+from windowkit.spark.routes import aggregate, unfiltered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +27,11 @@ __all__ = ["sql"]
 
 PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
+AFTER_WHERE: Final = (
+    *("group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "qualify"),
+    *("union", "intersect", "except", "minus"),
+)
+"""What follows a WHERE, and begins no operator within it."""
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
 FORM: Final = (
@@ -63,7 +71,8 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
     -------
     DataFrame
         What ``session.sql`` returns, with `windowkit.Query.run` in place of each call: lazy, by the same
-        routes, as fast.
+        routes, as fast. What the WHERE of a SELECT from a call alone says of rows is applied to these first,
+        as `where` of `windowkit.Query.run` is.
 
     Raises
     ------
@@ -216,7 +225,57 @@ class Statement:
         for name in ("time", "windows", "aggs"):
             if name not in given:
                 raise InvalidValue(f"text: argument {name} is not given; {FORM}")
-        return aggregate(frame, query_of(given))
+        query = query_of(given)
+        where = self.where(at, last)
+        return aggregate(frame, query) if where is None else unfiltered(frame, query, where)
+
+    def where(self, at: int, last: int) -> Condition | None:
+        """Return the WHERE of a SELECT from a call alone, for what it says of rows; None if there is none.
+
+        The statement keeps it. So where it is not understood, nothing is said of rows.
+        """
+        after, alias = last + 1, None
+        words = [token.text.lower() if token.kind == "word" else "" for token in self.tokens]
+        if at == 0 or words[at - 1] != "from":
+            return None
+        after += words[after : after + 1] == ["as"]
+        if words[after : after + 1] not in ([""], ["where"], []):
+            alias, after = self.tokens[after].text.strip("`"), after + 1
+        end = self.end_of_where(words, after + 1)
+        if words[after : after + 1] != ["where"] or end == after + 1:
+            return None
+        try:
+            read = condition(self.with_values(after + 1, end))
+        except InvalidValue:
+            return None
+        return read if alias is None else replace(read, tree=unqualified(read.tree, alias))
+
+    def end_of_where(self, words: Sequence[str], first: int) -> int:
+        """Return where a WHERE ends whose condition begins here."""
+        end = closed(self.tokens, first)
+        depth = 0
+        for place in range(first, end):
+            token = self.tokens[place]
+            depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "sign" else 0
+            # A window may also be a column.
+            is_named = words[place] == "window" and words[place + 2 : place + 3] == ["as"]
+            is_pipe = self.text[token.start : token.start + 2] == "|>"
+            if depth == 0 and (words[place] in AFTER_WHERE or is_named or is_pipe or token.text == ";"):
+                return place
+        return end
+
+    def with_values(self, first: int, end: int) -> str:
+        """Return the text of a range of tokens, with strings and numbers in place of their parameters."""
+        pieces, done = list[str](), self.tokens[first].start
+        for at in range(first, end - 1):
+            name, given = self.tokens[at + 1], None
+            if self.tokens[at].text == ":" and name.kind == "word":
+                given = (self.args or {}).get(name.text)
+            if isinstance(given, str | int) and not isinstance(given, bool):
+                value = literal(given) if isinstance(given, str) else str(given)
+                pieces += [self.text[done : self.tokens[at].start], value]
+                done = name.end
+        return "".join([*pieces, self.text[done : self.tokens[end - 1].end]])
 
     def value_of(self, text: str) -> str:
         """Return what a string of SQL says, which is for Spark to say of any but the plainest."""
@@ -224,6 +283,14 @@ class Statement:
             return text[1:-1]
         (row,) = self.session.sql(f"select {text}").collect()
         return str(row[0])
+
+
+def unqualified(tree: Tree, alias: str) -> Tree:
+    """Return a condition whose columns are named without the alias of their table."""
+    if isinstance(tree, Nested):
+        return replace(tree, members=tuple(unqualified(each, alias) for each in tree.members))
+    is_of_alias = isinstance(tree, Test) and len(tree.path) > 1 and tree.path[0].lower() == alias.lower()
+    return replace(tree, path=tree.path[1:]) if isinstance(tree, Test) and is_of_alias else tree
 
 
 def end_of_call(tokens: Sequence[Token], at: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -19,14 +19,16 @@ from windowkit.spark.jobs.job import Job
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["filtered", "narrowed", "split_of", "sql_of"]
+__all__ = ["filtered", "minds_no_case", "narrowed", "split_of", "sql_of"]
+
+LONG_AGO: Final = "timestamp '0001-01-01'"
 
 
 def split_of(where: Any, query: Query, job: Job, *, by_time: bool = True) -> Split:
     """Return a condition on the results of a query, and what it says of the rows of its job."""
     asked = replace(job.query, window_columns=query.window_columns)
     return split(
-        condition(where),
+        where if isinstance(where, Condition) else condition(where),
         asked,
         job.schema,
         any_case=minds_no_case(job.frame.sparkSession),
@@ -50,7 +52,12 @@ def narrowed(job: Job, rows: Tree | None) -> Job:
     names = job.frame.columns
     # As in `columns_at`, Spark is not asked to find columns by names of the user's.
     numbered = job.frame.toDF(*(f"i{at}" for at in range(len(names))))
-    chosen = numbered.where(sql_of(rows, lambda name: f"i{job.positions[name]}", kinds))
+    condition = sql_of(rows, lambda name: f"i{job.positions[name]}", kinds)
+    if job.frame.isStreaming:
+        # Rows of all keys move the watermark. Spark would move a filter that does not read the time below
+        # that, so this one reads it; there are no such times, and if there were, results are filtered too.
+        condition = f"({condition}) or i{job.positions[job.query.time]} < {LONG_AGO}"
+    chosen = numbered.where(condition)
     return replace(job, frame=chosen.toDF(*names))
 
 

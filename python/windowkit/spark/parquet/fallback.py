@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.spark.jobs import identifier
@@ -34,25 +35,30 @@ class Left:
     reason : str
         Why tasks do not read the files themselves.
     rows_per_slice : float, optional
+    where : str or Expression, optional
+        The condition on results.
     """
 
     rows: DataFrame
     query: Query | Rolling
     reason: str
     rows_per_slice: float | None
+    where: str | Expression | None = None
 
     def result(self, metrics: Metrics | None) -> DataFrame:
         """Return what `query.run` returns of the rows."""
         if isinstance(self.query, Rolling):
             return roll(self.rows, self.query, metrics=metrics)
-        return aggregate(self.rows, self.query, rows_per_slice=self.rows_per_slice, metrics=metrics)
+        return aggregate(
+            self.rows, self.query, rows_per_slice=self.rows_per_slice, metrics=metrics, where=self.where
+        )
 
     def explained(self) -> str:
         """Describe why tasks do not read the files, and what `query.run` does instead."""
         if isinstance(self.query, Rolling):
             text = explain_roll(self.rows, self.query)
         else:
-            text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice)
+            text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice, where=self.where)
         return f"scan: left to Spark's reader, as {self.reason}\n{text}"
 
 

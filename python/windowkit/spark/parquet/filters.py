@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql.types import StructField, StructType
 
-from windowkit.errors import InvalidType, InvalidValue, UnknownColumn
+from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
 from windowkit.files.comparisons import OPERATORS, compared
 from windowkit.language.checks import a_type
+from windowkit.language.conditions import Nested, Tree, nested
+from windowkit.local.where import held, names_of
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.pruning import Chosen
 
-__all__ = ["Filter", "chosen_of", "columns_of", "kind_of"]
+__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "with_rows"]
 
 # Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
@@ -78,6 +80,54 @@ def chosen_of(
         return reduce(or_, [reduce(and_, terms) for terms in of])
 
     return Chosen(made(False), made(True), tuple(kinds), True), kinds
+
+
+def with_rows(
+    chosen: Chosen | None,
+    needed: Mapping[str, pa.DataType],
+    rows: Tree | None,
+    kinds: Mapping[str, pa.DataType],
+    zone: str | None,
+) -> tuple[Chosen | None, dict[str, pa.DataType]]:
+    """Return a filter, and the columns that it reads, with what a condition on results says of rows.
+
+    Parameters
+    ----------
+    chosen, needed
+        What `chosen_of` returned.
+    rows : Nested, Test or None
+        By the names of columns of the table.
+    kinds : mapping of str to pyarrow.DataType
+        Of these columns.
+    zone : str or None
+        The session's.
+    """
+    known = None if rows is None else said(rows, kinds, zone)
+    if known is None:
+        return chosen, dict(needed)
+    schema = pa.schema(list(kinds.items()))
+    own, groups = (held(known, schema, zone, groups=groups) for groups in (False, True))
+    names = tuple(dict.fromkeys(names_of(known)))
+    if chosen is None:
+        made = Chosen(own, groups, names, True)
+    else:
+        columns = tuple(dict.fromkeys([*chosen.columns, *names]))
+        made = Chosen(chosen.rows & own, chosen.groups & groups, columns, chosen.floats)
+    return made, {**needed, **{name: kinds[name] for name in names}}
+
+
+def said(rows: Tree, kinds: Mapping[str, pa.DataType], zone: str | None) -> Tree | None:
+    """Return what tasks can test of it: Spark compares more, and its own filter follows."""
+    if isinstance(rows, Nested):
+        parts = [said(each, kinds, zone) for each in rows.members]
+        known = [part for part in parts if part is not None]
+        is_open = not known or (rows.word == "or" and len(known) < len(parts))
+        return None if is_open else nested(rows.word, known)
+    try:
+        held(rows, pa.schema(list(kinds.items())), zone)
+    except WindowKitError:
+        return None
+    return rows
 
 
 def lists_of(given: Any) -> list[list[Comparison]]:

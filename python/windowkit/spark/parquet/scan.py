@@ -16,14 +16,16 @@ from pyarrow import fs
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import listing
 from windowkit.language.checks import a_type
-from windowkit.language.expressions import refuse_expressions
+from windowkit.language.conditions import renamed
+from windowkit.language.expressions import Expression, refuse_expressions
+from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.local import rolling as local_rolling
-from windowkit.spark.jobs import Job, check_metrics, identifier, job, shaped
+from windowkit.spark.jobs import Job, check_metrics, filtered, identifier, job, shaped, split_of
 from windowkit.spark.parquet import pruning, survey, tables
 from windowkit.spark.parquet.fallback import Left, chosen_rows
-from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of
+from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of, with_rows
 from windowkit.spark.parquet.reading import Reader, fragment
 from windowkit.spark.routes import Expected, described, expected, packed, rolling, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
@@ -87,7 +89,8 @@ class Scan(Job):
     """A job whose rows are in Parquet files; its `frame` has their columns.
 
     `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
-    With `roll`, rows are returned with aggregates over their frames, and the job is that of all columns.
+    `split` is the condition on results, of which the reader knows what it says of rows. With `roll`, rows are
+    returned with aggregates over their frames, and the job is that of all columns.
     """
 
     source: listing.Source
@@ -96,6 +99,7 @@ class Scan(Job):
     expects: Expected
     listed: int
     roll: Rolling | None = None
+    split: Split | None = None
 
     @cached_property
     def tasks(self) -> tuple[tuple[listing.Part, ...], ...]:
@@ -135,6 +139,8 @@ class Scan(Job):
         head, roll = described(self.query, self.schema.field(self.query.time).type), self.roll
         if roll is not None:
             head = local_rolling.described(roll, local_rolling.bound(roll, self.schema).plan)
+        if self.split is not None:
+            head += self.split.described()
         lines = [
             *head,
             "route: scan, as rows are in Parquet files",
@@ -174,6 +180,7 @@ def scan(
     merge_schema: bool | None = None,
     rows_per_slice: float | None = None,
     metrics: Metrics | None = None,
+    where: str | Expression | None = None,
 ) -> DataFrame:
     """Evaluate a query, or rolling aggregates, over Parquet files that Spark's tasks read themselves.
 
@@ -208,6 +215,10 @@ def scan(
         aggregates.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
+    where : str or Expression, optional
+        Which windows are returned: a condition in SQL on the columns of the result, as of
+        `windowkit.Query.run`. What it says of rows rules out files and row groups as `filter` does. Not for
+        rolling aggregates.
 
     Returns
     -------
@@ -240,10 +251,13 @@ def scan(
     DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
     """
     check_metrics(metrics)
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)
     result = made.result(metrics)
-    # What is left to Spark's reader has the columns of the query already.
-    return shaped(result, query) if isinstance(made, Scan) and isinstance(query, Query) else result
+    # What is left to Spark's reader has the columns of the query already, of its windows.
+    if not isinstance(made, Scan) or not isinstance(query, Query):
+        return result
+    result = shaped(result, query)
+    return result if made.split is None else filtered(result, made.split.condition)
 
 
 def explain_scan(
@@ -255,12 +269,13 @@ def explain_scan(
     filesystem: fs.FileSystem | None = None,
     merge_schema: bool | None = None,
     rows_per_slice: float | None = None,
+    where: str | Expression | None = None,
 ) -> str:
     """Describe how `scan` evaluates a query: what is read, what is expected of it, and what runs where.
 
     Parameters
     ----------
-    spark, paths, query, filter, filesystem, merge_schema, rows_per_slice
+    spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where
         As for `scan`, which raises the same errors.
 
     Returns
@@ -268,7 +283,7 @@ def explain_scan(
     str
         Lines of text.
     """
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice)
+    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)
     return made.explained()
 
 
@@ -317,6 +332,7 @@ def checked(
     filesystem: fs.FileSystem | None,
     merge_schema: bool | None,
     rows_per_slice: float | None,
+    where: str | Expression | None,
 ) -> Scan | Left:
     """Check a query against files, without reading rows."""
     if not is_session(session):
@@ -332,6 +348,11 @@ def checked(
         raise InvalidValue(
             f"rows_per_slice: {rows_per_slice!r} is given with rolling aggregates, which make no slices"
         )
+    if roll is not None and where is not None:
+        raise InvalidValue(
+            f"where: {where!r} is given with rolling aggregates, of which each row needs others; call "
+            ".where(...) of the result, or give filter=..."
+        )
     if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
     if filesystem is None:
@@ -344,6 +365,13 @@ def checked(
     any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
     zone = session.conf.get("spark.sql.session.timeZone")
     chosen, needed = chosen_of(filter, columns, any_case=any_case, zone=zone)
+    by_filter = chosen
+    parts = None if where is None or not isinstance(query, Query) else split_of(where, query, made)
+    if parts is not None and parts.rows is not None:
+        of_files = {column: frame.columns[at] for column, at in made.positions.items()}
+        kinds = {name: kind_of(name, columns) for name in of_files.values()}
+        rows = renamed(parts.rows, of_files)
+        chosen, needed = with_rows(chosen, needed, rows, kinds, zone)
     names = tuple(frame.columns)
     if roll is None:
         names = tuple(frame.columns[made.positions[column]] for column in made.query.inputs)
@@ -356,7 +384,7 @@ def checked(
     if reason is not None and not table.is_sparks:
         raise survey.unread(reason)
     if reason is not None:
-        return Left(chosen_rows(frame, query, read, chosen), query, reason, rows_per_slice)
+        return Left(chosen_rows(frame, query, read, by_filter), query, reason, rows_per_slice, where)
     return Scan(
         made.query,
         made.frame,
@@ -369,6 +397,7 @@ def checked(
         expects,
         len(table.source.files),
         roll,
+        parts,
     )
 
 

@@ -4,7 +4,7 @@ from windowkit.spark.routes import catalyst, packed, rolling, stages
 from windowkit.spark.routes.as_of import as_of
 from windowkit.spark.routes.duplicates import distinct, explain_distinct
 from windowkit.spark.routes.joins import explain_join, join
-from windowkit.spark.routes.planner import aggregate, described, explain
+from windowkit.spark.routes.planner import aggregate, described, explain, unfiltered
 from windowkit.spark.routes.rolling import explain_roll, roll
 from windowkit.spark.routes.rule import Expected, expected
 from windowkit.spark.routes.stages import LIMITS
@@ -29,4 +29,5 @@ __all__ = [
     "roll",
     "rolling",
     "stages",
+    "unfiltered",
 ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from windowkit.errors import InvalidValue
 from windowkit.language import fills
 from windowkit.language.aggregates import Aggregate
+from windowkit.language.conditions import Condition
 from windowkit.language.expressions import Expression
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
@@ -24,7 +25,7 @@ from windowkit.spark.shipping import Metrics, observed_count
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["aggregate", "explain"]
+__all__ = ["aggregate", "explain", "unfiltered"]
 
 
 def aggregate(
@@ -120,6 +121,12 @@ def aggregate(
     chosen = None if where is None else split_of(where, query, checked)
     made = windows(checked, query, chosen, route, rows_per_slice, partitioner, n)
     return made if chosen is None else filtered(made, chosen.condition)
+
+
+def unfiltered(df: DataFrame, query: Query, where: Condition) -> DataFrame:
+    """Return what `aggregate` does before it filters windows, which is left to what comes after."""
+    checked = job(df, query)
+    return windows(checked, query, split_of(where, query, checked))
 
 
 def windows(

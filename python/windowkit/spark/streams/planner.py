@@ -9,8 +9,9 @@ from pyspark.sql.functions import coalesce, length, lit
 from pyspark.sql.functions import sum as total
 
 from windowkit.language.durations import Length
+from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
-from windowkit.spark.jobs import identifier, shaped
+from windowkit.spark.jobs import filtered, identifier, shaped
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
@@ -33,6 +34,7 @@ def stream(
     metrics_name: str | None = None,
     late_rows: bool = False,
     route: str | None = None,
+    where: str | Expression | None = None,
 ) -> DataFrame:
     """Evaluate a query over a streaming DataFrame, exactly once; ``query.run(df)`` is the same.
 
@@ -63,6 +65,12 @@ def stream(
         Spark's own streaming aggregation, without Python. It computes one tumbling window with aggregates
         that Spark has, in any state store, without the options above but for `output_mode`.
         Its checkpoint is Spark's: a changed aggregate is not noticed.
+    where : str or Expression, optional
+        Which windows are returned: a condition in SQL on the columns of the result, as of
+        `windowkit.Query.run`. Rows of keys for which it cannot hold are left out before they are sent to
+        Python and shuffled; they still move the watermark. Where a window may be returned again with nothing
+        that withdraws the earlier result, it may only be of keys, and of starts and ends that no row changes.
+        A checkpoint belongs to what it says of keys. Not with `late_rows`.
 
     Returns
     -------
@@ -97,11 +105,13 @@ def stream(
     """
     if route is not None:
         others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "metrics_name": metrics_name}
-        job, _ = by_catalyst(df, query, route, output_mode, **others, late_rows=late_rows)
-        return shaped(catalyst.ROUTE.run(job), query)
-    return run(
-        streaming(df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows=late_rows)
+        job, _, chosen = by_catalyst(df, query, route, output_mode, where, **others, late_rows=late_rows)
+        result = shaped(catalyst.ROUTE.run(job), query)
+        return result if chosen is None else filtered(result, chosen.condition)
+    made = streaming(
+        df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows=late_rows, where=where
     )
+    return run(made) if made.split is None else filtered(run(made), made.split.condition)
 
 
 def run(made: Streaming) -> DataFrame:
@@ -140,21 +150,23 @@ def explain(
     buckets: int | None = None,
     late_rows: bool = False,
     route: str | None = None,
+    where: str | Expression | None = None,
 ) -> str:
     """Describe how `stream` evaluates a query: what runs where, and what state is stored.
 
     Parameters
     ----------
-    df, query, output_mode, allowed_lateness, buckets, late_rows, route
+    df, query, output_mode, allowed_lateness, buckets, late_rows, route, where
         As for `stream`, which raises the same errors.
     """
     if route is not None:
         others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "late_rows": late_rows}
-        job, mode = by_catalyst(df, query, route, output_mode, **others)
+        job, mode, chosen = by_catalyst(df, query, route, output_mode, where, **others)
         how = f"stream in {mode} mode, exactly once, by Spark's own aggregation and in its state"
         time = job.schema.field(query.time).type
-        return "\n".join([*described(query, time), how, *catalyst.ROUTE.explain(job)])
-    made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows)
+        said = [] if chosen is None else chosen.described()
+        return "\n".join([*described(query, time), *said, how, *catalyst.ROUTE.explain(job)])
+    made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows, where=where)
     work = made.work
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
@@ -165,6 +177,7 @@ def explain(
     packs = "slices" if work.rows_instead is None else "rows"
     lines = [
         *described(query, made.job.schema.field(query.time).type),
+        *([] if made.split is None else made.split.described()),
         f"stream in {made.mode} mode, exactly once",
         f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
         f"  columns: {', '.join(map(identifier, made.result.names))}",

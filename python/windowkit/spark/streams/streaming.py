@@ -11,10 +11,13 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from windowkit.errors import InvalidValue, UnknownColumn
 from windowkit.language.checks import boolean, integer, one_of, text
+from windowkit.language.conditions import Tree
 from windowkit.language.durations import Length, length, rows
 from windowkit.language.emission import Emission, emit
+from windowkit.language.expressions import Expression
 from windowkit.language.fills import refuse_stream
 from windowkit.language.progress import of_measure
+from windowkit.language.pushdown import Split, refuse_changing
 from windowkit.language.query import Query
 from windowkit.local.query import plan
 from windowkit.spark.jobs import (
@@ -24,8 +27,11 @@ from windowkit.spark.jobs import (
     check_frame,
     check_query,
     columns_at,
+    minds_no_case,
+    narrowed,
     output_schema,
     position_of,
+    split_of,
 )
 from windowkit.spark.routes import catalyst
 from windowkit.spark.streams.work import (
@@ -70,6 +76,8 @@ class Streaming:
     metrics_name : str or None
         What Spark's progress calls the counts.
     mode : str
+    split : Split or None
+        The condition on results; the job is of the rows for which it may hold.
     """
 
     job: Job
@@ -79,6 +87,7 @@ class Streaming:
     each: int
     metrics_name: str | None
     mode: str
+    split: Split | None = None
 
     @property
     def rows(self) -> DataFrame:
@@ -132,6 +141,7 @@ def streaming(
     metrics_name: str | None = None,
     *,
     late_rows: bool = False,
+    where: str | Expression | None = None,
 ) -> Streaming:
     """Check a query against a streaming DataFrame; starts nothing in Spark.
 
@@ -164,6 +174,14 @@ def streaming(
     check_watermark(job)
     check_ends(query, mode)
     check_session(frame)
+    chosen = None
+    if where is not None:
+        if late_rows:
+            raise InvalidValue(
+                f"where: {where!r} is given with late_rows=True, and late rows are no windows; filter what "
+                "is written, by a condition that also takes rows whose late_row is not null"
+            )
+        job, chosen = split_stream(job, query, where, mode, lateness)
     partitions, each = layout(frame, query, buckets)
     read, schema = read_by(job, query.emit)
     late: tuple[str, ...] = ()
@@ -172,8 +190,33 @@ def streaming(
         # In the order of `df`, without the columns of expressions, which come last.
         at = {**job.positions, **read}
         late = tuple(sorted((name for name in at if at[name] < len(frame.columns)), key=at.__getitem__))
-    own = own_work(query, schema, mode, lateness, partitions, each, late=late)
-    return Streaming(job, read, own, partitions, each, metrics_name, mode)
+    rows_of = None if chosen is None else chosen.rows
+    own = own_work(query, schema, mode, lateness, partitions, each, late=late, rows_of=rows_of)
+    return Streaming(job, read, own, partitions, each, metrics_name, mode, chosen)
+
+
+def split_stream(
+    job: Job, query: Query, where: str | Expression, mode: str, lateness: Length = 0
+) -> tuple[Job, Split]:
+    """Return the job of the rows for which a condition on results may hold, and that condition.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        It is none, or may hold of a result that a later one replaces.
+    """
+    chosen = split_of(where, query, job, by_time=False)
+    how = None
+    if query.emit is not None and query.emit.refinement != "retracting":
+        how = f"its policy is {query.emit.refinement!r}"
+    elif query.emit is None and mode == "update":
+        how = "output_mode is 'update'"
+    elif query.emit is None and has_updates(query, lateness):
+        how = "late rows change windows that were returned"
+    if how is not None:
+        any_case = minds_no_case(job.frame.sparkSession)
+        refuse_changing(chosen.condition, query, any_case=any_case, how=how)
+    return narrowed(job, chosen.rows), chosen
 
 
 def by_catalyst(
@@ -181,9 +224,12 @@ def by_catalyst(
     query: Query,
     route: str,
     output_mode: str | None = None,
+    where: str | Expression | None = None,
     **others: object,
-) -> tuple[Job, str]:
-    """Check a query, and that Spark's own streaming aggregation computes it; return its job, and the mode.
+) -> tuple[Job, str, Split | None]:
+    """Check a query, and that Spark's own streaming aggregation computes it.
+
+    Returns its job, the mode, and the condition on results, if there is one.
 
     Raises
     ------
@@ -209,7 +255,10 @@ def by_catalyst(
         reason = "Spark's aggregation has no emission policies"
     if reason is not None:
         raise InvalidValue(f"route: 'catalyst' cannot evaluate the query over a stream: {reason}")
-    return job, mode
+    if where is None:
+        return job, mode, None
+    job, chosen = split_stream(job, query, where, mode)
+    return job, mode, chosen
 
 
 def own_work(
@@ -221,6 +270,7 @@ def own_work(
     each: int,
     *,
     late: tuple[str, ...] = (),
+    rows_of: Tree | None = None,
 ) -> Work:
     """Return what the workers compute."""
     as_spark = mode == "update" and query.emit is None
@@ -250,6 +300,7 @@ def own_work(
                 "buckets": each,
                 # Absent by default, as in the checkpoints of earlier releases.
                 **({"late rows": "returned"} if late else {}),
+                **({"rows": f"those where {rows_of}"} if rows_of is not None else {}),
             },
         ),
         late,
