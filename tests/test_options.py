@@ -24,8 +24,8 @@ DISTINCT = wk.distinct("k", time="t", within=5)
 
 TABLES, FRAMES, STREAMS = "tables", "Spark DataFrames", "streaming DataFrames"
 LOCAL = {"threads", "validate", "result"}
-OF_BATCHES = {"route", "rows_per_slice", "partitioner", "n"}
-OF_STREAMS = {"output_mode", "allowed_lateness", "buckets", "late_rows", "route"}
+OF_BATCHES = {"route", "rows_per_slice", "partitioner", "n", "where"}
+OF_STREAMS = {"output_mode", "allowed_lateness", "buckets", "late_rows", "route", "where"}
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ CASES = {
     "query.run": Case(
         QUERY.run,
         1,
-        {TABLES: LOCAL, FRAMES: {*OF_BATCHES, "metrics"}, STREAMS: {*OF_STREAMS, "metrics_name"}},
+        {TABLES: {*LOCAL, "where"}, FRAMES: {*OF_BATCHES, "metrics"}, STREAMS: {*OF_STREAMS, "metrics_name"}},
     ),
-    "query.explain": Case(QUERY.explain, 1, {TABLES: set(), FRAMES: OF_BATCHES, STREAMS: OF_STREAMS}),
+    "query.explain": Case(QUERY.explain, 1, {TABLES: {"where"}, FRAMES: OF_BATCHES, STREAMS: OF_STREAMS}),
     "rolling.run": Case(ROLLING.run, 1, {TABLES: LOCAL, FRAMES: {"split", "metrics"}}),
     "rolling.explain": Case(ROLLING.explain, 1, {TABLES: set(), FRAMES: {"split"}}),
     "rolling.at": Case(ROLLING.at, 2, {TABLES: LOCAL, FRAMES: {"split", "metrics"}}),

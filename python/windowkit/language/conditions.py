@@ -324,7 +324,9 @@ class Reader:
 
     def path(self) -> tuple[str, ...]:
         """Read a column, or a field of one."""
-        if self.word() in WORDS:
+        following = self.tokens[self.at + 1 : self.at + 2]
+        is_typed = self.word() in TYPED and bool(following) and following[0].kind == "string"
+        if is_typed or self.word() in WORDS:
             raise Unread
         names = [self.name()]
         while self.took("."):

@@ -23,8 +23,9 @@ from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
 from windowkit.local import rolling as local_rolling
 from windowkit.local.query import checked_threads, lent
+from windowkit.local.selecting import kept
 
-__all__ = ["batches", "bound", "described", "explain", "is_first", "kept", "run", "schema"]
+__all__ = ["batches", "bound", "described", "explain", "is_first", "run", "schema"]
 
 IN_SPARK: Final = "distinct.run(data) returns a DataFrame"
 
@@ -48,7 +49,7 @@ def run(
     rows = is_first(distinct, planned.within, table, count)
     if own:
         return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
-    return plainly(kept(planned, table, rows), form)
+    return plainly(kept(table, rows), form)
 
 
 def batches(
@@ -61,7 +62,7 @@ def batches(
     source.time(distinct.time, time_of(distinct))
     planned = bound(distinct, source.schema)
     table = source.table()
-    rows = kept(planned, table, is_first(distinct, planned.within, table, count))
+    rows = kept(table, is_first(distinct, planned.within, table, count))
     return lent(rows.schema, iter(rows.to_batches()))
 
 
@@ -71,12 +72,6 @@ def schema(distinct: Distinct, data: Any) -> pa.Schema:
     given = timed(schema_of(data), distinct.time, time_of(distinct))
     bound(distinct, given)
     return given
-
-
-def kept(planned: _native.Distinct, table: pa.Table, rows: pa.ChunkedArray) -> pa.Table:
-    """Return some rows of a table."""
-    # pyarrow does not filter all types of its own.
-    return pa.RecordBatchReader.from_stream(planned.filter(table, rows.combine_chunks())).read_all()
 
 
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:

@@ -31,6 +31,7 @@ from windowkit.language.expressions import Expression
 from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.pushdown import Split, split
 from windowkit.language.query import Query
+from windowkit.local.selecting import kept
 
 __all__ = ["Where", "held", "names_of", "where_of"]
 
@@ -80,11 +81,12 @@ class Mask:
 
     def __call__(self, rows: Rows) -> Rows:
         """Return the rows for which it holds."""
-        # Of types that pyarrow does not filter by an expression, other columns may be.
         chosen = pyarrow_values("where", self._expression, rows.select(self._names))
-        mask: Any = chosen if isinstance(rows, pa.Table) else chosen.combine_chunks()
-        made: Rows = rows.filter(mask)
-        return made
+        mask = pc.fill_null(chosen, False)
+        if isinstance(rows, pa.Table):
+            return kept(rows, mask)
+        batches = kept(pa.Table.from_batches([rows]), mask).combine_chunks().to_batches()
+        return batches[0] if batches else rows.slice(0, 0)
 
 
 def names_of(tree: Tree) -> Iterator[str]:

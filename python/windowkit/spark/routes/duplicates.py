@@ -14,6 +14,7 @@ from windowkit.language.checks import a_type
 from windowkit.language.distinct import Distinct
 from windowkit.language.query import Query
 from windowkit.local import distinct as local_distinct
+from windowkit.local.selecting import kept
 from windowkit.spark.jobs import Job, identifier, keyed
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
@@ -112,7 +113,7 @@ class Firsts:
         planned = local_distinct.bound(self.distinct, self.schema)
         for (table,) in buckets.gathered(batches, [(self.query, self.schema)], self.limits):
             rows = local_distinct.is_first(self.distinct, planned.within, table, 1)
-            yield from local_distinct.kept(planned, table, rows).to_batches()
+            yield from kept(table, rows).to_batches()
 
 
 def explain_distinct(df: DataFrame, distinct: Distinct) -> str:
