@@ -333,6 +333,12 @@ class Query:
             What is returned. By default it is what `data` is: a DataFrame of pandas or Polars, a LazyFrame of
             Polars, a relation of DuckDB, a table of Ibis, or a frame of narwhals; and a pyarrow Table for all
             else. Not for Spark.
+        where : str or Expression, optional
+            Which windows are returned: a condition in SQL on the columns of the result, as text or by
+            `windowkit.expr`. The result is that of filtering all windows by it. But what it says of keys and
+            of windows' times is applied to the rows of `data` before anything else, so that Spark prunes
+            partitions and skips files by it; `explain` says what that is. See "Conditions on results" in the
+            document "Semantics".
         output_mode, allowed_lateness, buckets, metrics_name, late_rows : optional
             Only for streaming Spark DataFrames; see `windowkit.spark.stream`.
 
@@ -356,8 +362,8 @@ class Query:
         ------
         UnknownColumn, InvalidType, InvalidValue
             The data is not Arrow data, or malformed, or the query does not fit its schema, or makes more
-            windows than its `max_windows`; or `result` is not one of those above, or the library that it
-            names is not installed.
+            windows than its `max_windows`; `result` is not one of those above, or the library that it
+            names is not installed; or `where` is no condition on the columns of the result.
         Overflow
             The sum or mean of integers, decimals or durations in a window does not fit its type, or a time is
             too close to the limit of its type for its windows.
@@ -380,6 +386,8 @@ class Query:
         {'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 1.0}
         {'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}
         {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
+        >>> query.run(table, where="k = 'a' and window.start >= 10").to_pylist()
+        [{'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}]
         """
         refuse_processing_time(self.time, "run")
         return engines.run(self, data, threads=threads, **options)
@@ -600,6 +608,9 @@ class Query:
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
             which stage runs where and the rule that decided.
+        where : str or Expression, optional
+            As for `run`; the text then says what of it is applied to rows, and what is not, and why. It
+            requires `data`.
         route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets, late_rows
             As for `run`. Only for Spark.
 
