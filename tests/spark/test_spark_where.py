@@ -240,8 +240,11 @@ def test_sql_takes_it_from_its_own_where(spark, path, text, pruned):
             wk.UnknownColumn,
             "where: 'nosuch = 1' names 'nosuch', which the result does not",
         ),
-        ("n + 1", wk.InvalidValue, r"where: Spark does not evaluate 'n \+ 1'"),
+        ("n + 1", wk.InvalidValue, r"where: 'n \+ 1' is of type bigint"),
         ("n > and k = 'a'", wk.InvalidValue, "where: Spark does not evaluate"),
+        ("*", wk.InvalidValue, "where: Spark does not evaluate"),
+        ("count(*) > 3", wk.InvalidValue, "where: Spark does not evaluate"),
+        ("explode(array(true))", wk.InvalidValue, "where: Spark does not evaluate"),
         (3, wk.InvalidType, "where: an int is given"),
     ],
 )

@@ -20,7 +20,6 @@ from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
 from windowkit.local.query import fitted, plan, shaped_schema
-from windowkit.local.where import where_of
 from windowkit.panes import pane_costs
 
 __all__ = ["explain", "sizes"]
@@ -109,8 +108,11 @@ def explain(query: Query, data: Any = None, *, where: Any = None) -> str:
         lines[1:1] = times(query, data)
         output = shaped_schema(pa.schema(planned.output_schema), query)
         lines += ["output", *(f"  {field.name}: {field.type}" for field in output)]
-        chosen = where_of(where, query, schema, output)
-        lines[1:1] = [] if chosen is None else chosen.split.described()
+        if where is not None:
+            # It imports pyarrow.dataset, which imports pandas.
+            from windowkit.local.where import Where
+
+            lines[1:1] = Where(where, query, schema, output).split.described()
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +23,9 @@ from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 from windowkit.language.windows import time_type
-from windowkit.local.where import Where, where_of
+
+if TYPE_CHECKING:
+    from windowkit.local.where import Where
 
 __all__ = ["batches", "check_mark", "fitted", "lent", "plan", "run", "schema"]
 __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
@@ -59,9 +61,14 @@ def run(
 
 def conditioned(where: Any, query: Query, planned: _native.Plan, source: Source) -> Where | None:
     """Return the condition on results, if there is one, and have the source leave rows out."""
+    if where is None:
+        return None
+    # It imports pyarrow.dataset, which imports pandas.
+    from windowkit.local.where import Where
+
     result = shaped_schema(pa.schema(planned.output_schema), query)
-    chosen = where_of(where, query, source.schema, result)
-    if chosen is not None and chosen.rows is not None:
+    chosen = Where(where, query, source.schema, result)
+    if chosen.rows is not None:
         source.keep(chosen.rows)
     return chosen
 

@@ -18,7 +18,6 @@ from windowkit.files.comparisons import compared, time_of
 from windowkit.language.checks import suggested
 from windowkit.language.conditions import (
     TYPED,
-    Condition,
     Nested,
     Opaque,
     Test,
@@ -33,7 +32,7 @@ from windowkit.language.pushdown import Split, split
 from windowkit.language.query import Query
 from windowkit.local.selecting import kept
 
-__all__ = ["Where", "held", "names_of", "where_of"]
+__all__ = ["Where", "held", "names_of"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -58,7 +57,8 @@ class Where:
         It does not fit the result, or is not evaluated in this process.
     """
 
-    def __init__(self, given: Condition, query: Query, rows: pa.Schema, result: pa.Schema) -> None:
+    def __init__(self, where: Any, query: Query, rows: pa.Schema, result: pa.Schema) -> None:
+        given = condition(where)
         self._windows = Mask(given.tree, result)
         # What no result could be tested for is noticed before any row is read.
         self._windows(result.empty_table())

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import coalesce
+from pyspark.sql.functions import expr as parsed
+from pyspark.sql.types import BooleanType, NullType
 
 from windowkit.errors import InvalidValue, UnknownColumn
 from windowkit.language.checks import suggested
@@ -70,9 +73,9 @@ def filtered(result: DataFrame, where: Condition) -> DataFrame:
         Spark cannot evaluate it.
     """
     try:
+        # Connect resolves columns when it is asked for the schema, and then not those of a filter.
+        (found,) = result.select(coalesce(parsed(where.text))).schema.fields
         made = result.where(where.text)
-        # Connect resolves columns when it is asked for the schema.
-        _ = made.schema
     except PySparkException as error:
         message = str(error).strip().splitlines()[0]
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
@@ -83,6 +86,10 @@ def filtered(result: DataFrame, where: Condition) -> DataFrame:
                 f"{', '.join(map(repr, names))}{suggested(given, names)}"
             ) from None
         raise InvalidValue(f"where: Spark does not evaluate {where.text!r}: {message}") from None
+    if not isinstance(found.dataType, BooleanType | NullType):
+        raise InvalidValue(
+            f"where: {where.text!r} is of type {found.dataType.simpleString()}; a condition is true or false"
+        )
     return made
 
 
