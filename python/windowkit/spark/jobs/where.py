@@ -126,4 +126,4 @@ def moved(test: Test, kind: pa.DataType) -> str:
     if kind.tz is None:
         return f"cast({value.text} as timestamp_ntz) + interval '{micros}' microsecond"
     # An interval of days would be added by the session's clock.
-    return f"timestamp_micros(unix_micros(cast({value.text} as timestamp)) + {micros})"
+    return f"timestamp_micros(unix_micros(cast({value.text} as timestamp_ltz)) + {micros})"
