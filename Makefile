@@ -17,6 +17,14 @@ RUST := $(shell find src crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Car
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*)))
 FUZZ_SECONDS ?= 60
+# Of each room, so many mutants: every nth of all, of which SEED says the first.
+MUTANTS ?= 150
+MUTANTS_SEED ?= 1
+ROOMS ?= window slice operator/stream aggregate
+# What is installed by cargo, at the version that releases are checked with.
+CARGO_DENY := 0.20.2
+CARGO_LLVM_COV := 0.9.1
+CARGO_MUTANTS := 27.1.0
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
 # Processes that run tests; each one that runs Spark tests has its own session.
@@ -28,7 +36,8 @@ CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locke
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo live test check hunt miri cross fuzz bench bench-full lint format docs wheel release-check clean java
+.PHONY: help demo live test check hunt miri cross fuzz coverage mutants bench bench-full lint format docs wheel \
+	release-check deny audit locks third-party clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -78,6 +87,34 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 		else run="cargo fuzz run $$target --"; fi; \
 		echo "$$run"; \
 		$(WITH_RUST) $(WITH_VENV) $$run -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+# The module that is measured is slow, and is replaced when another target wants one.
+coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, those of Spark included: an hour or two
+	@rm -f $(RELEASE) $(QUICK) $(ANY) .coverage.*
+	$(WITH_RUST) $(WITH_VENV) bash -euc '\
+		eval "$$(cargo llvm-cov show-env --sh)"; \
+		cargo llvm-cov clean --workspace; \
+		cargo test --locked --workspace --exclude windowkit-baselines; \
+		maturin develop --locked --profile edit --skip-install; \
+		coverage run -m pytest $(PARALLEL); \
+		cargo llvm-cov report --profile edit --ignore-filename-regex "baselines|fuzz" > target/coverage-rust.txt'
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --show-missing > target/coverage-python.txt
+	@tail -n 1 target/coverage-rust.txt target/coverage-python.txt
+
+mutants: $(STAMPS)/mutants  ## MUTANTS (150) changes of Rust in each of ROOMS that its quick tests should notice: some hours
+	@for room in $(ROOMS); do \
+		mutate() { $(WITH_RUST) $(WITH_VENV) cargo mutants --package windowkit --file "src/$$room/**" "$$@"; }; \
+		all=$$(mutate --list | wc -l); every=$$((all > $(MUTANTS) ? all / $(MUTANTS) : 1)); \
+		echo "$$room: every $${every}th of $$all"; \
+		mutate --profile edit --sharding round-robin --shard $$(($(MUTANTS_SEED) % every))/$$every \
+			--minimum-test-timeout 60 --output "target/mutants/$$room" -- --lib "$$(echo $$room | sed "s|/|::|g")::" \
+			|| [ $$? -le 3 ] || exit 1; \
+	done
+	@for room in $(ROOMS); do \
+		for outcome in caught missed timeout unviable; do \
+			echo "$$room: $$(wc -l < target/mutants/$$room/mutants.out/$$outcome.txt) $$outcome"; \
+		done; \
 	done
 
 bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
@@ -143,9 +180,35 @@ release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for 
 		.ci/smoke $(BIN)/python dist/*.whl "pyspark[connect]==$$spark.*" "pandas>=2.2,<3" || exit 1; \
 	done
 
+deny: $(STAMPS)/deny  ## licences, bans and sources of the Rust crates, as deny.toml has them: without a network
+	$(WITH_RUST) $(WITH_VENV) cargo deny --offline --locked check licenses bans sources
+
+# An advisory that cannot be looked up fails: a release says that there is none.
+audit: deny $(STAMPS)/audit  ## what is known against crates and locked Python packages: both databases are fetched
+	@$(WITH_RUST) $(WITH_VENV) cargo deny --locked fetch db || { \
+		echo "error: the advisories of Rust cannot be fetched; they have not been checked" >&2; exit 1; }
+	$(WITH_RUST) $(WITH_VENV) cargo deny --locked check --disable-fetch advisories
+	@for lock in .ci/locks/*.txt; do \
+		echo "pip-audit -r $$lock"; \
+		$(BIN)/pip-audit --progress-spinner off --strict --disable-pip --require-hashes -r $$lock || { \
+			echo "error: packages of $$lock have advisories, or these cannot be fetched; see the lines above" >&2; \
+			exit 1; }; \
+	done
+
+locks: $(STAMPS)/audit  ## the hashed versions that releases are made with, .ci/locks, anew: the newest that fit
+	$(PIP) uv
+	@# The oldest Python that each may run with.
+	for lock in dist:3.10 release:3.10 audit:3.10 docs:3.11; do \
+		$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url \
+			--python-version "$${lock#*:}" --group "$${lock%:*}" --output-file ".ci/locks/$${lock%:*}.txt" || exit 1; \
+	done
+
+third-party: $(STAMPS)/toolchain  ## the licences of what is compiled in, THIRD-PARTY.txt, after changes to Cargo.lock
+	cd tests && RUSTUP_TOOLCHAIN="$$(cat ../$(STAMPS)/toolchain)" ../$(BIN)/python -m support.crates
+
 clean:  ## remove everything that make has made, the environment included
 	rm -rf $(VENV) target dist site .cache python/windowkit/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf spark-warehouse metastore_db derby.log flights.png live.png
+	rm -rf spark-warehouse metastore_db derby.log flights.png live.png .coverage*
 	find python tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Set-up.
@@ -184,12 +247,21 @@ $(STAMPS)/bench: $(STAMPS)/python
 	$(PIP) --group bench
 	@touch $@
 
-$(STAMPS)/release-tools: $(STAMPS)/python
-	$(PIP) --group release
+$(STAMPS)/release-tools: .ci/locks/release.txt $(STAMPS)/python
+	$(PIP) --require-hashes -r $<
 	@touch $@
 
-$(STAMPS)/docs: $(STAMPS)/python
-	$(PIP) --group docs
+$(STAMPS)/docs: .ci/locks/docs.txt $(STAMPS)/python
+	$(PIP) --require-hashes -r $<
+	@touch $@
+
+$(STAMPS)/audit: .ci/locks/audit.txt | $(STAMPS)
+	$(PIP) --require-hashes -r $<
+	@touch $@
+
+$(STAMPS)/deny: $(STAMPS)/toolchain
+	command -v cargo-deny >/dev/null || \
+		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-deny@$(CARGO_DENY)
 	@touch $@
 
 $(STAMPS)/miri: $(STAMPS)/toolchain
@@ -203,6 +275,18 @@ $(STAMPS)/cross: $(STAMPS)/toolchain
 $(STAMPS)/fuzz: $(ANY)
 	$(PIP) --group fuzz
 	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root $(VENV) cargo-fuzz
+	@touch $@
+
+$(STAMPS)/coverage: $(STAMPS)/python
+	$(PIP) 'coverage>=7.10'
+	rustup component add --toolchain "$$(cat $(STAMPS)/toolchain)" llvm-tools
+	command -v cargo-llvm-cov >/dev/null || \
+		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-llvm-cov@$(CARGO_LLVM_COV)
+	@touch $@
+
+$(STAMPS)/mutants: $(STAMPS)/toolchain
+	command -v cargo-mutants >/dev/null || \
+		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-mutants@$(CARGO_MUTANTS)
 	@touch $@
 
 # Where the pinned nightly cannot be fetched, the installed one is used.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,12 +113,20 @@ def check_parts() -> None:
     assert round(wk.HyperLogLog().update(table()["device"]).estimate()) == 2
 
 
+def check_licences() -> None:
+    """What the module is compiled from is in the wheel, with its licences."""
+    files = {path.name: path for path in metadata.files("windowkit") or []}
+    assert "LICENSE" in files
+    assert "arrow-array" in files["THIRD-PARTY.txt"].read_text()
+
+
 def main() -> None:
     """Run all checks."""
     check_query()
     check_command()
     check_error()
     check_parts()
+    check_licences()
     imported = {"pyspark", "pandas"} & set(sys.modules)
     assert not imported, f"importing and running windowkit imported {imported}"
     print(f"smoke: windowkit {wk.__version__} of {Path(wk.__file__).parent} works")
