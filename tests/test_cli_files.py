@@ -294,6 +294,12 @@ def test_names_of_columns_do_not_reach_the_terminal_as_they_are(
     assert message.isprintable()
     assert "\\x1b[31mred" in message
     assert "é" in message
+    shown = ["--by", "\x1b[31mred,\x9b2J,\u202ebidi,é", "--time", "t", "--window", "tumbling(10)"]
+    status, out, _ = run(capsys, ["--input", path, *shown, "--agg", "max(\x1b[31mred)", "--explain"])
+    assert status == 0
+    assert all(line.isprintable() for line in out.split("\n"))
+    assert out.startswith("query by \\x1b[31mred, ")
+    assert "é" in out
 
 
 def test_a_closed_stdout_is_a_failed_job(source: Path) -> None:

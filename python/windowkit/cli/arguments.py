@@ -54,6 +54,11 @@ def complain(error: object, status: int) -> int:
     return status
 
 
+def show(*texts: str) -> None:
+    """Write lines about a job to stdout, with names as a terminal can show them."""
+    print(*(visible(line) for text in texts for line in text.split("\n")), sep="\n")
+
+
 def visible(message: str) -> str:
     r"""Return a message with escapes for what a terminal would obey instead of showing it.
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from windowkit.cli.arguments import REFUSED, complain, fill_of, parser, read
+from windowkit.cli.arguments import REFUSED, complain, fill_of, parser, read, show
 from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
@@ -124,7 +124,7 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     chosen_of(arguments.filter, table)
     table.check(made.schema)
     if arguments.explain:
-        return lambda: print(made.explain(table.schema), *table.explain(), sep="\n")
+        return lambda: show(made.explain(table.schema), *table.explain())
     threads = local.checked_threads(arguments.threads)
     output = None if arguments.output in (None, "-") else Path(arguments.output)
     if output is None:

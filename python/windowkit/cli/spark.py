@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
+from windowkit.cli.arguments import show
 from windowkit.cli.frames import frame_of, typed_frame
 from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
@@ -127,13 +128,13 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
             chosen = [parse(each) for each in arguments.filter] or None
             if arguments.explain:
                 text = explain_scan(session, there, made, filter=chosen)
-                return lambda: print(text)
+                return lambda: show(text)
             result = scan(session, there, made, filter=chosen, metrics=metrics)
         else:
             frame = rows_of(session, there, source_kind, table, made, arguments.filter, types)
             if arguments.explain:
                 text = made.explain(frame, route=route)
-                return lambda: print(text, *(table.explain() if table else ()), sep="\n")
+                return lambda: show(text, *(table.explain() if table else ()))
             result = made.run(frame, route=route, metrics=metrics)
 
     def run() -> None:
