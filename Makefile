@@ -95,7 +95,7 @@ coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, t
 	$(WITH_RUST) $(WITH_VENV) bash -euc '\
 		eval "$$(cargo llvm-cov show-env --sh)"; \
 		cargo llvm-cov clean --workspace; \
-		cargo test --locked --workspace --exclude windowkit-baselines; \
+		cargo test --locked --profile edit --workspace --exclude windowkit-baselines; \
 		maturin develop --locked --profile edit --skip-install; \
 		coverage run -m pytest $(PARALLEL); \
 		cargo llvm-cov report --profile edit --ignore-filename-regex "baselines|fuzz" > target/coverage-rust.txt'
