@@ -91,6 +91,8 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 
 # The module that is measured is slow, and is replaced when another target wants one.
 coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, those of Spark included: an hour or two
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { \
+		echo "error: coverage needs Python 3.12 or newer: make clean, then make coverage PYTHON=python3.12" >&2; exit 1; }
 	@rm -f $(RELEASE) $(QUICK) $(ANY) .coverage.*
 	$(WITH_RUST) $(WITH_VENV) bash -euc '\
 		eval "$$(cargo llvm-cov show-env --sh)"; \
