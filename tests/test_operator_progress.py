@@ -290,6 +290,83 @@ def test_only_time_in_which_they_could_speak_makes_sources_idle(
         assert dict(zip(*op.progress().select(["source", "idle"]).to_pydict().values(), strict=True)) == idle
 
 
+TIMES = pa.schema({"t": pa.timestamp("us"), "s": pa.string()})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 8),
+            st.sampled_from([0, 1, 2, 3, 50]),
+            st.none() | st.lists(st.tuples(st.integers(0, 90), st.sampled_from("ab")), max_size=2),
+        ),
+        max_size=10,
+    ),
+    st.booleans(),
+)
+@example([(1, 0, [(10, "a"), (20, "b")]), (11, 2, [])], True)
+def test_a_watermark_follows_the_clock_while_its_source_is_silent(
+    steps: list[tuple[int, int, list[tuple[int, str]] | None]], is_named: bool
+) -> None:
+    now, silent, latest = [0], dict[str, int](), dict[str, int]()
+    delay = wk.delay(
+        "5 microseconds",
+        source="s",
+        sources=["a", "b"] if is_named else [],
+        heartbeat=f"{IDLE} microseconds",
+    )
+    query = wk.query(by=[], time="t", windows=wk.tumbling("10 microseconds"), aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", progress=delay, schema=TIMES, clock=lambda: now[0])
+    silent = dict.fromkeys("ab", 0) if is_named else {}
+    expected: int | None = None
+    op.advance()
+    for pause, pushed in [(pause, pushed) for often, pause, pushed in steps for _ in range(often)]:
+        now[0] += pause
+        if pushed is None:
+            op = wk.Operator.restore(op.snapshot(), query, clock=lambda: now[0])
+            silent = dict.fromkeys(silent, 0)
+            op.advance()
+        else:
+            counts = min(pause, IDLE // 10) if pushed else pause
+            silent = {name: past + counts for name, past in silent.items()}
+            for time, name in pushed:
+                silent[name], latest[name] = 0, max(time, latest.get(name, time))
+            if pushed:
+                op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}).cast(TIMES))
+            else:
+                op.advance()
+        marks = []
+        for name, past in silent.items():
+            own = [latest[name] - 5] if name in latest else []
+            marks.append(max([*own, *([now[0] - IDLE] if past >= IDLE else [])], default=None))
+        if marks and None not in marks:
+            mark = min(each for each in marks if each is not None)
+            expected = mark if expected is None else max(expected, mark)
+        assert (None if op.watermark is None else op.watermark.value) == expected
+
+
+def test_a_heartbeat_is_of_times_of_the_clock() -> None:
+    with pytest.raises(wk.InvalidType, match="heartbeat: it is given where column 't' is int64; the clock"):
+        operator(wk.delay(5, heartbeat="1 second"))
+    durations = pa.schema({"t": pa.duration("us"), "s": pa.string()})
+    query = wk.query(by=[], time="t", windows=wk.tumbling("1 second"), aggs=wk.count())
+    with pytest.raises(wk.InvalidType, match="heartbeat: it is given where column 't' is duration"):
+        query.operator(order="out-of-order", progress=wk.delay("1 s", heartbeat="1 s"), schema=durations)
+    days = pa.schema({"t": pa.date32(), "s": pa.string()})
+    query = wk.query(by=[], time="t", windows=wk.tumbling("1 day"), aggs=wk.count().alias("n"))
+    now = [1_700_000_000_000_000]
+    op = query.operator(
+        order="out-of-order",
+        progress=wk.delay("1 day", heartbeat="1 day"),
+        schema=days,
+        clock=lambda: now[0],
+    )
+    op.push(pa.table({"t": [19_000], "s": ["a"]}).cast(days))
+    now[0] += 86_400_000_000
+    assert op.advance()["n"].to_pylist() == [1]
+    assert op.watermark.cast(pa.int32()).as_py() == 1_700_000_000 // 86_400
+
+
 def test_one_broken_clock_does_not_end_the_stream() -> None:
     op = operator(wk.delay(5, future=100))
     op.push(rows(10_000, 3, 12, None))
@@ -394,6 +471,8 @@ def test_a_stream_that_jumps_row_by_row_loses_two_rows() -> None:
         ({"time": 5, "idle": "1 second"}, wk.InvalidValue, "idle: '1 second' is given without source="),
         ({"time": 5, "source": "s", "idle": 3}, wk.InvalidType, "idle: 3 is given; it is a duration"),
         ({"time": 5, "source": "s", "idle": "1 nanosecond"}, wk.InvalidValue, "whole microseconds"),
+        ({"time": 5, "heartbeat": 3}, wk.InvalidType, "heartbeat: 3 is given; it is a duration of the clock"),
+        ({"time": 5, "heartbeat": "0 s"}, wk.InvalidValue, "heartbeat: '0 s' is given; allowed are whole"),
         ({"time": 5, "future": -1}, wk.InvalidValue, "future: -1 is below zero"),
         ({"time": 5, "future": "3 rows"}, wk.InvalidType, "future: 3 rows is a number of rows"),
     ],

@@ -91,7 +91,9 @@ def scan(
             return
         named = list(schema) if columns is None else columns
         wanted = named if condition is None else [*named, *condition.meta.root_names()]
-        own, conditions = narrowed(asked, wanted), conjuncts(condition)
+        # A condition of the query's own may be on any column of its result.
+        own = asked if options.get("where") is not None else narrowed(asked, wanted)
+        conditions = conjuncts(condition)
         inputs = [side.rows(wanted, conditions) for side in sides]
         for frame in frames(evaluate, own, inputs, empties, options):
             if condition is not None:

@@ -216,10 +216,15 @@ impl Store {
         self.agenda.reserve(new.iter().flat_map(|new| &new.items));
         // What is left of the rows before.
         self.spare = Spare::default();
-        let mut entries: Vec<&(u32, Entry)> = new.iter().flat_map(|new| &new.entries).collect();
-        if new.len() > 1 {
-            sort_by_key(&mut entries, |(key, entry)| (*key, entry.rank()), check)?;
-        }
+        let mut all = Vec::new();
+        let entries = match new {
+            [one] => &one.entries,
+            several => {
+                all.extend(several.iter().flat_map(|new| &new.entries).copied());
+                sort_by_key(&mut all, |(key, entry)| (*key, entry.rank()), check)?;
+                &all
+            }
+        };
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
             let timeline = &mut self.timelines[own[0].0 as usize];
             timeline.reserve(own, new.len() == 1, &mut self.spare);
@@ -235,10 +240,12 @@ impl Store {
         self.chunks.push((chunk.live > 0).then_some(chunk));
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
-            let key = own[0].0;
-            self.met[key as usize] += own.iter().map(|(_, entry)| u32::from(entry.is_met)).sum::<u32>();
-            let timeline = &mut self.timelines[key as usize];
-            own.iter().for_each(|&(_, entry)| timeline.insert(entry, &mut self.spare));
+            let key = own[0].0 as usize;
+            let (timeline, met) = (&mut self.timelines[key], &mut self.met[key]);
+            for &(_, entry) in own {
+                *met += u32::from(entry.is_met);
+                timeline.insert(entry, &mut self.spare);
+            }
         }
     }
 

@@ -15,8 +15,8 @@ const BLOCK: usize = if cfg!(test) { 4 } else { 128 };
 /// Rows in order. They have ascending numbers, from which their blocks follow.
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Timeline {
-    /// None of them is empty, and each has room for [`BLOCK`] rows.
-    earlier: VecDeque<Block>,
+    /// None of them is empty, and each has room for [`BLOCK`] rows. Apart, as most keys have few rows.
+    earlier: Option<Box<VecDeque<Block>>>,
     /// Where most rows come; empty if there is no row.
     last: Block,
     len: usize,
@@ -47,20 +47,34 @@ impl Timeline {
         self.len
     }
 
+    fn earlier(&self) -> &VecDeque<Block> {
+        static NONE: VecDeque<Block> = VecDeque::new();
+        self.earlier.as_deref().unwrap_or(&NONE)
+    }
+
+    fn earlier_mut(&mut self) -> &mut VecDeque<Block> {
+        self.earlier.get_or_insert_default()
+    }
+
     fn block(&self, at: usize) -> Option<&Block> {
-        if at == self.earlier.len() { Some(&self.last) } else { self.earlier.get(at) }
+        if at == self.earlier().len() { Some(&self.last) } else { self.earlier().get(at) }
+    }
+
+    fn block_mut(&mut self, at: usize) -> Option<&mut Block> {
+        let count = self.earlier().len();
+        if at == count { Some(&mut self.last) } else { self.earlier.as_mut()?.get_mut(at) }
     }
 
     fn blocks(&self) -> impl Iterator<Item = &Block> {
-        self.earlier.iter().chain([&self.last])
+        self.earlier().iter().chain([&self.last])
     }
 
     /// The number of the first row for which this does not hold, as it does for all before it and none after.
     pub(super) fn partition_point(&self, is_before: impl Fn(&Entry) -> bool) -> usize {
         let begins_before = |block: &Block| block.front().is_some_and(&is_before);
         let after = match begins_before(&self.last) {
-            true => self.earlier.len() + 1,
-            false => self.earlier.partition_point(begins_before),
+            true => self.earlier().len() + 1,
+            false => self.earlier().partition_point(begins_before),
         };
         let Some(at) = after.checked_sub(1) else { return 0 };
         let block = self.block(at).unwrap_or(&self.last);
@@ -73,9 +87,7 @@ impl Timeline {
     }
 
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Entry> {
-        let at = number / BLOCK;
-        let block = if at == self.earlier.len() { &mut self.last } else { self.earlier.get_mut(at)? };
-        block.get_mut(number % BLOCK)
+        self.block_mut(number / BLOCK)?.get_mut(number % BLOCK)
     }
 
     /// The number of the row after that of this number.
@@ -106,7 +118,7 @@ impl Timeline {
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.earlier.iter_mut().chain([&mut self.last]).flatten()
+        self.earlier.iter_mut().flat_map(|blocks| blocks.iter_mut()).chain([&mut self.last]).flatten()
     }
 
     /// Whether a row comes after all others.
@@ -117,19 +129,20 @@ impl Timeline {
     /// Where a row belongs: a block, and a place in it.
     fn place(&self, entry: &Entry) -> (usize, usize) {
         if self.is_next(entry) {
-            return (self.earlier.len(), self.last.len());
+            return (self.earlier().len(), self.last.len());
         }
         let is_behind = |block: &Block| block.back().is_some_and(|last| last.rank() > entry.rank());
-        let at = match self.earlier.back().is_some_and(is_behind) {
-            true => self.earlier.partition_point(|block| !is_behind(block)),
-            false => self.earlier.len(),
+        let earlier = self.earlier();
+        let at = match earlier.back().is_some_and(is_behind) {
+            true => earlier.partition_point(|block| !is_behind(block)),
+            false => earlier.len(),
         };
         let block = self.block(at).unwrap_or(&self.last);
         (at, block.partition_point(|other| other.rank() < entry.rank()))
     }
 
     /// Makes room for these rows, which ascend, so that [`Timeline::insert`] of them cannot fail: in this order, or in any.
-    pub(super) fn reserve(&mut self, rows: &[&(u32, Entry)], in_order: bool, spare: &mut Spare) {
+    pub(super) fn reserve(&mut self, rows: &[(u32, Entry)], in_order: bool, spare: &mut Spare) {
         let mut blocks = 0;
         let mut rest = rows;
         while let [(_, first), ..] = rest {
@@ -146,12 +159,12 @@ impl Timeline {
                 // Of one that is full there are two with half of its rows, beside those before and after it.
                 true => own.min(2 + own.div_ceil(BLOCK / 2)),
             };
-            if at == self.earlier.len() {
+            if at == self.earlier().len() {
                 self.last.reserve(own.min(BLOCK - known));
             }
         }
         if blocks > 0 {
-            self.earlier.reserve(blocks);
+            self.earlier_mut().reserve(blocks);
             spare.reserve(blocks);
         }
     }
@@ -161,7 +174,8 @@ impl Timeline {
         self.len += 1;
         if self.is_next(&entry) {
             if self.last.len() == BLOCK {
-                self.earlier.push_back(std::mem::replace(&mut self.last, spare.take()));
+                let full = std::mem::replace(&mut self.last, spare.take());
+                self.earlier_mut().push_back(full);
             }
             self.last.push_back(entry);
             return;
@@ -170,54 +184,63 @@ impl Timeline {
         if self.block(at).is_some_and(|block| block.len() == BLOCK) {
             let (half, mut new) = (BLOCK / 2, spare.take());
             if (at, row) == (0, 0) {
-                self.earlier.push_front(new);
-            } else if let Some(block) = self.earlier.get_mut(at) {
+                self.earlier_mut().push_front(new);
+            } else if let Some(block) = self.earlier_mut().get_mut(at) {
                 new.extend(block.drain(half..));
-                self.earlier.insert(at + 1, new);
+                self.earlier_mut().insert(at + 1, new);
             } else {
                 new.extend(self.last.drain(half..));
-                self.earlier.push_back(std::mem::replace(&mut self.last, new));
+                let first = std::mem::replace(&mut self.last, new);
+                self.earlier_mut().push_back(first);
             }
             if row > half {
                 (at, row) = (at + 1, row - half);
             }
         }
-        let block = self.earlier.get_mut(at).unwrap_or(&mut self.last);
-        block.insert(row, entry);
+        self.block_mut(at).into_iter().for_each(|block| block.insert(row, entry));
     }
 
     /// Removes the first row if it is such.
     pub(super) fn pop_front_if(&mut self, is_such: impl FnMut(&mut Entry) -> bool) -> Option<Entry> {
-        let first = self.earlier.front_mut().unwrap_or(&mut self.last);
-        let popped = first.pop_front_if(is_such)?;
-        if first.is_empty() {
-            self.earlier.pop_front();
-        }
+        let earlier = self.earlier.as_mut().filter(|blocks| !blocks.is_empty());
+        let popped = match earlier {
+            None => self.last.pop_front_if(is_such)?,
+            Some(blocks) => {
+                let popped = blocks[0].pop_front_if(is_such)?;
+                if blocks[0].is_empty() {
+                    blocks.pop_front();
+                }
+                popped
+            }
+        };
         self.len -= 1;
         Some(popped)
     }
 
     /// Removes all rows but these.
     pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&Entry) -> bool) {
-        self.earlier.iter_mut().chain([&mut self.last]).for_each(|block| block.retain(&mut is_kept));
-        self.len = self.blocks().map(VecDeque::len).sum();
-        let mut at = 1;
-        while at < self.earlier.len() {
-            if self.earlier[at - 1].len() + self.earlier[at].len() > BLOCK {
-                at += 1;
-            } else if let Some(mut next) = self.earlier.remove(at) {
-                self.earlier[at - 1].append(&mut next);
+        self.last.retain(&mut is_kept);
+        if let Some(blocks) = &mut self.earlier {
+            blocks.iter_mut().for_each(|block| block.retain(&mut is_kept));
+            let mut at = 1;
+            while at < blocks.len() {
+                if blocks[at - 1].len() + blocks[at].len() > BLOCK {
+                    at += 1;
+                } else if let Some(mut next) = blocks.remove(at) {
+                    blocks[at - 1].append(&mut next);
+                }
+            }
+            blocks.retain(|block| !block.is_empty());
+            if self.last.is_empty() {
+                self.last = blocks.pop_back().unwrap_or_default();
             }
         }
-        self.earlier.retain(|block| !block.is_empty());
-        if self.last.is_empty() {
-            self.last = self.earlier.pop_back().unwrap_or_default();
-        }
+        self.len = self.blocks().map(VecDeque::len).sum();
     }
 
     pub(super) fn bytes(&self) -> usize {
         let rows: usize = self.blocks().map(VecDeque::capacity).sum();
-        rows * size_of::<Entry>() + self.earlier.capacity() * size_of::<Block>()
+        rows * size_of::<Entry>() + self.earlier().capacity() * size_of::<Block>()
     }
 }
 
@@ -245,11 +268,11 @@ mod tests {
                 }).collect();
                 new.sort_unstable_by_key(Entry::rank);
                 let given: Vec<(u32, Entry)> = new.iter().map(|&entry| (0, entry)).collect();
-                timeline.reserve(&given.iter().collect::<Vec<_>>(), true, &mut spare);
-                let blocks = timeline.earlier.len() + spare.0.len();
+                timeline.reserve(&given, true, &mut spare);
+                let blocks = timeline.earlier().len() + spare.0.len();
                 new.iter().for_each(|&entry| timeline.insert(entry, &mut spare));
                 // All were there.
-                prop_assert_eq!(timeline.earlier.len() + spare.0.len(), blocks);
+                prop_assert_eq!(timeline.earlier().len() + spare.0.len(), blocks);
                 spare = Spare::default();
                 model.extend(new.iter().map(Entry::rank));
                 model.sort_unstable();

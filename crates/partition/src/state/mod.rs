@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 10,
+    version: 11,
     since: 10,
     of: "an operator; it is what op.snapshot() returned",
 };
