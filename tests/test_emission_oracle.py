@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, leaves, made
+from support.firings import has_clock as needs_clock
 from support.plain import NAN, nanoseconds_per_unit
 from support.streams import (
     Call,
@@ -38,6 +39,7 @@ def event_leaves() -> st.SearchStrategy[Spec]:
         st.tuples(st.just("rows"), st.integers(1, 6)),
         st.tuples(st.just("every"), st.integers(1, 20), st.just("event time")),
         st.tuples(st.just("every"), st.integers(1, 20), st.just("processing time")),
+        st.tuples(st.just("wait"), st.integers(1, 20)),
         st.tuples(st.just("on"), st.just("b")),
     )
 
@@ -132,7 +134,7 @@ def emitting(draw: st.DrawFn, order: str | None = None) -> Emitting:
 
 
 def has_clock(policy: Policy | None) -> bool:
-    return policy is not None and any(leaf[2:] == ("processing time",) for leaf in leaves(policy.early))
+    return policy is not None and needs_clock(policy.early)
 
 
 class Clock:

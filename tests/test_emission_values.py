@@ -25,7 +25,9 @@ LEAVES = st.one_of(
     st.integers(1, 2**32 - 1).map(wk.rows),
     st.integers(1, 2**63 - 1).map(wk.every),
     st.integers(1, 10**12).map(lambda micros: wk.every(timedelta(microseconds=micros))),
-    st.integers(1, 10**12).map(lambda micros: wk.every(timedelta(microseconds=micros), of="processing time")),
+    st.tuples(st.integers(1, 10**12), st.sampled_from([None, "first row"])).map(
+        lambda each: wk.every(timedelta(microseconds=each[0]), of="processing time", since=each[1])
+    ),
     st.text(min_size=1, max_size=3).filter(str.isidentifier).map(wk.on),
 )
 
@@ -107,6 +109,8 @@ def test_postfix_order_says_the_same(trigger: wk.Trigger) -> None:
                 stack.append(wk.every(plain(term.length)))
             case "ticks":
                 stack.append(wk.every(plain(term.length), of="processing time"))
+            case "waits":
+                stack.append(wk.every(plain(term.length), of="processing time", since="first row"))
             case "repeat":
                 assert number == 1
                 stack.append(stack.pop().repeat())
@@ -177,6 +181,12 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: wk.rows(1).then("x"), wk.InvalidType, "then: 'x' is a str; allowed are triggers"),
     (lambda: wk.emit(refinement="deltas"), wk.InvalidValue, "refinement: 'deltas' is unknown; allowed are"),
     (lambda: wk.emit(refinement=None), wk.InvalidType, "refinement: None is a NoneType; allowed are"),
+    (lambda: wk.every(5, since="first row"), wk.InvalidValue, "since: 'first row' is given for event time"),
+    (
+        lambda: wk.every("5 s", "processing time", "noon"),
+        wk.InvalidValue,
+        "since: 'noon' is unknown; allowed",
+    ),
     (lambda: wk.every(0), wk.InvalidValue, "length: 0 is given; allowed are lengths above zero"),
     (lambda: wk.every("-5 seconds"), wk.InvalidValue, "length: '-5 seconds' is given; allowed are lengths"),
     (lambda: wk.every(True), wk.InvalidType, "length: True is a bool"),

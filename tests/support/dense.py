@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support import samples
-from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, leaves, made
+from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, has_clock, made
 from support.oracle import assert_equal, evaluate, rows_of
 from support.rows_oracle import Both
 from support.streams import Call, Case, call, operator, oracle_of
@@ -87,6 +87,9 @@ FIRINGS: Final = {
         lambda draw: ("every", draw.randint(3, 6), "processing time"),
         lambda spec: ("every", spec[1] + 1, spec[2]),
     ),
+    "every since the first row": Firing(
+        lambda draw: ("wait", draw.randint(3, 9)), lambda spec: ("every", spec[1], "processing time")
+    ),
     "on": Firing(lambda draw: ("on", draw.choice("mn")), lambda spec: ("on", "n" if spec[1] == "m" else "m")),
     "at": Firing(lambda draw: ("at", draw.choice([0.2, 0.4])), lambda spec: ("at", spec[1] + 0.3)),
     "or": Firing(
@@ -113,8 +116,7 @@ def check_trigger(name: str, seed: int, *, mutated: bool) -> None:
     refinements = ["accumulating"] if name == "at" else ["accumulating", "discarding"]
     policy = Policy(FIRINGS[name].mutant(spec) if mutated else spec, draw.choice(refinements))
     oracle = Emitter("q1", query, SCHEMA, policy, order="out-of-order", allowed_lateness=0, max_delay=4)
-    has_clock = any(leaf[2:] == ("processing time",) for leaf in leaves(spec))
-    read = (lambda: clock[0]) if has_clock else None
+    read = (lambda: clock[0]) if has_clock(spec) else None
     op = query.operator(
         order="out-of-order",
         progress=wk.delay(4),

@@ -75,6 +75,8 @@ def made(spec: Spec, length: Any) -> wk.Trigger:
             return wk.every(length(number))
         case ("every", number, of):
             return wk.every(f"{number} microseconds", of=of)
+        case ("wait", number):
+            return wk.every(f"{number} microseconds", of="processing time", since="first row")
         case ("on", column):
             return wk.on(column)
         case ("at", share):
@@ -90,6 +92,8 @@ class Key:
 
     def __init__(self) -> None:
         self.pending: set[int] = set()
+        # The clock when the first of these came.
+        self.since = 0
         self.held: set[Spec] = set()
         self.stages: dict[tuple[int, ...], int] = defaultdict(int)
 
@@ -97,7 +101,7 @@ class Key:
         match spec[0]:
             case "rows":
                 return len(self.pending) >= spec[1]
-            case "on" | "every":
+            case "on" | "every" | "wait":
                 return spec in self.held
             case "at":
                 return False
@@ -124,6 +128,11 @@ class Key:
             yield from self.moved(stages[at], (*path, at))
             if self.holds(stages[at], (*path, at)):
                 yield path, (at + 1) % len(stages) if spec[0] == "repeat" else min(at + 1, len(stages) - 1)
+
+
+def has_clock(spec: Spec | None) -> bool:
+    """Whether the clock matters to a trigger."""
+    return any(leaf[0] == "wait" or leaf[2:] == ("processing time",) for leaf in leaves(spec))
 
 
 def stages_of(spec: Spec) -> list[Spec]:
@@ -170,6 +179,7 @@ class Emitter:
         columns = self.columns()
         for row in self.stream.fresh:
             own = self.keys[self.group(row, columns)]
+            own.since = own.since if own.pending else clock
             own.pending.add(row)
             own.held |= {leaf for leaf in leaves(self.early) if leaf[0] == "on" and columns[leaf[1]][row]}
         return self.results(finals, before, clock)
@@ -213,6 +223,9 @@ class Emitter:
     def hold_every(self, before: Before, clock: int) -> None:
         """Latch what watermark and clock passed, for the keys that have pending rows."""
         for leaf in leaves(self.early):
+            if leaf[0] == "wait":
+                for own in self.keys.values():
+                    own.held |= {leaf} if own.pending and clock - own.since >= leaf[1] else set()
             if leaf[0] == "every":
                 event, now = leaf[2] == "event time", self.stream.all_reached()
                 for group, own in self.keys.items():

@@ -18,15 +18,17 @@ __all__ = ["TRIGGERS", "At", "Every", "On", "at", "every", "on", "read"]
 
 EVENT: Final = "event time"
 PROCESSING: Final = "processing time"
+FIRST_ROW: Final = "first row"
 
 
 @dataclass(frozen=True, slots=True)
 class Every(Trigger):
     """A trigger that time sets; made by `windowkit.every`."""
 
-    keys: ClassVar[tuple[str, ...]] = ("every", "of")
+    keys: ClassVar[tuple[str, ...]] = ("every", "of", "since")
     length: Duration | int
     of: str = EVENT
+    since: str | None = None
 
     @property
     def has_clock(self) -> bool:
@@ -40,11 +42,13 @@ class Every(Trigger):
 
     def terms(self) -> list[Term]:
         """Return it in postfix order."""
-        return [Term("ticks" if self.has_clock else "every", length=self.length)]
+        by_clock = "ticks" if self.since is None else "waits"
+        return [Term(by_clock if self.has_clock else "every", length=self.length)]
 
     def __repr__(self) -> str:
         shown = plain(self.length)
-        return f"every({shown!r})" if self.of == EVENT else f"every({shown!r}, of={self.of!r})"
+        of = "" if self.of == EVENT else f", of={self.of!r}"
+        return f"every({shown!r}{of}{'' if self.since is None else f', since={self.since!r}'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class At(Trigger):
         return f"at({self.share!r})"
 
 
-def every(length: Length, of: str = EVENT) -> Every:
+def every(length: Length, of: str = EVENT, since: str | None = None) -> Every:
     """Return a trigger that fires keys with new rows whenever time passes a multiple of a length.
 
     Parameters
@@ -98,13 +102,17 @@ def every(length: Length, of: str = EVENT) -> Every:
     of : {"event time", "processing time"}
         Whether the watermark passes the boundaries (rows in order are watermarks), or the clock of the
         operator, which each of its calls reads once.
+    since : {"first row"}, optional
+        Of processing time: a key fires so long after the first row that came since it last fired, a timeout,
+        rather than at multiples.
 
     Returns
     -------
     Every
         A call that passes a boundary fires all keys that have rows since they last fired, those of the call
         included; it fires them once, however many boundaries it passes. Where there was no watermark before,
-        none is passed. O(keys) for such a call, O(1) for any other.
+        none is passed. O(keys) for such a call, and for one in which a timeout may be over; O(1) for any
+        other.
 
     Raises
     ------
@@ -119,8 +127,16 @@ def every(length: Length, of: str = EVENT) -> Every:
     >>> import windowkit as wk
     >>> wk.every("5 seconds"), wk.every(100), wk.every("1 minute", of="processing time")
     (every('5 seconds'), every(100), every('1 minute', of='processing time'))
+    >>> wk.rows(100) | wk.every("10 seconds", of="processing time", since="first row")
+    rows(100) | every('10 seconds', of='processing time', since='first row')
     """
     one_of("of", of, (EVENT, PROCESSING))
+    if since is not None:
+        one_of("since", since, (FIRST_ROW,))
+        if of == EVENT:
+            raise InvalidValue(
+                f"since: {since!r} is given for event time; it is a timeout by the clock, of={PROCESSING!r}"
+            )
     measure = length_of("length", length)
     if isinstance(measure, Rows):
         raise InvalidType(
@@ -131,7 +147,7 @@ def every(length: Length, of: str = EVENT) -> Every:
         raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
     if of == PROCESSING:
         of_clock("length", length)
-    return Every(measure, of)
+    return Every(measure, of, since)
 
 
 def on(column: str) -> On:

@@ -150,8 +150,8 @@ class Trigger(ABC):
     def form(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, whose keys are `keys`, and values those of its fields."""
         given = (getattr(self, each.name) for each in fields(self))  # type: ignore[arg-type]
-        values = (value if isinstance(value, int | float) else str(value) for value in given)
-        return dict(zip(self.keys, values, strict=True))
+        named = {key: value for key, value in zip(self.keys, given, strict=True) if value is not None}
+        return {key: value if isinstance(value, int | float) else str(value) for key, value in named.items()}
 
     def check(self, argument: str) -> None:
         """Refuse what is a value, but no trigger: `windowkit.rows` of none."""

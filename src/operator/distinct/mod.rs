@@ -354,9 +354,10 @@ impl DistinctStream {
         while let Some(item) = self.open.pop(|place| Ok(reached.is_none_or(|reached| place <= reached)))? {
             pace.check(1)?;
             let is_near = |before: i64| i128::from(item.place) - i128::from(before) <= apart;
-            if !self.store.before(item).is_some_and(is_near) {
-                let entry = self.store.entry(item);
-                kept.push(entry.ok_or_else(|| Error::Internal("an open row is not stored".into()))?.at);
+            let found = self.store.entry_after(item);
+            let (entry, before) = found.ok_or_else(|| Error::Internal("an open row is not stored".into()))?;
+            if !before.is_some_and(is_near) {
+                kept.push(entry.at);
             }
         }
         let is_over = |place| reached.is_none_or(|reached| i128::from(place) + apart < i128::from(reached));

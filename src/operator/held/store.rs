@@ -165,17 +165,16 @@ impl Store {
 
     /// The stored row of an item of the agenda, unless it was dropped because it has a partner.
     pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
-        let timeline = self.timelines.get(item.key as usize)?;
-        let rank = (item.place, item.order);
-        let entry = timeline.get(timeline.partition_point(|entry| entry.rank() < rank))?;
-        (entry.rank() == rank).then_some(entry)
+        Some(self.entry_after(item)?.0)
     }
 
-    /// The place of the row of the same key right before that of an item, if there is one.
-    pub(in crate::operator) fn before(&self, item: Item) -> Option<i64> {
-        let timeline = self.timelines.get(item.key as usize)?;
-        let at = timeline.partition_point(|entry| entry.rank() < (item.place, item.order));
-        Some(timeline.before(at)?.place)
+    /// The stored row of an item of the agenda, unless it was dropped, and the place of the row of its key right before it,
+    /// if there is one.
+    pub(in crate::operator) fn entry_after(&self, item: Item) -> Option<(&Entry, Option<i64>)> {
+        let (timeline, rank) = (self.timelines.get(item.key as usize)?, (item.place, item.order));
+        let number = timeline.partition_point(|entry| entry.rank() < rank);
+        let entry = timeline.get(number).filter(|entry| entry.rank() == rank)?;
+        Some((entry, timeline.before(number).map(|before| before.place)))
     }
 
     /// The columns of rows.

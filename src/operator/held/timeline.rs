@@ -143,6 +143,11 @@ impl Timeline {
 
     /// Makes room for these rows, which ascend, so that [`Timeline::insert`] of them cannot fail: in this order, or in any.
     pub(super) fn reserve(&mut self, rows: &[(u32, Entry)], in_order: bool, spare: &mut Spare) {
+        if self.earlier.is_none() && self.last.len() + rows.len() <= BLOCK {
+            // Nearly all timelines of many keys, whose rows are not looked at.
+            self.last.reserve(rows.len());
+            return;
+        }
         let mut blocks = 0;
         let mut rest = rows;
         while let [(_, first), ..] = rest {

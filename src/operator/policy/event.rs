@@ -23,6 +23,8 @@ pub(in crate::operator) enum Event {
     Passed(i64),
     /// The clock does, in microseconds.
     Ticked(i64),
+    /// So many microseconds of the clock have passed since the first row of the key that came since it last fired.
+    Waited(i64),
 }
 
 /// What determines whether an event occurs.
@@ -58,6 +60,9 @@ impl Event {
             ("ticks", [], Some(Length::Nanoseconds(count))) => {
                 Self::Ticked(i64::try_from(count / 1_000).unwrap_or(i64::MAX).max(1))
             }
+            ("waits", [], Some(Length::Nanoseconds(count))) => {
+                Self::Waited(i64::try_from(count / 1_000).unwrap_or(i64::MAX).max(1))
+            }
             ("every", [], Some(given)) => Self::Passed(length(measure, "every", *given)?.max(1)),
             _ => return Ok(None),
         }))
@@ -71,14 +76,19 @@ impl Event {
                 let values = marks.values();
                 Some(marks.nulls().map_or_else(|| values.clone(), |valid| values & valid.inner()))
             }
-            Self::Passed(_) | Self::Ticked(_) => None,
+            Self::Passed(_) | Self::Ticked(_) | Self::Waited(_) => None,
         }
     }
 
-    /// Whether the progress of time in a call sets it.
+    /// How long it waits after the first row of a key, in microseconds of the clock, if it does.
+    pub(in crate::operator) fn waits(&self) -> Option<i64> {
+        if let Self::Waited(length) = *self { Some(length) } else { None }
+    }
+
+    /// Whether the progress of time in a call sets it, for all keys alike.
     pub(in crate::operator) fn is_passed(&self, moved: Moved) -> bool {
         match *self {
-            Self::Marked(_) => false,
+            Self::Marked(_) | Self::Waited(_) => false,
             Self::Passed(step) => passes(step, moved.watermark),
             Self::Ticked(step) => passes(step, moved.clock),
         }
@@ -89,7 +99,7 @@ impl Event {
         match self {
             Self::Marked(_) => Cause::Rows,
             Self::Passed(_) => Cause::Watermark,
-            Self::Ticked(_) => Cause::Clock,
+            Self::Ticked(_) | Self::Waited(_) => Cause::Clock,
         }
     }
 }
@@ -101,6 +111,7 @@ impl fmt::Display for Event {
             Self::Marked(column) => write!(to, "on({column})"),
             Self::Passed(step) => write!(to, "every({step})"),
             Self::Ticked(step) => write!(to, "every({step}us)"),
+            Self::Waited(length) => write!(to, "waited({length}us)"),
         }
     }
 }

@@ -190,6 +190,11 @@ impl Policy {
         self.events.iter().any(|event| event.cause() == Cause::Clock)
     }
 
+    /// For how long keys wait after their first row at least, if there is such an event.
+    pub(super) fn waits(&self) -> Option<i64> {
+        self.events.iter().filter_map(Event::waits).min()
+    }
+
     /// Whether it matters how many rows come, or what is in them, rather than whether any do.
     pub(super) fn looks_at_rows(&self) -> bool {
         self.events.iter().any(|event| event.cause() == Cause::Rows)

@@ -10,7 +10,7 @@ fn bound(terms: &[(&str, i128, f64, &[&str])], refinement: &str, flush: Flush) -
     let term = |&(kind, number, share, columns): &(&str, i128, f64, &[&str])| {
         let length = match kind {
             "every" => Some(Length::Units(number)),
-            "ticks" => Some(Length::Nanoseconds(number * 1_000)),
+            "ticks" | "waits" => Some(Length::Nanoseconds(number * 1_000)),
             _ => None,
         };
         let columns = columns.iter().map(|&name| name.into()).collect();
@@ -31,6 +31,8 @@ fn signatures_last() {
             ("and", 2, 0.0, &[]),
             ("on", 0, 0.0, &["b"]),
             ("ticks", 9, 0.0, &[]),
+            ("waits", 8, 0.0, &[]),
+            ("or", 2, 0.0, &[]),
             ("then", 2, 0.0, &[]),
             ("repeat", 1, 0.0, &[]),
             ("rows", 1, 0.0, &[]),
@@ -43,7 +45,7 @@ fn signatures_last() {
     );
     assert_eq!(
         all.signature(),
-        "emit retracting or(and(rows(3), every(10)), repeat(on(1), every(9us)), then(rows(1), rows(2))) at(25/100) \
+        "emit retracting or(and(rows(3), every(10)), repeat(on(1), or(every(9us), waited(8us))), then(rows(1), rows(2))) at(25/100) \
          at_most(5) later(7)"
     );
     assert_eq!(bound(&[], "accumulating", Flush::default()).signature(), "emit accumulating");

@@ -186,7 +186,7 @@ impl Operator {
             };
             rows += all - late_for_all;
             if let Some(emission) = &mut self.emission {
-                emission.note(&timed, &late, self.keys.len());
+                emission.note(&timed, &late, self.keys.len(), self.now);
             }
             // Engines leave out what is before their own cutoffs: all rows without a number.
             accepted.push(timed);

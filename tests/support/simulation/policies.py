@@ -31,6 +31,7 @@ def any_trigger(draw: st.DrawFn, kind: pa.DataType, has_clock: bool) -> wk.Trigg
             wk.on("m"),
             wk.on("n"),
             *([wk.every("9 microseconds", of="processing time")] if has_clock else []),
+            *([wk.every("9 microseconds", of="processing time", since="first row")] if has_clock else []),
         ]
     )
     first, second = draw(simple), draw(simple)

@@ -13,17 +13,19 @@ use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::outgoing::Answer;
 
 impl Emission {
-    /// Takes note of rows; `late` has, for each query, the rows that are late for it, if any are. There are so many keys.
+    /// Takes note of rows; `late` has, for each query, the rows that are late for it, if any are. There are so many keys, and
+    /// it is this time by the clock.
     pub(in crate::operator::stream) fn note(
         &mut self,
         rows: &Accepted,
         late: &[Option<BooleanBuffer>],
         key_count: usize,
+        now: Option<i64>,
     ) {
         for (at, emitter) in self.emitters.iter_mut().enumerate() {
             if let Some(triggers) = &mut emitter.triggers {
                 triggers.make_room(key_count);
-                triggers.note(rows, late.get(at).and_then(Option::as_ref));
+                triggers.note(rows, late.get(at).and_then(Option::as_ref), now.max(self.clock.0));
             }
         }
     }

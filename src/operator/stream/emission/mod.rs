@@ -24,6 +24,7 @@ use super::names::Names;
 use super::outgoing::Answer;
 use crate::operator::policy::{Flush, Refinement};
 use crate::state::{Reader, Writer};
+use crate::window::Window;
 use crate::{Error, Result};
 use ledger::Ledger;
 use outbox::{Labelled, Outbox};
@@ -166,9 +167,13 @@ impl Emission {
                 results.extend(recorded.retractions.map(|batch| (entry, retraction(batch))));
                 answer = recorded.results;
             }
-            if let (Emitter { panes: Some(panes), .. }, false) = (&mut self.emitters[entry], is_final) {
-                let ends = answer.windows.iter().filter_map(|window| Some((window.extent?.1, window.key)));
-                ends.for_each(|(end, key)| panes.add(end, key));
+            if let (Emitter { shape, panes: Some(panes), .. }, false) = (&mut self.emitters[entry], is_final)
+            {
+                // The extent of all rows is that of those so far.
+                let ends = |window: u32| !matches!(shape.windows()[window as usize].1, Window::Global(_));
+                let ending = answer.windows.iter().filter(|answered| ends(answered.window));
+                let of_each = ending.filter_map(|answered| Some((answered.extent?.1, answered.key)));
+                of_each.for_each(|(end, key)| panes.add(end, key));
             }
             if answer.batch.num_rows() > 0 {
                 let label = |late: bool| if late { LATE } else { FINAL };
