@@ -459,8 +459,8 @@ def test_lengths_of_waiting_are_no_rows(length: wk.Length) -> None:
 
 
 def test_lengths_of_rows_are_refused_in_good_english() -> None:
-    with pytest.raises(wk.InvalidType, match="every: 5 rows is a number of rows; every is a duration"):
-        wk.landmark("5 rows", start=0)
+    with pytest.raises(wk.InvalidType, match="period: 5 rows is a number of rows; period is a duration"):
+        wk.landmark(1, period="5 rows")
 
 
 def test_late_rows_are_held_until_they_are_taken_and_counted_until_then() -> None:

@@ -351,7 +351,9 @@ def test_a_heartbeat_is_of_times_of_the_clock() -> None:
     durations = pa.schema({"t": pa.duration("us"), "s": pa.string()})
     query = wk.query(by=[], time="t", windows=wk.tumbling("1 second"), aggs=wk.count())
     with pytest.raises(wk.InvalidType, match="heartbeat: it is given where column 't' is duration"):
-        query.operator(order="out-of-order", progress=wk.delay("1 s", heartbeat="1 s"), schema=durations)
+        query.operator(
+            order="out-of-order", progress=wk.delay("1 second", heartbeat="1 second"), schema=durations
+        )
     days = pa.schema({"t": pa.date32(), "s": pa.string()})
     query = wk.query(by=[], time="t", windows=wk.tumbling("1 day"), aggs=wk.count().alias("n"))
     now = [1_700_000_000_000_000]
@@ -472,7 +474,11 @@ def test_a_stream_that_jumps_row_by_row_loses_two_rows() -> None:
         ({"time": 5, "source": "s", "idle": 3}, wk.InvalidType, "idle: 3 is given; it is a duration"),
         ({"time": 5, "source": "s", "idle": "1 nanosecond"}, wk.InvalidValue, "whole microseconds"),
         ({"time": 5, "heartbeat": 3}, wk.InvalidType, "heartbeat: 3 is given; it is a duration of the clock"),
-        ({"time": 5, "heartbeat": "0 s"}, wk.InvalidValue, "heartbeat: '0 s' is given; allowed are whole"),
+        (
+            {"time": 5, "heartbeat": "0 seconds"},
+            wk.InvalidValue,
+            "heartbeat: '0 seconds' is given; allowed are whole",
+        ),
         ({"time": 5, "future": -1}, wk.InvalidValue, "future: -1 is below zero"),
         ({"time": 5, "future": "3 rows"}, wk.InvalidType, "future: 3 rows is a number of rows"),
     ],

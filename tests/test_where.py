@@ -88,7 +88,7 @@ WINDOWS: dict[str, Any] = {
     "session": lambda time: wk.session(lengths(time, 7)),
     "limited session": lambda time: wk.session(lengths(time, 7), at_most=lengths(time, 12)),
     "gaps": lambda time: wk.session(column="g" if time == "int" else "d"),
-    "rows": lambda time: wk.tumbling(rows=2, partial=True),
+    "rows": lambda time: wk.tumbling(rows=2, partial="end"),
     "last rows": lambda time: wk.sliding("3 rows", lengths(time, 10)),
     "time by rows": lambda time: wk.sliding(lengths(time, 15), "2 rows"),
     "landmark": lambda time: wk.landmark(lengths(time, 10), period=lengths(time, 60)),

@@ -68,6 +68,9 @@ impl KnownSchema {
             if array.is_released() {
                 return Err(malformed("its array was taken before"));
             }
+            if !is_countable(&array) {
+                return Err(malformed("an offset or a length is below zero, or beyond all memory"));
+            }
             self.batch(array).map(Some)
         };
         caught(|| imported("data", read)).map_err(|error| exception(data.py(), &error))
@@ -85,6 +88,15 @@ impl KnownSchema {
         // Refused are nulls of fields that have none.
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows).map_err(malformed)
     }
+}
+
+/// Whether offsets and lengths, those of all that is within, are such that sums of two of them, in bits, are numbers.
+fn is_countable(array: &FFI_ArrowArray) -> bool {
+    const MOST: usize = 1 << 56;
+    array.len() <= MOST
+        && array.offset() <= MOST
+        && (0..array.num_children()).all(|child| is_countable(array.child(child)))
+        && array.dictionary().is_none_or(is_countable)
 }
 
 fn malformed(why: impl Display) -> Error {

@@ -11,6 +11,7 @@ import windowkit as wk
 from support.oracle import counts_arrivals
 from support.plain import key, plain
 from support.rows_oracle import by_ranks, edge_after, numbered
+from windowkit.language.windows import units
 
 Held = dict[tuple[str, tuple[Any, ...], str, Any], list[Any]]
 """By query, keys, window and what tells it apart: its start, its end, its ranks, and the aggregates."""
@@ -60,10 +61,20 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         last[at] = [span["start"], span["end"], told_ranks, *values]
 
 
+def identity_by_ranks(kind: Any, ranks: Any) -> Any:
+    """Return where a window begins, or which it is of those that begin with the first row."""
+    if isinstance(kind, wk.Landmark):
+        return -(-ranks["end"] // units(kind.every))
+    if ranks["start"] == 0 and kind.partial in ("start", "both"):
+        slide = kind.slide if isinstance(kind, wk.Sliding) else kind.size
+        return "first", -(-ranks["end"] // units(slide))
+    return ranks["start"]
+
+
 def identity_of(kind: Any, span: Any, ranks: Any, time: pa.DataType) -> Any:
     """Return what tells a window of a number of rows apart."""
     if by_ranks(kind):
-        return ranks["start"]
+        return identity_by_ranks(kind, ranks)
     if isinstance(kind.size, wk.Rows):
         return edge_after(kind, span["end"], time)
     return ranks["end"]

@@ -32,7 +32,7 @@ __all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_sche
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
-CALLER: Final = 6
+CALLER: Final = 7
 """How far a user's call of `Query.run` is from what warns of its data."""
 MARK: Final = b"windowkit.slices"
 """Metadata of the schema of slices: of which query they are."""

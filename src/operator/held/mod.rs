@@ -1,14 +1,16 @@
 //! Rows that a stream holds for a while: by key, in order of time, until the stream has passed them.
 
 mod agenda;
+mod entry;
 mod snapshot;
 mod store;
 mod timeline;
 
 pub(super) use agenda::{Agenda, Item};
+pub(super) use entry::{Address, Entry};
 #[cfg(test)]
 pub(super) use snapshot::forged;
-pub(super) use store::{Address, Entry, New, Passed, Store};
+pub(super) use store::{New, Passed, Store};
 
 use crate::keys::KeyIndex;
 use crate::{Error, Result};

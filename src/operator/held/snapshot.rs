@@ -6,7 +6,8 @@ use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array, cast::AsArray};
 use arrow_schema::DataType;
 
-use super::store::{Address, Entry, Store};
+use super::entry::{Address, Entry};
+use super::store::Store;
 use crate::Result;
 use crate::interrupt::{Pace, check};
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use arrow_array::{Array, ArrayRef};
 
 use super::agenda::{Agenda, Item};
+use super::entry::{Address, Entry};
 use super::timeline::{Spare, Timeline};
 use crate::aggregate::held_bytes;
 use crate::interrupt::{Pace, check};
@@ -15,30 +16,6 @@ use crate::{Error, Result};
 
 /// Chunks are joined once there are more of them than this, and one more for as many rows.
 const CHUNKS: usize = 256;
-
-/// Where the columns of a row are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::operator) struct Address {
-    pub(in crate::operator) chunk: u32,
-    pub(in crate::operator) row: u32,
-}
-
-/// A stored row, once for each of its places.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::operator) struct Entry {
-    pub(in crate::operator) place: i64,
-    /// Its number in the order of arrival.
-    pub(in crate::operator) order: u64,
-    pub(in crate::operator) at: Address,
-    /// Whether it has had a partner, in a join.
-    pub(in crate::operator) is_met: bool,
-}
-
-impl Entry {
-    pub(super) fn rank(&self) -> (i64, u64) {
-        (self.place, self.order)
-    }
-}
 
 /// Columns of rows that came together.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::store::Entry;
+use super::entry::Entry;
 
 /// Rows of a block. In tests few, so that there are many blocks.
 const BLOCK: usize = if cfg!(test) { 4 } else { 128 };
@@ -16,6 +16,7 @@ const BLOCK: usize = if cfg!(test) { 4 } else { 128 };
 #[derive(Debug, Default)]
 pub(in crate::operator) struct Timeline {
     /// None of them is empty, and each has room for [`BLOCK`] rows. Apart, as most keys have few rows.
+    #[allow(clippy::box_collection, reason = "a deque takes four words, of each key")]
     earlier: Option<Box<VecDeque<Block>>>,
     /// Where most rows come; empty if there is no row.
     last: Block,
@@ -253,7 +254,7 @@ impl Timeline {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::store::Address;
+    use super::super::entry::Address;
     use super::*;
 
     fn entry(place: i64, order: u64) -> Entry {

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
     version: 11,
-    since: 10,
+    since: 11,
     of: "an operator; it is what op.snapshot() returned",
 };
 
