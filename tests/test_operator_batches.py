@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
-import os
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.programs import ROOT, program
 
 WORDS = ["", "a", "bc", "é"]
 KEYS = {
@@ -168,11 +164,3 @@ def test_a_list_whose_values_have_the_only_field_is_no_batch() -> None:
         core_of(op).push(values)
     op.push(pa.table({"t": [1]}))
     assert op.close()["n"].to_pylist() == [1]
-
-
-@pytest.mark.slow
-def test_damaged_arrays_are_refused_or_taken_and_leave_the_operator_whole() -> None:
-    path = os.pathsep.join([ROOT, str(Path(__file__).parent)])
-    seen = ast.literal_eval(program("from support.exported import main; main()", "0", "60", path=path))
-    assert seen.keys() == {"taken", "InvalidValue"}
-    assert sum(seen.values()) == 60

@@ -363,7 +363,7 @@ def test_a_heartbeat_is_of_times_of_the_clock() -> None:
         schema=days,
         clock=lambda: now[0],
     )
-    op.push(pa.table({"t": [19_000], "s": ["a"]}).cast(days))
+    op.push(pa.table({"t": pa.array([19_000], pa.int32()).cast(pa.date32()), "s": ["a"]}))
     now[0] += 86_400_000_000
     assert op.advance()["n"].to_pylist() == [1]
     assert op.watermark.cast(pa.int32()).as_py() == 1_700_000_000 // 86_400
@@ -477,7 +477,7 @@ def test_a_stream_that_jumps_row_by_row_loses_two_rows() -> None:
         (
             {"time": 5, "heartbeat": "0 seconds"},
             wk.InvalidValue,
-            "heartbeat: '0 seconds' is given; allowed are whole",
+            "heartbeat: '0 seconds' is given",
         ),
         ({"time": 5, "future": -1}, wk.InvalidValue, "future: -1 is below zero"),
         ({"time": 5, "future": "3 rows"}, wk.InvalidType, "future: 3 rows is a number of rows"),

@@ -20,7 +20,7 @@ use windowkit::memory::{self, Reserve};
 use windowkit::operator::{
     AggregateSpec, ConditionSpec, GapSpec, JoinKind, JoinSpec, Length, Plan, SideSpec, WindowKind, WindowSpec,
 };
-use windowkit::window::Mark;
+use windowkit::window::{Mark, Partial};
 use windowkit::{Error, Result};
 
 thread_local! {
@@ -142,7 +142,7 @@ fn plan(windows: Vec<WindowSpec>) -> Arc<Plan> {
 }
 
 fn tumbling() -> WindowSpec {
-    let kind = WindowKind::Tumbling { size: Length::Units(10), start_time: None, partial: false };
+    let kind = WindowKind::Tumbling { size: Length::Units(10), start_time: None, partial: Partial::NONE };
     window("tumbling", kind)
 }
 
@@ -159,7 +159,7 @@ fn by_time() -> Arc<Plan> {
     plan(vec![
         window(
             "sliding",
-            WindowKind::Sliding { size, slide: Length::Units(3), start_time: None, partial: false },
+            WindowKind::Sliding { size, slide: Length::Units(3), start_time: None, partial: Partial::NONE },
         ),
         session(),
     ])
@@ -167,7 +167,10 @@ fn by_time() -> Arc<Plan> {
 
 fn by_rows() -> Arc<Plan> {
     plan(vec![
-        window("rows", WindowKind::Tumbling { size: Length::Rows(3), start_time: None, partial: false }),
+        window(
+            "rows",
+            WindowKind::Tumbling { size: Length::Rows(3), start_time: None, partial: Partial::NONE },
+        ),
         by_marks(),
         window("between", WindowKind::Between { enter: "m".into(), leave: "m".into(), exclusive: true }),
         window(
