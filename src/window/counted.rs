@@ -272,7 +272,8 @@ mod tests {
         #[test]
         fn windows_are_those_that_fit_each_with_other_rows(window in any_counted(), rows in 0i64..100) {
             let Partial { end, .. } = window.partial();
-            let fits = |&(lo, hi): &(i64, i64)| hi <= rows || (end && lo < rows);
+            let has_rows = |&(lo, hi): &(i64, i64)| lo.max(0) < hi.min(rows);
+            let fits = |extent: &(i64, i64)| has_rows(extent) && (extent.1 <= rows || end);
             let mut all: Vec<(usize, usize)> = extents(&window)
                 .into_iter()
                 .filter(fits)

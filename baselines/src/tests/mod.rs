@@ -14,7 +14,7 @@ use proptest::sample::subsequence;
 use windowkit::Error;
 use windowkit::aggregate::{Arrays, Partial, User};
 use windowkit::poll::never;
-use windowkit::window::{Arrivals, Counted, Partial, Session, Sliding};
+use windowkit::window::{Arrivals, Counted, Partial as Incomplete, Session, Sliding};
 
 use super::*;
 use functions::{PLAIN, Raises, Tested, defined, every, inputs, partials, results};
@@ -151,7 +151,7 @@ fn any_window() -> impl Strategy<Value = Window> {
         1 => (1i64..30, -20i64..20).prop_map(|(size, offset)| Window::Sliding(Sliding::new(size, size, offset))),
         2 => (1i64..12).prop_map(|gap| Window::Session(Session::new(gap))),
         3 => (1usize..9, 1usize..9, any::<bool>())
-            .prop_map(|(size, slide, partial)| Window::Counted(Counted::new(size.max(slide), slide, Partial { start: false, end: partial }))),
+            .prop_map(|(size, slide, partial)| Window::Counted(Counted::new(size.max(slide), slide, Incomplete { start: false, end: partial }))),
     ]
 }
 
@@ -250,8 +250,8 @@ proptest! {
             events.extend([Event::Rows(rows.to_vec()), Event::Watermark(((at + 1) * batch) as i64 - slack)]);
         }
         let windows = [
-            Window::Counted(Counted::new(50, 20, Partial::NONE)),
-            Window::Counted(Counted::new(7, 7, Partial::END)),
+            Window::Counted(Counted::new(50, 20, Incomplete::NONE)),
+            Window::Counted(Counted::new(7, 7, Incomplete::END)),
             Window::Sliding(Sliding::new(60, 25, 3)),
             Window::Sliding(Sliding::new(20, 20, 0)),
             Window::Session(Session::new(4)),
@@ -363,7 +363,7 @@ fn step(
 /// Proptest once found this: a row that comes late takes the rank, and so the window, of the one before it in its batch.
 #[test]
 fn a_late_row_takes_a_rank_in_its_own_batch() {
-    let windows = [Window::Counted(Counted::new(1, 1, Partial::NONE))];
+    let windows = [Window::Counted(Counted::new(1, 1, Incomplete::NONE))];
     let rows = Event::Rows(vec![(1, -48, None, false), (1, -50, None, false)]);
     agree(&windows, Order::OutOfOrder, 0, &defined(PLAIN), &[rows]).unwrap();
 }
@@ -467,7 +467,7 @@ fn what_is_given_wrong_is_refused_and_changes_nothing() {
 fn windows_join_the_dictionaries_of_all_batches() {
     let windows = [
         Window::Sliding(Sliding::new(1000, 1000, 0)),
-        Window::Counted(Counted::new(250, 100, Partial::NONE)),
+        Window::Counted(Counted::new(250, 100, Incomplete::NONE)),
     ];
     let kind = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
     for method in Method::ALL {
