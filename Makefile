@@ -182,7 +182,8 @@ release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for 
 		.ci/smoke $(BIN)/python dist/*.whl "pyspark[connect]==$$spark.*" "pandas>=2.2,<3" || exit 1; \
 	done
 
-deny: $(STAMPS)/deny  ## licences, bans and sources of the Rust crates, as deny.toml has them: without a network
+deny: $(STAMPS)/deny  ## licences, bans and sources of the Rust crates, as deny.toml has them
+	$(WITH_RUST) cargo fetch --quiet --locked
 	$(WITH_RUST) $(WITH_VENV) cargo deny --offline --locked check licenses bans sources
 
 # An advisory that cannot be looked up fails: a release says that there is none.
