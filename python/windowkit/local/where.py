@@ -98,11 +98,6 @@ def names_of(tree: Tree) -> Iterator[str]:
             yield from names_of(each)
 
 
-def where_of(given: Any, query: Query, rows: pa.Schema, result: pa.Schema) -> Where | None:
-    """Return the condition of a call; None if there is none."""
-    return None if given is None else Where(condition(given), query, rows, result)
-
-
 def held(tree: Tree, schema: pa.Schema, zone: str | None = None, *, groups: bool = False) -> ds.Expression:
     """Return a condition on columns as an expression that is true where it holds.
 
