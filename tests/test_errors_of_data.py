@@ -131,7 +131,7 @@ class TestRun:
     def test_an_option_of_no_engine_is_refused(self) -> None:
         with refused(wk.InvalidType, "rout: there is no such option; did you mean 'route'?"):
             query().run(TABLE, rout=None)  # type: ignore[call-overload]
-        with refused(wk.InvalidType, "buckets: there is no such option; allowed are threads, validate"):
+        with refused(wk.InvalidType, "buckets: there is no such option; allowed are validate, threads"):
             wk.distinct("k", time="t", within=5).run(TABLE, buckets=4)  # type: ignore[call-overload]
         with refused(wk.InvalidType, "colour: there is no such option"):
             query().explain(TABLE, colour="red")  # type: ignore[call-arg]

@@ -66,7 +66,10 @@ class InProcess:
         """Return the options that it has."""
         own = InProcessOptions.__annotations__ if call == "run" else {}
         of_query = Conditioned.__annotations__
-        return own.keys() | of_query.keys() if isinstance(asked, Query) else own.keys() - of_query.keys()
+        if isinstance(asked, Query):
+            return {**of_query, **own}
+        # In order, as messages list them.
+        return [name for name in own if name not in of_query]
 
     def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""
