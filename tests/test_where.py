@@ -194,7 +194,8 @@ def query_of(named: str, time: str) -> wk.Query:
 
 def operands(query: wk.Query, result: pa.Table, time: str, key: str) -> list[Operand]:
     """Return the columns of a result, with literals at the edges of its windows and elsewhere."""
-    kind, unit = TIMES[time]
+    # Windows of a zone are shown in it.
+    kind, unit = result["window_start"].type, TIMES[time][1]
     edges = {edge: result[f"window_{edge}"].cast(pa.int64()).to_pylist()[:6] for edge in ("start", "end")}
     begin = 0 if time == "int" else int(BEGIN.timestamp()) * (unit // 60)
     times = literals_of(time, sorted({begin, begin + 17 * unit, *edges["start"], *edges["end"]}), kind)

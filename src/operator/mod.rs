@@ -30,6 +30,7 @@ mod stream;
 mod weights;
 mod wids;
 mod window_spec;
+mod zone_rules;
 
 pub use batching::BATCH_ROWS;
 pub use bounded::Bounded;

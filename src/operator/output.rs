@@ -312,7 +312,7 @@ impl Output {
         if self.plan.windows().len() > 1 {
             columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, rows))));
         }
-        let measure = self.plan.measure();
+        let measure = self.plan.extents();
         let starts = measure.array(windows.starts)?;
         let ends = measure.array(windows.ends)?;
         columns.push(Arc::new(StructArray::try_new(extent_fields(measure), vec![starts, ends], None)?));

@@ -35,6 +35,7 @@ pub struct Plan {
     by: Vec<usize>,
     time: usize,
     measure: Measure,
+    extents: Measure,
     windows: Vec<(String, Window)>,
     edges: Edges,
     partials: Vec<Stored>,
@@ -118,6 +119,11 @@ impl Plan {
     /// The measure that windows range over.
     pub fn measure(&self) -> &Measure {
         &self.measure
+    }
+
+    /// The same measure as results show windows in it, which is in their zone if they have one.
+    pub(super) fn extents(&self) -> &Measure {
+        &self.extents
     }
 
     /// Names and windows, in units of the measure.

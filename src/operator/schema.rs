@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::dictionary::widened;
-use crate::window::{Measure, Window};
+use crate::window::{Measure, Window, Zone};
 use crate::{Error, Result};
 
 /// The position of the column that an argument names.
@@ -24,6 +24,16 @@ pub(crate) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize>
                 names.join(", ")
             )))
         }
+    }
+}
+
+/// What a window column shows: the times of a measure, in the zone of these windows if there is one.
+pub(super) fn shown<'a>(measure: &Measure, windows: impl IntoIterator<Item = &'a Window>) -> Measure {
+    let zones = windows.into_iter().filter_map(|window| window.calendar()?.zone()).map(Zone::name);
+    let zones: HashSet<&str> = zones.collect();
+    match zones.iter().next() {
+        Some(zone) if zones.len() == 1 => measure.clone().in_zone(zone),
+        _ => measure.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 
 use super::binding::bind_numbered;
+use super::schema::shown;
 use super::window_spec::WindowSpec;
 use crate::dictionary::plain;
 use crate::interrupt::check;
@@ -51,7 +52,10 @@ impl Wids {
     /// As [`Wids::new`].
     pub(super) fn of(spec: &WindowSpec, measure: Measure) -> Result<Option<Self>> {
         let bound = bind_numbered(spec, &measure)?;
-        Ok(bound.map(|(window, zero)| Self { name: spec.name.clone(), window, measure, zero }))
+        Ok(bound.map(|(window, zero)| {
+            let measure = shown(&measure, [&window]);
+            Self { name: spec.name.clone(), window, measure, zero }
+        }))
     }
 
     fn ids(&self) -> Result<&dyn Ids> {
@@ -63,7 +67,12 @@ impl Wids {
         &self.name
     }
 
-    /// What its times are.
+    /// What they are.
+    pub(super) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// What its times are, in the zone of the windows if there is one.
     pub(super) fn measure(&self) -> &Measure {
         &self.measure
     }

@@ -101,6 +101,10 @@ impl Rules for Local {
         self.units.at_most(self.size.saturating_add(self.slide))
     }
 
+    fn calendar(&self) -> Option<&Periods> {
+        Some(&self.units)
+    }
+
     fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
         series::takes_from(self, horizon, bounds)
     }

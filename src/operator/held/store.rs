@@ -217,11 +217,8 @@ impl Store {
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
             let key = own[0].0 as usize;
-            let (timeline, met) = (&mut self.timelines[key], &mut self.met[key]);
-            for &(_, entry) in own {
-                *met += u32::from(entry.is_met);
-                timeline.insert(entry, &mut self.spare);
-            }
+            self.met[key] += own.iter().filter(|(_, entry)| entry.is_met).count() as u32;
+            self.timelines[key].extend(own, &mut self.spare);
         }
     }
 
@@ -379,7 +376,7 @@ impl Store {
             }
             chunk.live += 1;
             self.met[key as usize] += u32::from(entry.is_met);
-            timeline.insert(entry, &mut Spare::default());
+            timeline.extend(&[(key, entry)], &mut Spare::default());
             items.push(Item { place: entry.place, order: entry.order, key });
         }
         // No two rows have one place and number, or they could not be told apart.

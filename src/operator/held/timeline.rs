@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | time | O(log n) to find a row; O(log n) amortised to add one, and as many rows are moved as a block has at most |
-//! | space | as much as the rows again at worst, where they came out of order |
+//! | space | as much as the rows again at worst, where they came out of order; four words without rows |
 
 use std::collections::VecDeque;
 
@@ -12,18 +12,22 @@ use super::entry::Entry;
 /// Rows of a block. In tests few, so that there are many blocks.
 const BLOCK: usize = if cfg!(test) { 4 } else { 128 };
 
+type Block = VecDeque<Entry>;
+
 /// Rows in order. They have ascending numbers, from which their blocks follow.
-#[derive(Debug, Default)]
-pub(in crate::operator) struct Timeline {
-    /// None of them is empty, and each has room for [`BLOCK`] rows. Apart, as most keys have few rows.
-    #[allow(clippy::box_collection, reason = "a deque takes four words, of each key")]
-    earlier: Option<Box<VecDeque<Block>>>,
-    /// Where most rows come; empty if there is no row.
-    last: Block,
-    len: usize,
+#[derive(Debug)]
+pub(in crate::operator) enum Timeline {
+    /// The rows of nearly every key, where there are many keys: in no more room than a deque needs.
+    Few(Block),
+    Many(Box<Many>),
 }
 
-type Block = VecDeque<Entry>;
+/// Two blocks or more. None is empty, and all but the last have room for [`BLOCK`] rows.
+#[derive(Debug)]
+pub(in crate::operator) struct Many {
+    blocks: VecDeque<Block>,
+    len: usize,
+}
 
 /// Blocks for rows that are still to be added.
 #[derive(Debug, Default)]
@@ -39,66 +43,89 @@ impl Spare {
     }
 }
 
+/// Whether a row comes after all others of a block.
+#[inline]
+fn is_next(block: &Block, entry: &Entry) -> bool {
+    block.back().is_none_or(|last| last.rank() < entry.rank())
+}
+
+/// Adds rows, which ascend, to a block, which has room for them.
+#[inline]
+fn extend(block: &mut Block, rows: &[(u32, Entry)]) {
+    if rows.first().is_none_or(|(_, first)| is_next(block, first)) {
+        block.extend(rows.iter().map(|&(_, entry)| entry));
+        return;
+    }
+    for &(_, entry) in rows {
+        block.insert(block.partition_point(|other| other.rank() < entry.rank()), entry);
+    }
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::Few(Block::new())
+    }
+}
+
 impl Timeline {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        match self {
+            Self::Few(block) => block.len(),
+            Self::Many(many) => many.len,
+        }
     }
 
-    fn earlier(&self) -> &VecDeque<Block> {
-        static NONE: VecDeque<Block> = VecDeque::new();
-        self.earlier.as_deref().unwrap_or(&NONE)
-    }
-
-    fn earlier_mut(&mut self) -> &mut VecDeque<Block> {
-        self.earlier.get_or_insert_default()
-    }
-
+    #[inline]
     fn block(&self, at: usize) -> Option<&Block> {
-        if at == self.earlier().len() { Some(&self.last) } else { self.earlier().get(at) }
-    }
-
-    fn block_mut(&mut self, at: usize) -> Option<&mut Block> {
-        let count = self.earlier().len();
-        if at == count { Some(&mut self.last) } else { self.earlier.as_mut()?.get_mut(at) }
+        match self {
+            Self::Few(block) => (at == 0).then_some(block),
+            Self::Many(many) => many.blocks.get(at),
+        }
     }
 
     fn blocks(&self) -> impl Iterator<Item = &Block> {
-        self.earlier().iter().chain([&self.last])
+        (0..).map_while(|at| self.block(at))
     }
 
     /// The number of the first row for which this does not hold, as it does for all before it and none after.
+    #[inline]
     pub(super) fn partition_point(&self, is_before: impl Fn(&Entry) -> bool) -> usize {
-        let begins_before = |block: &Block| block.front().is_some_and(&is_before);
-        let after = match begins_before(&self.last) {
-            true => self.earlier().len() + 1,
-            false => self.earlier().partition_point(begins_before),
-        };
-        let Some(at) = after.checked_sub(1) else { return 0 };
-        let block = self.block(at).unwrap_or(&self.last);
-        let row = block.partition_point(is_before);
-        if row < block.len() { at * BLOCK + row } else { after * BLOCK }
+        match self {
+            Self::Few(block) => block.partition_point(is_before),
+            Self::Many(many) => many.partition_point(is_before),
+        }
     }
 
+    #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&Entry> {
         self.block(number / BLOCK)?.get(number % BLOCK)
     }
 
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Entry> {
-        self.block_mut(number / BLOCK)?.get_mut(number % BLOCK)
+        let block = match self {
+            Self::Few(block) => (number < BLOCK).then_some(block),
+            Self::Many(many) => many.blocks.get_mut(number / BLOCK),
+        };
+        block?.get_mut(number % BLOCK)
     }
 
     /// The number of the row after that of this number.
+    #[inline]
     pub(super) fn after(&self, number: usize) -> usize {
+        let Self::Many(many) = self else { return number + 1 };
         let (at, row) = (number / BLOCK, number % BLOCK + 1);
-        let is_there = self.block(at).is_some_and(|block| row < block.len());
+        let is_there = many.blocks.get(at).is_some_and(|block| row < block.len());
         if is_there { number + 1 } else { (at + 1) * BLOCK }
     }
 
     /// The row before that of this number, which may be the one after the last.
+    #[inline]
     pub(super) fn before(&self, number: usize) -> Option<&Entry> {
         match number % BLOCK {
             0 => self.block((number / BLOCK).checked_sub(1)?)?.back(),
@@ -108,10 +135,12 @@ impl Timeline {
 
     /// The rows from this number on, with their numbers.
     pub(super) fn from(&self, number: usize) -> impl Iterator<Item = (usize, &Entry)> {
-        let (first, row) = (number / BLOCK, number % BLOCK);
-        let from = move |at: usize| if at == first { row } else { 0 };
-        let blocks = (first..).map_while(|at| Some((at, self.block(at)?)));
-        blocks.flat_map(move |(at, block)| (at * BLOCK + from(at)..).zip(block.iter().skip(from(at))))
+        let mut next = number;
+        std::iter::from_fn(move || {
+            let (number, entry) = (next, self.get(next)?);
+            next = self.after(number);
+            Some((number, entry))
+        })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
@@ -119,134 +148,199 @@ impl Timeline {
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.earlier.iter_mut().flat_map(|blocks| blocks.iter_mut()).chain([&mut self.last]).flatten()
+        let (few, many) = match self {
+            Self::Few(block) => (Some(block), None),
+            Self::Many(many) => (None, Some(&mut many.blocks)),
+        };
+        few.into_iter().chain(many.into_iter().flatten()).flatten()
+    }
+
+    /// Makes room for these rows, which ascend, so that [`Timeline::extend`] of them cannot fail: of all in this order, or in several.
+    #[inline]
+    pub(super) fn reserve(&mut self, rows: &[(u32, Entry)], in_order: bool, spare: &mut Spare) {
+        match self {
+            Self::Few(block) if block.len() + rows.len() <= BLOCK => block.reserve(rows.len()),
+            _ => self.many().reserve(rows, in_order, spare),
+        }
+    }
+
+    /// Its blocks, of which there may be one until rows are added.
+    #[inline(never)]
+    fn many(&mut self) -> &mut Many {
+        if let Self::Few(block) = self {
+            let many = Many { len: block.len(), blocks: VecDeque::from([std::mem::take(block)]) };
+            *self = Self::Many(Box::new(many));
+        }
+        match self {
+            Self::Many(many) => many,
+            Self::Few(_) => unreachable!("it was just made many"),
+        }
+    }
+
+    /// Adds rows, which ascend.
+    #[inline]
+    pub(super) fn extend(&mut self, rows: &[(u32, Entry)], spare: &mut Spare) {
+        match self {
+            Self::Few(block) if block.len() + rows.len() <= BLOCK => extend(block, rows),
+            _ => self.many().extend(rows, spare),
+        }
+    }
+
+    /// Removes the first row if it is such.
+    #[inline]
+    pub(super) fn pop_front_if(&mut self, is_such: impl FnMut(&mut Entry) -> bool) -> Option<Entry> {
+        let popped = match self {
+            Self::Few(block) => return block.pop_front_if(is_such),
+            Self::Many(many) => many.pop_front_if(is_such),
+        };
+        self.shrink();
+        popped
+    }
+
+    /// Removes all rows but these.
+    pub(super) fn retain(&mut self, is_kept: impl FnMut(&Entry) -> bool) {
+        match self {
+            Self::Few(block) => block.retain(is_kept),
+            Self::Many(many) => many.retain(is_kept),
+        }
+        self.shrink();
+    }
+
+    /// Keeps a block that is the only one as such.
+    fn shrink(&mut self) {
+        if let Self::Many(many) = self
+            && many.blocks.len() < 2
+        {
+            *self = Self::Few(many.blocks.pop_front().unwrap_or_default());
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let rows: usize = self.blocks().map(VecDeque::capacity).sum();
+        let blocks = match self {
+            Self::Few(_) => 0,
+            Self::Many(many) => size_of::<Many>() + many.blocks.capacity() * size_of::<Block>(),
+        };
+        rows * size_of::<Entry>() + blocks
+    }
+}
+
+impl Many {
+    #[inline(never)]
+    fn partition_point(&self, is_before: impl Fn(&Entry) -> bool) -> usize {
+        let begins_before = |block: &Block| block.front().is_some_and(&is_before);
+        let after = match self.blocks.back().is_some_and(begins_before) {
+            true => self.blocks.len(),
+            false => self.blocks.partition_point(begins_before),
+        };
+        let Some(at) = after.checked_sub(1) else { return 0 };
+        let block = &self.blocks[at];
+        let row = block.partition_point(is_before);
+        if row < block.len() { at * BLOCK + row } else { after * BLOCK }
     }
 
     /// Whether a row comes after all others.
     fn is_next(&self, entry: &Entry) -> bool {
-        self.last.back().is_none_or(|last| last.rank() < entry.rank())
+        self.blocks.back().is_none_or(|last| is_next(last, entry))
     }
 
-    /// Where a row belongs: a block, and a place in it.
-    fn place(&self, entry: &Entry) -> (usize, usize) {
-        if self.is_next(entry) {
-            return (self.earlier().len(), self.last.len());
+    /// The block where a row belongs.
+    fn place(&self, entry: &Entry) -> usize {
+        let is_before = |block: &Block| is_next(block, entry);
+        let last = self.blocks.len() - 1;
+        match last.checked_sub(1).is_none_or(|at| is_before(&self.blocks[at])) {
+            true => last,
+            false => self.blocks.partition_point(is_before),
         }
-        let is_behind = |block: &Block| block.back().is_some_and(|last| last.rank() > entry.rank());
-        let earlier = self.earlier();
-        let at = match earlier.back().is_some_and(is_behind) {
-            true => earlier.partition_point(|block| !is_behind(block)),
-            false => earlier.len(),
-        };
-        let block = self.block(at).unwrap_or(&self.last);
-        (at, block.partition_point(|other| other.rank() < entry.rank()))
     }
 
-    /// Makes room for these rows, which ascend, so that [`Timeline::insert`] of them cannot fail: in this order, or in any.
-    pub(super) fn reserve(&mut self, rows: &[(u32, Entry)], in_order: bool, spare: &mut Spare) {
-        if self.earlier.is_none() && self.last.len() + rows.len() <= BLOCK {
-            // Nearly all timelines of many keys, whose rows are not looked at.
-            self.last.reserve(rows.len());
-            return;
-        }
+    #[inline(never)]
+    fn reserve(&mut self, rows: &[(u32, Entry)], in_order: bool, spare: &mut Spare) {
         let mut blocks = 0;
         let mut rest = rows;
         while let [(_, first), ..] = rest {
-            let (is_next, (at, _)) = (self.is_next(first), self.place(first));
+            let (is_next, at) = (self.is_next(first), self.place(first));
             let own = match is_next {
                 true => rest.len(),
-                false => rest.partition_point(|(_, entry)| self.place(entry).0 == at),
+                false => rest.partition_point(|(_, entry)| self.place(entry) == at),
             };
             rest = &rest[own..];
-            let known = self.block(at).map_or(0, VecDeque::len);
+            let known = self.blocks[at].len();
             blocks += match known + own > BLOCK {
                 false => 0,
                 true if is_next && in_order => (known + own - 1) / BLOCK,
                 // Of one that is full there are two with half of its rows, beside those before and after it.
                 true => own.min(2 + own.div_ceil(BLOCK / 2)),
             };
-            if at == self.earlier().len() {
-                self.last.reserve(own.min(BLOCK - known));
-            }
+            self.blocks[at].reserve(own.min(BLOCK - known));
         }
-        if blocks > 0 {
-            self.earlier_mut().reserve(blocks);
-            spare.reserve(blocks);
-        }
+        self.blocks.reserve(blocks);
+        spare.reserve(blocks);
     }
 
-    /// Adds a row.
-    pub(super) fn insert(&mut self, entry: Entry, spare: &mut Spare) {
-        self.len += 1;
-        if self.is_next(&entry) {
-            if self.last.len() == BLOCK {
-                let full = std::mem::replace(&mut self.last, spare.take());
-                self.earlier_mut().push_back(full);
+    #[inline(never)]
+    fn extend(&mut self, mut rows: &[(u32, Entry)], spare: &mut Spare) {
+        while let [(_, first), ..] = rows {
+            let is_next = self.is_next(first);
+            if is_next && self.blocks.back().is_some_and(|last| last.len() == BLOCK) {
+                self.blocks.push_back(spare.take());
             }
-            self.last.push_back(entry);
-            return;
-        }
-        let (mut at, mut row) = self.place(&entry);
-        if self.block(at).is_some_and(|block| block.len() == BLOCK) {
-            let (half, mut new) = (BLOCK / 2, spare.take());
-            if (at, row) == (0, 0) {
-                self.earlier_mut().push_front(new);
-            } else if let Some(block) = self.earlier_mut().get_mut(at) {
-                new.extend(block.drain(half..));
-                self.earlier_mut().insert(at + 1, new);
-            } else {
-                new.extend(self.last.drain(half..));
-                let first = std::mem::replace(&mut self.last, new);
-                self.earlier_mut().push_back(first);
-            }
-            if row > half {
-                (at, row) = (at + 1, row - half);
-            }
-        }
-        self.block_mut(at).into_iter().for_each(|block| block.insert(row, entry));
-    }
-
-    /// Removes the first row if it is such.
-    pub(super) fn pop_front_if(&mut self, is_such: impl FnMut(&mut Entry) -> bool) -> Option<Entry> {
-        let earlier = self.earlier.as_mut().filter(|blocks| !blocks.is_empty());
-        let popped = match earlier {
-            None => self.last.pop_front_if(is_such)?,
-            Some(blocks) => {
-                let popped = blocks[0].pop_front_if(is_such)?;
-                if blocks[0].is_empty() {
-                    blocks.pop_front();
+            let own = match self.blocks.back_mut().filter(|_| is_next) {
+                Some(last) => {
+                    let own = rows.len().min(BLOCK - last.len());
+                    extend(last, &rows[..own]);
+                    self.len += own;
+                    own
                 }
-                popped
+                None => {
+                    self.insert(first, spare);
+                    1
+                }
+            };
+            rows = &rows[own..];
+        }
+    }
+
+    /// Adds a row that is not the next.
+    fn insert(&mut self, entry: &Entry, spare: &mut Spare) {
+        self.len += 1;
+        let mut at = self.place(entry);
+        if self.blocks[at].len() == BLOCK {
+            let (half, mut new) = (BLOCK / 2, spare.take());
+            if at == 0 && self.blocks[0].front().is_some_and(|first| entry.rank() < first.rank()) {
+                self.blocks.push_front(new);
+            } else {
+                new.extend(self.blocks[at].drain(half..));
+                self.blocks.insert(at + 1, new);
+                at += usize::from(is_next(&self.blocks[at], entry));
             }
-        };
+        }
+        extend(&mut self.blocks[at], &[(0, *entry)]);
+    }
+
+    #[inline(never)]
+    fn pop_front_if(&mut self, is_such: impl FnMut(&mut Entry) -> bool) -> Option<Entry> {
+        let popped = self.blocks[0].pop_front_if(is_such)?;
+        if self.blocks[0].is_empty() {
+            self.blocks.pop_front();
+        }
         self.len -= 1;
         Some(popped)
     }
 
-    /// Removes all rows but these.
-    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&Entry) -> bool) {
-        self.last.retain(&mut is_kept);
-        if let Some(blocks) = &mut self.earlier {
-            blocks.iter_mut().for_each(|block| block.retain(&mut is_kept));
-            let mut at = 1;
-            while at < blocks.len() {
-                if blocks[at - 1].len() + blocks[at].len() > BLOCK {
-                    at += 1;
-                } else if let Some(mut next) = blocks.remove(at) {
-                    blocks[at - 1].append(&mut next);
-                }
-            }
-            blocks.retain(|block| !block.is_empty());
-            if self.last.is_empty() {
-                self.last = blocks.pop_back().unwrap_or_default();
+    fn retain(&mut self, mut is_kept: impl FnMut(&Entry) -> bool) {
+        let blocks = &mut self.blocks;
+        blocks.iter_mut().for_each(|block| block.retain(&mut is_kept));
+        let mut at = 1;
+        while at < blocks.len() {
+            if blocks[at - 1].len() + blocks[at].len() > BLOCK {
+                at += 1;
+            } else if let Some(mut next) = blocks.remove(at) {
+                blocks[at - 1].append(&mut next);
             }
         }
-        self.len = self.blocks().map(VecDeque::len).sum();
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        let rows: usize = self.blocks().map(VecDeque::capacity).sum();
-        rows * size_of::<Entry>() + self.earlier().capacity() * size_of::<Block>()
+        blocks.retain(|block| !block.is_empty());
+        self.len = blocks.iter().map(VecDeque::len).sum();
     }
 }
 
@@ -275,10 +369,10 @@ mod tests {
                 new.sort_unstable_by_key(Entry::rank);
                 let given: Vec<(u32, Entry)> = new.iter().map(|&entry| (0, entry)).collect();
                 timeline.reserve(&given, true, &mut spare);
-                let blocks = timeline.earlier().len() + spare.0.len();
-                new.iter().for_each(|&entry| timeline.insert(entry, &mut spare));
+                let blocks = timeline.blocks().count() + spare.0.len();
+                timeline.extend(&given, &mut spare);
                 // All were there.
-                prop_assert_eq!(timeline.earlier().len() + spare.0.len(), blocks);
+                prop_assert_eq!(timeline.blocks().count() + spare.0.len(), blocks);
                 spare = Spare::default();
                 model.extend(new.iter().map(Entry::rank));
                 model.sort_unstable();

@@ -166,9 +166,9 @@ impl JoinPlan {
                 fields.push(of_result(field, name, kind.keeps(Which::Left)));
             }
         }
-        if self.condition.windows().is_some() {
+        if let Some(windows) = self.condition.windows() {
             let is_nullable = kind.keeps(Which::Left) || kind.keeps(Which::Right);
-            fields.push(Field::new("window", DataType::Struct(extent_fields(&own.measure)), is_nullable));
+            fields.push(Field::new("window", DataType::Struct(extent_fields(windows.shown())), is_nullable));
             self.sources.push(Source::Window);
         }
         self.output = Arc::new(Schema::new(fields));

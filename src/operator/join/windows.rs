@@ -10,6 +10,7 @@ use crate::interrupt::Pace;
 use crate::operator::schema::extent_fields;
 use crate::operator::wids::Wids;
 use crate::operator::window_spec::{WindowKind, WindowSpec};
+use crate::operator::zone_rules::ZoneRules;
 use crate::window::{KeyRows, Listed, Measure, UserWindow};
 use crate::{Error, Result};
 
@@ -61,12 +62,30 @@ impl Windows {
         }
     }
 
+    /// What a column of windows shows.
+    pub(super) fn shown(&self) -> &Measure {
+        match self {
+            Windows::Numbered(wids) => wids.measure(),
+            Windows::Defined(defined) => &defined.measure,
+        }
+    }
+
     /// What they are called.
     pub(super) fn name(&self) -> &str {
         match self {
             Windows::Numbered(wids) => wids.name(),
             Windows::Defined(defined) => &defined.name,
         }
+    }
+
+    /// The rules by which times of windows with these places are cut, if a zone's are.
+    ///
+    /// # Errors
+    /// As [`Windows::range`].
+    pub(super) fn zone_rules(&self, (first, last): Span) -> Result<Option<ZoneRules>> {
+        let Windows::Numbered(wids) = self else { return Ok(None) };
+        let times = self.extent(first)?.zip(self.extent(last)?);
+        Ok(times.and_then(|((start, _), (_, end))| ZoneRules::of(wids.window(), (start, end))))
     }
 
     /// The first and the last of the windows of a time; `None` if it is in no window.
@@ -159,17 +178,15 @@ impl Windows {
     pub(super) fn column(&self, places: &[Option<i64>]) -> Result<ArrayRef> {
         let valid =
             places.contains(&None).then(|| places.iter().map(Option::is_some).collect::<NullBuffer>());
-        let (measure, starts, ends) = match self {
+        let (starts, ends) = match self {
             Windows::Numbered(wids) => {
                 let ids: Vec<i64> = places.iter().map(|id| id.unwrap_or_default()).collect();
                 let found = wids.edges(&ids, valid.as_ref())?;
-                (wids.measure(), found.from, found.to)
+                (found.from, found.to)
             }
-            Windows::Defined(defined) => {
-                let (starts, ends) = defined.edges(places)?;
-                (&defined.measure, starts, ends)
-            }
+            Windows::Defined(defined) => defined.edges(places)?,
         };
+        let measure = self.shown();
         let columns = vec![measure.array(starts)?, measure.array(ends)?];
         Ok(Arc::new(StructArray::try_new(extent_fields(measure), columns, valid)?))
     }

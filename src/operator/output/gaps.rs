@@ -162,7 +162,7 @@ fn filled(
     for (number, column) in batch.columns().iter().enumerate() {
         let either = |gap: &ArrayRef, places: &[(usize, usize)]| of_two(gap, column, places);
         columns.push(if number == at {
-            let measure = plan.measure();
+            let measure = plan.extents();
             let edges = vec![measure.array(starts.clone())?, measure.array(ends.clone())?];
             Arc::new(StructArray::try_new(extent_fields(measure), edges, None)?)
         } else if number < first {

@@ -6,7 +6,7 @@ use super::aggregate::{AggregateSpec, bind_aggregate};
 use super::{MAX_WINDOWS, Plan, Spec};
 use crate::keys::KeyIndex;
 use crate::operator::binding::bind_window;
-use crate::operator::schema::{find, output_schema, with_results};
+use crate::operator::schema::{find, output_schema, shown, with_results};
 use crate::operator::weights::Weights;
 use crate::operator::window_spec::WindowSpec;
 use crate::slice::Edges;
@@ -91,10 +91,11 @@ impl Plan {
         let weights =
             spec.weight.as_deref().map(|name| Weights::bind(name, &input, &windows, &planned, &mut partials));
         let weights = weights.transpose()?;
+        let extents = shown(&measure, windows.iter().map(|(_, window)| window));
         let output = match windows[..] {
             [] if with_input => with_results(&input, results)?,
             [] => with_results(&Schema::empty(), results)?,
-            _ => output_schema(&input, &by, &measure, &windows, results)?,
+            _ => output_schema(&input, &by, &extents, &windows, results)?,
         };
         let max_windows = Some(MAX_WINDOWS);
         let (aggregates, policy, fill) = (planned, None, None);
@@ -103,6 +104,7 @@ impl Plan {
             by,
             time,
             measure,
+            extents,
             windows,
             edges,
             partials,

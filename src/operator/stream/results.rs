@@ -56,7 +56,7 @@ impl ResultColumns {
     pub(super) fn of(entries: &[Entry], aggregates: Vec<Field>, several: bool) -> Result<Self> {
         let mut this = Self {
             schema: Arc::new(Schema::empty()),
-            extents: extent_fields(entries[0].plan.measure()),
+            extents: extent_fields(entries[0].plan.extents()),
             aggregates,
             query_names: several,
             window_names: entries.iter().any(|entry| entry.plan.windows().len() > 1),

@@ -12,6 +12,7 @@ use super::options::{Options, Stats};
 use super::sharing::ClassGroup;
 use super::shedding::Shedding;
 use crate::operator::plan::{Identity, Plan};
+use crate::operator::zone_rules::ZoneRules;
 use crate::slice::strategy::Order;
 use crate::state::{Reader, Writer, broken};
 use crate::{Error, Result};
@@ -42,6 +43,8 @@ struct StoredQuery {
     /// Its windows begin after this.
     since: Option<i64>,
     lateness: i64,
+    /// By which rows that it may still need were cut.
+    zones: Vec<ZoneRules>,
 }
 
 /// What is stored of the stream as a whole, besides what are columns.
@@ -69,7 +72,7 @@ impl Operator {
         to.batches(self.input(), &[])?;
         to.value(&Head {
             options: self.options,
-            queries: self.entries.iter().map(StoredQuery::of).collect(),
+            queries: self.entries.iter().map(|entry| self.stored(entry)).collect(),
         });
         let groups: Vec<&ClassGroup> = self.engines.iter().map(|(group, _)| group).collect();
         to.value(&Common {
@@ -88,6 +91,20 @@ impl Operator {
         self.engines().try_for_each(|engine| engine.save(&mut to))?;
         self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
         Ok(to.finish())
+    }
+
+    fn stored(&self, entry: &Entry) -> StoredQuery {
+        let Entry { name, plan, since, lateness, .. } = entry;
+        // Nothing is left of windows that expired, and nothing is there yet of times to come.
+        let from = entry.horizon(self.watermark).unwrap_or(i64::MIN);
+        let windows = plan.windows().iter().map(|(_, window)| window);
+        let zones = self
+            .latest
+            .max(self.watermark)
+            .into_iter()
+            .flat_map(|to| windows.clone().filter_map(move |window| ZoneRules::of(window, (from, to))));
+        let (name, identity, zones) = (name.clone(), plan.identity(), zones.collect());
+        StoredQuery { name, identity, since: *since, lateness: *lateness, zones }
     }
 
     /// Describes the contents of a snapshot.
@@ -138,12 +155,6 @@ impl Operator {
     }
 }
 
-impl StoredQuery {
-    fn of(Entry { name, plan, since, lateness, .. }: &Entry) -> Self {
-        Self { name: name.clone(), identity: plan.identity(), since: *since, lateness: *lateness }
-    }
-}
-
 /// The given queries, if they match those of a snapshot.
 fn bound(
     queries: Vec<(String, Arc<Plan>)>,
@@ -170,6 +181,7 @@ fn bound(
                 differences.join(", ")
             )));
         }
+        stored.zones.iter().try_for_each(ZoneRules::check)?;
         Entry::new(name, (options.bind(plan)?, stored.lateness), stored.since, options.order)
     });
     bound.collect()

@@ -10,12 +10,13 @@ use crate::interrupt::check;
 use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
+use crate::operator::zone_rules::ZoneRules;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of snapshots of joins.
 const JOIN: Envelope =
-    Envelope { magic: *b"WKJOINED", version: 2, since: 2, of: "a join; it is what op.snapshot() returned" };
+    Envelope { magic: *b"WKJOINED", version: 3, since: 3, of: "a join; it is what op.snapshot() returned" };
 
 /// What is stored of the join as a whole, besides rows and keys.
 #[derive(Serialize, Deserialize)]
@@ -29,6 +30,8 @@ struct Common {
     /// How far the left side is complete, and the right one.
     reached: [Option<i64>; 2],
     rows: [u64; 2],
+    /// By which rows that are held were given windows.
+    zone: Option<ZoneRules>,
 }
 
 impl JoinStream {
@@ -43,13 +46,23 @@ impl JoinStream {
             writer.batches(&self.plan.side(which).input, &[])?;
         }
         let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
-        writer.value(&Common { closed, late_limit, next, results, reached, rows });
+        let zone = self.zone_rules()?;
+        writer.value(&Common { closed, late_limit, next, results, reached, rows, zone });
         writer.keys(&self.keys)?;
         for which in [Which::Left, Which::Right] {
             self.late[at(which)].save(&mut writer)?;
             self.stores[at(which)].write(&mut writer)?;
         }
         Ok(writer.sealed(&JOIN))
+    }
+
+    fn zone_rules(&self) -> Result<Option<ZoneRules>> {
+        let Some(windows) = self.plan.condition.windows() else { return Ok(None) };
+        let places = self.stores.iter().flat_map(Store::entries).map(|(_, entry)| entry.place);
+        let held = places.fold(None, |held: Option<(i64, i64)>, place| {
+            Some(held.map_or((place, place), |(first, last)| (first.min(place), last.max(place))))
+        });
+        held.map_or(Ok(None), |held| windows.zone_rules(held))
     }
 
     /// The schemas of the two sides of a snapshot.
@@ -73,7 +86,8 @@ impl JoinStream {
                 return broken();
             }
         }
-        let Common { closed, late_limit, next, results, reached, rows } = reader.value()?;
+        let Common { closed, late_limit, next, results, reached, rows, zone } = reader.value()?;
+        zone.map_or(Ok(()), |zone| zone.check())?;
         if rows.iter().any(|&rows| rows >= 1 << 62) {
             return broken();
         }
