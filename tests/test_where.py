@@ -241,14 +241,15 @@ def test_every_comparison_of_starts_and_ends(named: str) -> None:
     drawn = [(chance.choice("ab"), chance.randint(-wide, wide), chance.randint(-3, 3)) for _ in range(40)]
     table = table_of([(*row, chance.random() < 0.3) for row in drawn], pa.string(), time, begin)
     query = query_of(named, time)
-    rows = rows_of(query.run(table), query.columns)
+    result = query.run(table)
+    rows, kind = rows_of(result, query.columns), result["window_start"].type
     places = [chance.choice(rows)[f"window_{edge}"] + shift for edge in ("start", "end") for shift in (0, 1)]
     if time == "nanos":
         places = [place // 1000 * 1000 for place in places]
     few = Known("n < 2", lambda row: SIGNS["<"](row["n"], 2))
     for edge in ("window_start", "window_end"):
         for sign, place in product(SIGNS, places):
-            text = str(place) if time == "int" else f"'{text_of(place, TIMES[time][0])}'"
+            text = str(place) if time == "int" else f"'{text_of(place, kind)}'"
             one = Known(f"{edge} {sign} {text}", partial(compared, edge, sign, place))
             for known in (one, joined("and", [one, few])):
                 check(query, table, rows, known)
@@ -260,7 +261,7 @@ def compared(name: str, sign: str, place: int, row: Row) -> Truth:
 
 
 def text_of(place: int, kind: pa.DataType) -> str:
-    """Return a time as clocks of the column's zone show it, to the microsecond."""
+    """Return a time as clocks of its zone show it, to the microsecond."""
     moment = pa.scalar(place, pa.timestamp(kind.unit)).cast(pa.timestamp("us")).as_py()
     shown = moment.replace(tzinfo=timezone.utc).astimezone(ZoneInfo(kind.tz or "UTC"))
     return f"{shown:%Y-%m-%d %H:%M:%S}" + (f"{shown:.%f}" if shown.microsecond else "")

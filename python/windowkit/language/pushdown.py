@@ -207,6 +207,8 @@ class Splitting:
         """Return what a test of windows' starts or ends says of the times of rows."""
         if not self.by_time:
             return self.nothing(test, "as rows of a stream move its watermark")
+        if self.query.time in self.query.by:
+            return self.nothing(test, "as it would be read as a test of the key of that name")
         if self.query.fill is not None:
             return self.nothing(test, "as windows are filled between a key's first row and its last")
         lengths = {window: window.known_length for window in self.query.windows}

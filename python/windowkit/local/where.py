@@ -63,12 +63,26 @@ class Where:
         # What no result could be tested for is noticed before any row is read.
         self._windows(result.empty_table())
         self.split: Split = split(given, query, rows)
-        self.rows = None if self.split.rows is None else Mask(self.split.rows, rows)
+        self.rows = None if self.split.rows is None else Mask(self.split.rows, shown(query, rows, result))
         """What takes the rows that may be in windows for which it holds; None if these are all."""
 
     def windows(self, result: Rows) -> Rows:
         """Return the windows for which it holds."""
         return self._windows(result)
+
+
+def shown(query: Query, rows: pa.Schema, result: pa.Schema) -> pa.Schema:
+    """Return a schema of rows whose times are in the zone of windows: in it, text is a time of both."""
+    edge = windows_of(query, result)
+    at = rows.get_field_index(str(query.time))
+    is_zoned = pa.types.is_timestamp(edge) and edge.tz is not None
+    return rows.set(at, rows.field(at).with_type(edge)) if is_zoned else rows
+
+
+def windows_of(query: Query, result: pa.Schema) -> pa.DataType:
+    """Return the type of starts and ends of windows in a result."""
+    kind = result.field(len(query.by) + (len(query.windows) > 1)).type
+    return kind.field("start").type if pa.types.is_struct(kind) else kind
 
 
 class Mask:
