@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::entry::Entry;
 
 /// Rows of a block. In tests few, so that there are many blocks.
-const BLOCK: usize = if cfg!(test) { 4 } else { 128 };
+const BLOCK: usize = if cfg!(test) { 4 } else { 512 };
 
 type Block = VecDeque<Entry>;
 
