@@ -167,7 +167,7 @@ class Join:
     def answer(self) -> list[tuple[int, int]]:
         """Return the pairs of each minute."""
         rows = (row for table in self.counts for row in table.to_pylist())
-        return sorted((row["window"]["start"], row["pairs"]) for row in rows)
+        return sorted((row["window_start"], row["pairs"]) for row in rows)
 
 
 class OutputBuffered(Join):

@@ -166,11 +166,8 @@ def check(cell: Cell, sides: Sequence[Side]) -> None:
 
 
 def canonical(table: pa.Table) -> pa.Table:
-    """Return the columns by name, windows as two columns, sorted."""
-    for name in ("window", "session_window"):
-        if name in table.column_names:
-            start, end = table[name].flatten()
-            table = table.append_column("start", start).append_column("end", end)
+    """Return the columns by name, sorted."""
+    table = table.rename_columns([name.removeprefix("window_") for name in table.column_names])
     table = table.select(["key", "start", "end", "sum", "max"])
     return table.sort_by([("key", "ascending"), ("start", "ascending")]).combine_chunks()
 

@@ -2,7 +2,7 @@
 
 A side is bound to a table of ``key``, ``ts`` and ``v``. For a cell of the grid it gives the columns ``key``,
 ``start``, ``end``, ``sum`` and ``max``, one row per key and non-empty window, as an Arrow table or in
-batches; windowkit's own ``window`` column is a struct of start and end. Where a peer has several ways to ask,
+batches; windowkit's are called ``window_start`` and ``window_end``. Where a peer has several ways to ask,
 the one taken was the fastest of those named beside it.
 """
 

@@ -246,7 +246,10 @@ def write(frame: DataFrame, path: str) -> None:
 
 def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace) -> Measured:
     """Run every side of a cell in turn, but those that are long, and return all times."""
-    query = wk.query(by="k", time="ts", windows=cell.window, aggs=ANSWERS[cell.answers])
+    # The columns of Spark's own window(...), so that all sides return the same.
+    query = wk.query(
+        by="k", time="ts", windows=cell.window, aggs=ANSWERS[cell.answers], window_columns="struct"
+    )
     checked = job(frame, query)
     spark = frame.sparkSession
     assert isinstance(cell.window, wk.Tumbling | wk.Sliding | wk.Session)

@@ -161,7 +161,10 @@ def write(cell: Cell, folder: Path) -> None:
 def result(cell: Cell, side: str, frame: DataFrame) -> DataFrame | None:
     """Return the windows of a cell; None if the side cannot compute them."""
     if side.startswith("windowkit"):
-        query = wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg.alias("s"))
+        # The columns of Spark's own window(...), so that all sides return the same.
+        query = wk.query(
+            by="k", time="ts", windows=cell.window, aggs=cell.agg.alias("s"), window_columns="struct"
+        )
         if side != CATALYST:
             return query.run(frame, output_mode=cell.mode)
         is_tumbling = isinstance(cell.window, Tumbling)

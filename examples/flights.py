@@ -129,7 +129,7 @@ QUESTIONS = (
             F.median("dep_delay").alias("half"),
             F.percentile("dep_delay", 0.9).alias("most"),
         ),
-        order=("carrier", "start"),
+        order=("carrier", "window_start"),
         finding=lambda answer: worst_hours(answer),
     ),
     Question(
@@ -153,7 +153,7 @@ QUESTIONS = (
             F.sum("distance").alias("miles"),
             F.median("dep_delay").alias("half"),
         ),
-        order=("tailnum", "start"),
+        order=("tailnum", "window_start"),
         finding=lambda answer: longest_stay(answer),
     ),
     Question(
@@ -167,7 +167,7 @@ QUESTIONS = (
             F.avg("dep_delay").alias("mean"),
             F.stddev("dep_delay").alias("spread"),
         ),
-        order=("origin", "start"),
+        order=("origin", "window_start"),
         finding=lambda answer: worst_airport(answer),
     ),
 )
@@ -288,11 +288,11 @@ def timed(answer: DataFrame, repeat: int) -> float:
 
 
 def canonical(table: pa.Table, order: tuple[str, ...]) -> pa.Table:
-    """Return an answer sorted, with its window, if it has one, as two columns."""
+    """Return an answer sorted, with its window, if that is a struct as in Spark, as two columns."""
     columns = {}
     for name in table.column_names:
         if pa.types.is_struct(table[name].type):
-            columns["start"], columns["end"] = table[name].flatten()
+            columns["window_start"], columns["window_end"] = table[name].flatten()
         else:
             columns[name] = table[name]
     return pa.table(columns).sort_by([(name, "ascending") for name in order]).combine_chunks()
@@ -333,8 +333,9 @@ def greatest(answer: pa.Table, column: str, least: int = 1) -> dict[str, object]
 def worst_hours(answer: pa.Table) -> str:
     row = greatest(answer, "half", least=10)
     return (
-        f"The worst: half of {row['carrier']}'s {row['flights']} flights up to {row['end']:%B %d, %H:%M} left"
-        f" {row['half']:.0f} minutes late or more, a tenth {row['most']:.0f}."
+        f"The worst: half of {row['carrier']}'s {row['flights']} flights up to"
+        f" {row['window_end']:%B %d, %H:%M} left {row['half']:.0f} minutes late or more,"
+        f" a tenth {row['most']:.0f}."
     )
 
 
@@ -351,16 +352,18 @@ def together(answer: pa.Table) -> str:
 def longest_stay(answer: pa.Table) -> str:
     row = greatest(answer, "flights")
     return (
-        f"The steadiest: {row['tailnum']} left {row['flights']} times from {row['start']:%B %d} to"
-        f" {row['end']:%B %d}, for {row['miles']:,} miles, with a median delay of {row['half']:.0f} minutes."
+        f"The steadiest: {row['tailnum']} left {row['flights']} times from {row['window_start']:%B %d} to"
+        f" {row['window_end']:%B %d}, for {row['miles']:,} miles, with a median delay of {row['half']:.0f}"
+        " minutes."
     )
 
 
 def worst_airport(answer: pa.Table) -> str:
     row = greatest(answer, "mean", least=50)
     return (
-        f"The worst: {row['flights']} flights that left {row['origin']} up to {row['end']:%B %d, %H:%M} were"
-        f" {row['mean']:.0f} minutes late, give or take {row['spread']:.0f}."
+        f"The worst: {row['flights']} flights that left {row['origin']} up to"
+        f" {row['window_end']:%B %d, %H:%M} were {row['mean']:.0f} minutes late,"
+        f" give or take {row['spread']:.0f}."
     )
 
 
@@ -375,7 +378,7 @@ def draw(delays: pa.Table, carrier: str, path: Path) -> None:
     one = delays.filter(pc.and_(pc.equal(delays["carrier"], carrier), several))
     if not one.num_rows:
         sys.exit(f"error: --carrier: {carrier!r} has no flights; try UA, B6, EV, DL or AA")
-    present = one["end"].to_numpy()
+    present = one["window_end"].to_numpy()
     end = np.arange(present[0], present[-1] + STEP, STEP)
     half, most = np.full((2, len(end)), np.nan)  # nothing at night, when nobody leaves
     half[np.isin(end, present)] = one["half"].to_numpy()

@@ -44,7 +44,6 @@ COLUMNS = {
     "time": "scheduled",
     "windows": wk.sliding("3 hours", "30 minutes"),
     "aggs": [wk.median("dep_delay").alias("half"), wk.count().alias("flights")],
-    "window_columns": "flat",
 }
 BATCH = wk.query(**COLUMNS)
 LIVE = wk.query(**COLUMNS, emit=wk.emit(wk.every("30 seconds"), refinement="retracting"))

@@ -11,10 +11,10 @@
 >>> table = pa.table({"device": ["a", "a", "a"], "t": [3, 6, 14], "v": [1.5, 4.0, 2.5]})
 >>> for row in query.run(table).sort_by([("peak", "ascending"), ("n", "ascending")]).to_pylist():
 ...     print(row)
-{'device': 'a', 'window': {'start': -5, 'end': 5}, 'n': 1, 'peak': 1.5}
-{'device': 'a', 'window': {'start': 10, 'end': 20}, 'n': 1, 'peak': 2.5}
-{'device': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'peak': 4.0}
-{'device': 'a', 'window': {'start': 5, 'end': 15}, 'n': 2, 'peak': 4.0}
+{'device': 'a', 'window_start': -5, 'window_end': 5, 'n': 1, 'peak': 1.5}
+{'device': 'a', 'window_start': 10, 'window_end': 20, 'n': 1, 'peak': 2.5}
+{'device': 'a', 'window_start': 0, 'window_end': 10, 'n': 2, 'peak': 4.0}
+{'device': 'a', 'window_start': 5, 'window_end': 15, 'n': 2, 'peak': 4.0}
 
 A query is written once and runs on any Arrow data of this process (pyarrow, Polars, pandas, DuckDB) and on
 Spark DataFrames. Importing this package needs neither Spark nor any of these but pyarrow.

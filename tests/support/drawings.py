@@ -64,7 +64,7 @@ def rows() -> pa.Table:
 def bars(window: wk.Window) -> list[tuple[int, int, list[int]]]:
     """Return where each window starts and ends, and the times of its rows."""
     query = wk.query(by=[], time="t", windows=window, aggs=wk.collect_list("t").alias("times"))
-    found = [(*row[query.window_column].values(), row["times"]) for row in query.run(rows()).to_pylist()]
+    found = [(row["window_start"], row["window_end"], row["times"]) for row in query.run(rows()).to_pylist()]
     return sorted(found)
 
 

@@ -211,8 +211,8 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
     add(
         "--window-columns",
         choices=WINDOW_COLUMNS,
-        default="struct",
-        help="a window as one column, or as window_start and window_end, as always in CSV (default: struct)",
+        default=WINDOW_COLUMNS[0],
+        help="a window as window_start and window_end, as always in CSV, or as one column (default: flat)",
     )
     add("--overwrite", action="store_true", help="replace an existing output")
     add(

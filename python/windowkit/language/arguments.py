@@ -24,7 +24,7 @@ CLOSED: Final = (
 FEW: Final = "frames with few rows have results, too; filter by a wk.count('v').over(...) of the same frame"
 CALLED: Final = {
     **dict.fromkeys(("closed", "inclusive", "include_boundaries"), CLOSED),
-    **dict.fromkeys(("label", "labels"), "a window has both ends: window_columns='flat' gives two columns"),
+    **dict.fromkeys(("label", "labels"), "a result has both window_start and window_end"),
     **dict.fromkeys(("min_periods", "min_samples"), FEW),
     "center": "write before= and after=, as in .over(before='5 minutes', after='5 minutes')",
     **dict.fromkeys(("offset", "origin", "base"), "where windows begin is start_time="),

@@ -204,7 +204,7 @@ def expr(expression: Column, name: str | None = None) -> Expression:
     >>> double = wk.expr(pc.field("v") * 2, name="double")
     >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum(double))
     >>> query.run(pa.table({"t": [1, 2], "v": [3, 4]})).to_pydict()
-    {'window': [{'start': 0, 'end': 10}], 'sum(double)': [14]}
+    {'window_start': [0], 'window_end': [10], 'sum(double)': [14]}
     """
     if isinstance(expression, str) and not isinstance(expression, Expression):
         made: Expression | None = Expression(checked_name("expression", expression), "sql", expression)

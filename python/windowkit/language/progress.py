@@ -102,7 +102,7 @@ def delay(
     >>> op.push(pa.table({"t": [3, 18, 9, 4000], "shard": ["a", "a", "b", "b"]})).num_rows
     0
     >>> op.push(pa.table({"t": [16], "shard": ["b"]})).to_pylist()
-    [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+    [{'window_start': 0, 'window_end': 10, 'n': 2, 'update': False}]
     >>> op.progress().select(["source", "latest", "watermark"]).to_pylist()
     [{'source': 'a', 'latest': 18, 'watermark': 13}, {'source': 'b', 'latest': 16, 'watermark': 11}]
     >>> op.take_late().to_pylist()

@@ -41,7 +41,8 @@ AGGREGATES: Final = (
 """What errors say of aggregates."""
 LATE_LIMIT: Final = 10**6
 """Late rows that an operator holds for `take_late`, unless it says otherwise."""
-WINDOW_COLUMNS: Final = ("struct", "flat")
+WINDOW_COLUMNS: Final = ("flat", "struct")
+"""How results hold windows; the first is the default, for every engine."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,8 +66,8 @@ class Query:
         for any number.
     emit : Emission or None
         When streams emit windows that are not final, and how results of a window relate.
-    window_columns : {"struct", "flat"}
-        Whether a window is one column of results, or two.
+    window_columns : {"flat", "struct"}
+        Whether a window is two columns of results, or one.
     weight : str or None
         The column of weights, if rows may retract others.
     fill : str, tuple of pairs of str, or None
@@ -79,7 +80,7 @@ class Query:
     aggs: tuple[Aggregate, ...]
     max_windows: int | None = MAX_WINDOWS
     emit: Emission | None = None
-    window_columns: str = "struct"
+    window_columns: str = "flat"
     weight: str | None = None
     fill: fills.Fill | None = None
 
@@ -146,7 +147,7 @@ class Query:
 
     @property
     def window_column(self) -> str:
-        """Name of the output column that holds windows: Spark's, ``window`` or ``session_window``.
+        """Name of the output column that holds windows as structs: Spark's, ``window`` or ``session_window``.
 
         Flat columns (see `query`) are ``window_start`` and ``window_end``, whichever windows these are.
         """
@@ -160,7 +161,7 @@ class Query:
         --------
         >>> from windowkit import query, sliding, sum
         >>> query(by="k", time="ts", windows=sliding("10 minutes", "1 minute"), aggs=sum("v")).columns
-        ['k', 'window', 'sum(v)']
+        ['k', 'window_start', 'window_end', 'sum(v)']
         """
         window_name = ["window_name"] if len(self.windows) > 1 else []
         extents = [self.window_column, *(["window_rows"] if self.has_ranks else [])]
@@ -264,7 +265,7 @@ class Query:
             `windowkit.PROCESSING_TIME`), ``windows`` and ``aggs`` (lists of text forms, as on the command
             line), ``max_windows`` (an int or None); and ``emit`` if it has an emission policy: ``early``
             (None, or a mapping such as ``{"rows": 10}`` or ``{"or": [...]}``) and ``refinement``;
-            ``window_columns`` if these are ``"flat"``; ``weight`` if rows have weights; and ``fill`` if
+            ``window_columns`` if these are ``"struct"``; ``weight`` if rows have weights; and ``fill`` if
             windows without rows are filled.
 
         Raises
@@ -347,16 +348,16 @@ class Query:
         pyarrow.Table, pandas.DataFrame, polars.DataFrame, pyspark.sql.DataFrame, or another (see `result`)
             One row per key and window that has rows. For a Spark DataFrame it is a DataFrame, evaluated when
             an action runs; for a streaming DataFrame, a streaming one. Columns: `by`, ``window_name`` (only
-            of several windows), ``window`` (``session_window`` if all windows are sessions), a struct of
-            ``start`` and ``end`` in the time column's own type, ``window_rows`` if a window is measured by
-            rows, a struct of ``start`` and ``end``, the ranks ``[start, end)`` of its rows among those of the
-            key (null for other windows), and the aggregates. With ``window_columns="flat"`` (see `query`) two
-            columns are in place of each of these structs. The order of rows is not specified.
+            of several windows), ``window_start`` and ``window_end`` in the time column's own type,
+            ``window_rows_start`` and ``window_rows_end`` if a window is measured by rows, the ranks
+            ``[start, end)`` of its rows among those of the key (null for other windows), and the aggregates.
+            With ``window_columns="struct"`` (see `query`) one column is in place of each two. The order of
+            rows is not specified.
 
-            In pandas, which has no structs, such a column holds intervals that are closed on the left
-            (``frame["window"].array.left``). Keys keep their types, categories and their order included;
-            integers and booleans of which some are null have pandas' nullable types (``Int64``); all columns
-            are ``ArrowDtype`` if one that the query reads is. Polars takes the result without a copy.
+            In pandas, keys keep their types, categories and their order included; integers and booleans of
+            which some are null have pandas' nullable types (``Int64``); all columns are ``ArrowDtype`` if one
+            that the query reads is. pandas has no structs: a window in one column is an interval, closed on
+            the left (``frame["window"].array.left``). Polars takes the result without a copy.
 
         Raises
         ------
@@ -383,11 +384,11 @@ class Query:
         >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
         >>> for row in query.run(table).sort_by([("k", "ascending")]).to_pylist():
         ...     print(row)
-        {'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 1.0}
-        {'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}
-        {'k': 'b', 'window': {'start': 0, 'end': 10}, 'sum(v)': 4.0}
-        >>> query.run(table, where="k = 'a' and window.start >= 10").to_pylist()
-        [{'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0}]
+        {'k': 'a', 'window_start': 0, 'window_end': 10, 'sum(v)': 1.0}
+        {'k': 'a', 'window_start': 10, 'window_end': 20, 'sum(v)': 2.0}
+        {'k': 'b', 'window_start': 0, 'window_end': 10, 'sum(v)': 4.0}
+        >>> query.run(table, where="k = 'a' and window_start >= 10").to_pylist()
+        [{'k': 'a', 'window_start': 10, 'window_end': 20, 'sum(v)': 2.0}]
         """
         refuse_processing_time(self.time, "run")
         return engines.run(self, data, threads=threads, **options)
@@ -511,9 +512,9 @@ class Query:
         >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
         >>> op = query.operator()
         >>> op.push(pa.table({"t": [1, 5, 9, 11]})).to_pylist()
-        [{'window': {'start': 0, 'end': 10}, 'n': 3, 'update': False}]
+        [{'window_start': 0, 'window_end': 10, 'n': 3, 'update': False}]
         >>> op.close().to_pylist()
-        [{'window': {'start': 10, 'end': 20}, 'n': 1, 'update': False}]
+        [{'window_start': 10, 'window_end': 20, 'n': 1, 'update': False}]
         """
         with engines.process(schema) as here:
             operator: Operator = here.operator(
@@ -592,9 +593,8 @@ class Query:
         >>> import windowkit as wk
         >>> query = wk.query(by=[], time="ts", windows=wk.session("5 minutes"), aggs=wk.mean("v"))
         >>> print(query.schema(pa.schema({"ts": pa.timestamp("ms"), "v": pa.int32()})))
-        session_window: struct<start: timestamp[ms] not null, end: timestamp[ms] not null> not null
-          child 0, start: timestamp[ms] not null
-          child 1, end: timestamp[ms] not null
+        window_start: timestamp[ms] not null
+        window_end: timestamp[ms] not null
         avg(v): double
         """
         with engines.process(data) as here:
@@ -702,7 +702,7 @@ def query(
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
-    window_columns: Literal["struct", "flat"] = "struct",
+    window_columns: Literal["flat", "struct"] = "flat",
     weight: Column | None = None,
     fill: str | Mapping[str, str] | None = None,
 ) -> Query:
@@ -730,10 +730,11 @@ def query(
         When a stream emits windows that are not final, and how their results relate:
         `windowkit.emit`. `Query.run` and `Query.batches`, here and in Spark, ignore it, as all rows are
         there and every window is final.
-    window_columns : {"struct", "flat"}
-        How results hold windows. By default as Spark's do, in one column, a struct of ``start`` and ``end``.
-        ``"flat"`` is two columns, ``window_start`` and ``window_end``, to sort, join and group by, or to
-        write as CSV; ``window_rows`` becomes ``window_rows_start`` and ``window_rows_end``.
+    window_columns : {"flat", "struct"}
+        How results hold windows, in every engine. By default in two columns, ``window_start`` and
+        ``window_end``, to sort, join and group by, or to write as CSV. ``"struct"`` is one column as Spark's
+        own ``window(...)`` makes it, ``window`` (``session_window`` if all windows are sessions), a struct of
+        ``start`` and ``end``; ``window_rows_start`` and ``window_rows_end`` become ``window_rows``.
     weight : str, optional
         A column of signed integers: 1, or -1 where a row retracts an earlier one with the same key, time and
         values, as in the results of a retracting query. Results cover the rows that remain; a window in which
@@ -772,10 +773,10 @@ def query(
     ...     aggs=[wk.sum("v"), wk.max("v").alias("peak")],
     ... )
     >>> query.columns
-    ['device', 'window_name', 'window', 'sum(v)', 'peak']
+    ['device', 'window_name', 'window_start', 'window_end', 'sum(v)', 'peak']
     >>> windows = wk.session("30 seconds")
-    >>> wk.query(by="device", time="ts", windows=windows, aggs=wk.count(), window_columns="flat").columns
-    ['device', 'window_start', 'window_end', 'count(1)']
+    >>> wk.query(by="device", time="ts", windows=windows, aggs=wk.count(), window_columns="struct").columns
+    ['device', 'session_window', 'count(1)']
     """
     return Query(
         by=columns("by", by),

@@ -64,7 +64,7 @@ def form_of_query(query: Any) -> dict[str, Any]:
         "max_windows": query.max_windows,
         # Absent by default: such forms are those that earlier releases read.
         **({} if query.emit is None else {"emit": query.emit.form()}),
-        **({} if query.window_columns == "struct" else {"window_columns": query.window_columns}),
+        **({} if query.window_columns == "flat" else {"window_columns": query.window_columns}),
         **({} if query.weight is None else {"weight": query.weight}),
         **({} if query.fill is None else {"fill": form_of_fill(query.fill)}),
     }
@@ -81,7 +81,7 @@ def read(form: Mapping[str, Any]) -> dict[str, Any]:
         "aggs": [aggregate_of(each) for each in strings(form, "aggs")],
         "max_windows": form["max_windows"],
         "emit": None if form.get("emit") is None else emission_of(form["emit"]),
-        "window_columns": form.get("window_columns", "struct"),
+        "window_columns": form.get("window_columns", "flat"),
         "weight": form.get("weight"),
         "fill": form.get("fill"),
     }

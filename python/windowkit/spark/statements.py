@@ -61,7 +61,7 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
         stands for a table: the windows of a table or view of that name, of what a WITH before it defines, or
         of a query. The options are those of the data source ``windowkit``: `by` are names, separated by
         commas, and may be omitted; `windows` and `aggs` are in the text forms of the command line, separated
-        by semicolons; and ``windowColumns => 'flat'`` makes two columns of a window. ``weight => '...'`` and
+        by semicolons; and ``windowColumns => 'struct'`` makes one column of a window. ``weight => '...'`` and
         ``fill => '...'`` are those of `windowkit.query`, the latter for all aggregates.
     args : Mapping, optional
         Values for the parameters of the statement, such as ``:least``, by name, as ``session.sql`` takes

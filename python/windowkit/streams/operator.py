@@ -75,9 +75,9 @@ class Operator(Rows, Times, Results, Reports):
     >>> op.push(pa.table({"k": ["a", "a", "a"], "t": [1, 12, 4], "v": [1.0, 2.0, 4.0]})).num_rows
     0
     >>> op.advance(10).to_pylist()
-    [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 5.0, 'update': False}]
+    [{'k': 'a', 'window_start': 0, 'window_end': 10, 'sum(v)': 5.0, 'update': False}]
     >>> op.close().to_pylist()
-    [{'k': 'a', 'window': {'start': 10, 'end': 20}, 'sum(v)': 2.0, 'update': False}]
+    [{'k': 'a', 'window_start': 10, 'window_end': 20, 'sum(v)': 2.0, 'update': False}]
     """
 
     def __init__(
@@ -179,8 +179,8 @@ class Operator(Rows, Times, Results, Reports):
         0
         >>> op.add(wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count().alias("n")), name="fine")
         'fine'
-        >>> op.push(pa.table({"t": [6, 10]})).select(["query_name", "window", "n"]).to_pylist()[0]
-        {'query_name': 'q1', 'window': {'start': 0, 'end': 10}, 'n': 2}
+        >>> op.push(pa.table({"t": [6, 10]})).select(["query_name", "window_start", "n"]).to_pylist()[0]
+        {'query_name': 'q1', 'window_start': 0, 'n': 2}
         """
         own = self._state.options
         lateness = None if allowed_lateness is None else own.lateness(allowed_lateness)
@@ -265,7 +265,7 @@ class Operator(Rows, Times, Results, Reports):
         0
         >>> again = Operator.restore(op.snapshot(), query)
         >>> again.push(pa.table({"k": ["a", "a"], "t": [7, 11], "v": [2.0, 4.0]})).to_pylist()
-        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'sum(v)': 3.0, 'update': False}]
+        [{'k': 'a', 'window_start': 0, 'window_end': 10, 'sum(v)': 3.0, 'update': False}]
         """
         return self._ask("snapshot", lambda core, _: core.snapshot(), closed=True)
 
@@ -304,7 +304,7 @@ class Operator(Rows, Times, Results, Reports):
         >>> op.push(pa.table({"t": [1, 5]})).num_rows
         0
         >>> Operator.restore(op.snapshot(), query).close().to_pylist()
-        [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        [{'window_start': 0, 'window_end': 10, 'n': 2, 'update': False}]
         """
         given = snapshot_bytes(snapshot)
         contents = _native.Operator.contents(given)

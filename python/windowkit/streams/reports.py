@@ -47,7 +47,7 @@ class Reports(Queried):
         >>> import windowkit as wk
         >>> query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
         >>> query.operator(schema=pa.schema({"t": pa.int64()})).schema.names
-        ['window', 'n', 'update']
+        ['window_start', 'window_end', 'n', 'update']
         """
         return self._ask("schema", lambda _, state: state.results, closed=True)
 

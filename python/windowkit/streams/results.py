@@ -51,7 +51,7 @@ class Results(Queried):
         >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3]})).num_rows
         0
         >>> op.peek("a").to_pylist()
-        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        [{'k': 'a', 'window_start': 0, 'window_end': 10, 'n': 2, 'update': False}]
         """
         return self._ask("peek", lambda core, state: self._emitted(state, core.peek, state.key(key)))
 
@@ -90,7 +90,7 @@ class Results(Queried):
         >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3]})).num_rows
         0
         >>> op.fire("a").to_pylist()
-        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False, 'emission': 'early'}]
+        [{'k': 'a', 'window_start': 0, 'window_end': 10, 'n': 2, 'update': False, 'emission': 'early'}]
         >>> op.fire("a").num_rows
         0
         """
@@ -112,7 +112,7 @@ class Results(Queried):
         >>> op.push(pa.table({"t": [1, 5]})).num_rows
         0
         >>> op.close().to_pylist()
-        [{'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        [{'window_start': 0, 'window_end': 10, 'n': 2, 'update': False}]
         """
 
         def close(state: Known) -> pa.Table:

@@ -70,7 +70,7 @@ class Rows(Queried):
         >>> op.push(pa.table({"t": [1, 5]})).num_rows
         0
         >>> op.push(pa.table({"t": [8, 12]})).to_pylist()
-        [{'window': {'start': 0, 'end': 10}, 'n': 3, 'update': False}]
+        [{'window_start': 0, 'window_end': 10, 'n': 3, 'update': False}]
         """
 
         def push(state: Known) -> pa.Table:
@@ -140,7 +140,7 @@ class Rows(Queried):
         >>> op.push_slices(query.slices(rows)).num_rows
         0
         >>> op.advance(10).to_pylist()
-        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 2, 'update': False}]
+        [{'k': 'a', 'window_start': 0, 'window_end': 10, 'n': 2, 'update': False}]
         """
 
         def push_slices(core: _native.Operator, state: Known) -> pa.Table:

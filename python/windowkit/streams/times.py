@@ -120,9 +120,9 @@ class Times(Queried):
         >>> op.push(pa.table({"k": ["a", "b"], "t": [1, 2]})).num_rows
         0
         >>> op.advance(10, key="a").to_pylist()
-        [{'k': 'a', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        [{'k': 'a', 'window_start': 0, 'window_end': 10, 'n': 1, 'update': False}]
         >>> op.advance(10).to_pylist()
-        [{'k': 'b', 'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        [{'k': 'b', 'window_start': 0, 'window_end': 10, 'n': 1, 'update': False}]
         """
 
         def advance(core: _native.Operator, state: Known) -> pa.Table:
@@ -263,7 +263,7 @@ class Times(Queried):
         >>> op.push(pa.table({"t": [25], "shard": ["a"]})).num_rows
         0
         >>> op.end_source("b").to_pylist()
-        [{'window': {'start': 0, 'end': 10}, 'n': 1, 'update': False}]
+        [{'window_start': 0, 'window_end': 10, 'n': 1, 'update': False}]
         """
         return self._of_source("add_source", lambda core: core.add_source, source)
 
@@ -341,7 +341,7 @@ class Times(Queried):
         >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 3], "done": [False, False, True]})).num_rows
         1
         >>> op.punctuate(4, key="b").to_pylist()
-        [{'k': 'b', 'window': {'start': 2, 'end': 2}, 'window_number': 0, 'n': 1, 'update': False}]
+        [{'k': 'b', 'window_start': 2, 'window_end': 2, 'window_number': 0, 'n': 1, 'update': False}]
         """
 
         def punctuate(core: _native.Operator, state: Known) -> pa.Table:

@@ -88,7 +88,7 @@ def between(enter: str, leave: str, *, exclusive: bool = False) -> Between:
     >>> query = wk.query(by=[], time="t", windows=wk.between("hot", "cold"), aggs=wk.collect_list("v"))
     >>> for row in query.run(table).to_pylist():
     ...     print(row)
-    {'window': {'start': 1, 'end': 4}, 'collect_list(v)': [31, 28, 33, 19]}
-    {'window': {'start': 6, 'end': 6}, 'collect_list(v)': [35]}
+    {'window_start': 1, 'window_end': 4, 'collect_list(v)': [31, 28, 33, 19]}
+    {'window_start': 6, 'window_end': 6, 'collect_list(v)': [35]}
     """
     return Between(enter, leave, exclusive)

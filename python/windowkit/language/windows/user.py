@@ -58,9 +58,9 @@ class ContextFree(ABC):
     >>> query = wk.query(by=[], time="t", windows=wk.custom(Powers()), aggs=wk.count().alias("n"))
     >>> for row in query.run(pa.table({"t": [1, 4, 5, 9]})).sort_by("n").to_pylist():
     ...     print(row)
-    {'window': {'start': 1, 'end': 2}, 'n': 1}
-    {'window': {'start': 8, 'end': 16}, 'n': 1}
-    {'window': {'start': 4, 'end': 8}, 'n': 2}
+    {'window_start': 1, 'window_end': 2, 'n': 1}
+    {'window_start': 8, 'window_end': 16, 'n': 1}
+    {'window_start': 4, 'window_end': 8, 'n': 2}
     """
 
     longest: Length
@@ -118,7 +118,7 @@ class ContextAware(ABC):
     >>> table = pa.table({"t": [1, 2, 3, 4, 5, 6], "v": [1, 11, 7, 4, 3, 12]})
     >>> query = wk.query(by=[], time="t", windows=wk.custom(Threshold()), aggs=wk.sum("v"))
     >>> query.run(table).sort_by("sum(v)").to_pylist()
-    [{'window': {'start': 6, 'end': 6}, 'sum(v)': 12}, {'window': {'start': 2, 'end': 4}, 'sum(v)': 22}]
+    [{'window_start': 6, 'window_end': 6, 'sum(v)': 12}, {'window_start': 2, 'window_end': 4, 'sum(v)': 22}]
     """
 
     columns: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ def custom(definition: Definition) -> Custom:
     ...         return [(end - 3, end) for end in range(since + 1, until + 1) if end % 10 == 3]
     >>> query = wk.query(by=[], time="t", windows=wk.custom(FirstOfTen()), aggs=wk.count().alias("n"))
     >>> query.run(pa.table({"t": [0, 2, 5, 12]})).sort_by([("n", "descending")]).to_pylist()
-    [{'window': {'start': 0, 'end': 3}, 'n': 2}, {'window': {'start': 10, 'end': 13}, 'n': 1}]
+    [{'window_start': 0, 'window_end': 3, 'n': 2}, {'window_start': 10, 'window_end': 13, 'n': 1}]
     """
     return Custom(definition)
 

@@ -67,7 +67,7 @@ def register(session: SparkSession) -> None:
     >>> wk.spark.register(df.sparkSession)
     >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     >>> df.sparkSession.read.format("windowkit").options(**wk.spark.options(query)).load(path)
-    DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
+    DataFrame[k: bigint, window_start: bigint, window_end: bigint, sum(v): double]
     """
     session.dataSource.register(shipped_source())
 
@@ -92,7 +92,7 @@ def options(wanted: Query) -> dict[str, str]:
         "time": quoted(wanted.time),
         "windows": "; ".join(map(str, wanted.windows)),
         "aggs": "; ".join(map(str, wanted.aggs)),
-        **({} if wanted.window_columns == "struct" else {"windowColumns": wanted.window_columns}),
+        **({} if wanted.window_columns == WINDOW_COLUMNS[0] else {"windowColumns": wanted.window_columns}),
     }
     options = {name.lower(): value for name, value in given.items()}
     if any(each.user is not None for each in wanted.aggs) or query_of(options) != wanted:
@@ -114,7 +114,7 @@ def query_of(given: dict[str, str]) -> Query:
         time=unquoted("time", given["time"].strip()),
         windows=[windows.parse(text.strip()) for text in split(given["windows"], ";")],
         aggs=[aggregates.parse(text.strip()) for text in split(given["aggs"], ";")],
-        window_columns=one_of("windowColumns", given.get("windowcolumns", "struct"), WINDOW_COLUMNS),
+        window_columns=one_of("windowColumns", given.get("windowcolumns", WINDOW_COLUMNS[0]), WINDOW_COLUMNS),
         weight=unquoted("weight", given["weight"].strip()) if "weight" in given else None,
         fill=given.get("fill"),
     )
@@ -167,12 +167,12 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     """Check options against the files that they name.
 
     Options, in any case, are ``by`` (names, comma-separated), ``time``, ``windows`` and ``aggs`` (in the text
-    forms of the command line, separated by semicolons), ``windowColumns`` (``flat`` for two columns in
-    place of the struct), ``filter`` (JSON: a list of ``[column, operator,
-    value]`` that all hold, or a list of such lists of which any does; strings are read as the column's
-    type), ``mergeSchema`` (false by default) and ``timeZone`` (of times in directories and in the filter) as
-    Spark's own formats have them, ``paths`` (JSON: a list) and ``partitions`` (1 by default). Columns are
-    found in any case. A partition holds the slices of its keys in memory.
+    forms of the command line, separated by semicolons), ``windowColumns`` (``struct`` for one column in
+    place of two), ``filter`` (JSON: a list of ``[column, operator, value]`` that all hold, or a list of such
+    lists of which any does; strings are read as the column's type), ``mergeSchema`` (false by default) and
+    ``timeZone`` (of times in directories and in the filter) as Spark's own formats have them, ``paths``
+    (JSON: a list) and ``partitions`` (1 by default). Columns are found in any case. A partition holds the
+    slices of its keys in memory.
     """
     options = {name.lower(): value for name, value in given.items()}
     unknown = sorted(set(options) - set(map(str.lower, OPTIONS)))

@@ -248,7 +248,7 @@ def scan(
     >>> pq.write_table(pa.table({"k": [1, 1], "t": [5, 17], "v": [2.0, 3.0]}), path)
     >>> query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
     >>> wk.spark.scan(df.sparkSession, path, query)
-    DataFrame[k: bigint, window: struct<start:bigint,end:bigint>, sum(v): double]
+    DataFrame[k: bigint, window_start: bigint, window_end: bigint, sum(v): double]
     """
     check_metrics(metrics)
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)

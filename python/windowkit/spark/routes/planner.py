@@ -79,8 +79,8 @@ def aggregate(
     -------
     DataFrame
         One row per key and window that has rows (without a query: per key), in no order: what Spark's own
-        ``groupBy`` by keys and ``window(...)`` returns, with its names, types and nullability. ``first`` and
-        ``last`` are by time.
+        ``groupBy`` by keys and ``window(...)`` returns, with its types and nullability, and, if the query has
+        ``window_columns="struct"``, all its names. ``first`` and ``last`` are by time.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def aggregate(
     >>> window = wk.sliding("10 minutes", "1 second")
     >>> query = wk.query(by="device", time="ts", windows=window, aggs=wk.sum("v"))
     >>> df.transform(wk.spark.aggregate, query)
-    DataFrame[device: string, window: struct<start:timestamp,end:timestamp>, sum(v): double]
+    DataFrame[device: string, window_start: timestamp, window_end: timestamp, sum(v): double]
     >>> wk.spark.aggregate(df, keys="device", aggs=wk.sum("v"), partitioner="waterfill", n=8)
     DataFrame[device: string, sum(v): double]
     """
