@@ -348,21 +348,21 @@ class TestRefusals:
         assert refused(capsys, arguments).startswith(message)
         assert [path.name for path in source.parent.iterdir()] == ["readings.parquet"]
 
-    def test_the_window_of_csv_output_needs_its_names(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize(
+        ("extra", "message"),
+        [
+            (
+                ["--window-columns", "struct"],
+                "--window-columns: 'struct' is given, and csv cannot hold structs; ",
+            ),
+            (["--agg", "max(v) as window_end"], "query: output column 'window_end' occurs twice; "),
+        ],
+    )
+    def test_windows_of_csv_output_are_two_columns_of_their_own(
+        self, extra: list[str], message: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        requested = [
-            "--input",
-            source,
-            "--output",
-            tmp_path / "out.csv",
-            *ARGUMENTS,
-            "--agg",
-            "max(v) as window_end",
-        ]
-        assert refused(capsys, requested).startswith(
-            "--format: csv has no structs, so that windows are two columns; query: output column 'window_end'"
-        )
+        requested = ["--input", source, "--output", tmp_path / "out.csv", *ARGUMENTS, *extra]
+        assert refused(capsys, requested).startswith(message)
 
     def test_a_directory_is_not_replaced_by_a_file(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -212,7 +212,7 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
         "--window-columns",
         choices=WINDOW_COLUMNS,
         default=WINDOW_COLUMNS[0],
-        help="a window as window_start and window_end, as always in CSV, or as one column (default: flat)",
+        help="a window as window_start and window_end, or as one column, not in CSV (default: flat)",
     )
     add("--overwrite", action="store_true", help="replace an existing output")
     add(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from windowkit.errors import InvalidValue
 from windowkit.files.listing import walked
 from windowkit.language.query import Query
 
 __all__ = [
     "ArgumentsError",
     "JobError",
-    "for_csv",
+    "check_csv",
     "format_of",
     "format_of_inputs",
     "matched",
@@ -127,16 +125,14 @@ NESTED: Final = (
 """Functions whose results are lists, structs or bytes."""
 
 
-def for_csv(made: Query) -> Query:
-    """Return a query with results that CSV can hold; refuse lists, structs, bytes and the windows' names."""
+def check_csv(made: Query) -> None:
+    """Refuse a query with results that CSV cannot hold: lists, structs and bytes."""
     for aggregate in made.aggs:
         if aggregate.function in NESTED:
             raise ArgumentsError(
                 f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
             )
-    try:
-        return replace(made, window_columns="flat")
-    except InvalidValue as error:
+    if made.window_columns == "struct":
         raise ArgumentsError(
-            f"--format: csv has no structs, so that windows are two columns; {error}"
-        ) from None
+            "--window-columns: 'struct' is given, and csv cannot hold structs; Parquet can, or use 'flat'"
+        )

@@ -19,7 +19,7 @@ from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
     JobError,
-    for_csv,
+    check_csv,
     format_of,
     format_of_inputs,
     matched,
@@ -132,12 +132,13 @@ def prepare_local(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     else:
         kind = format_of("--output", output, arguments.format)
         refuse_output(output, arguments.overwrite, sources, directory=False)
-    shaped = for_csv(made) if kind == "csv" else made
+    if kind == "csv":
+        check_csv(made)
 
     def run() -> None:
         names = made.resolved(table.schema.names).inputs
         with progress(table, names, arguments.filter, arguments.progress) as reader:
-            batches = counted(shaped.batches(reader, threads=threads), arguments.progress)
+            batches = counted(made.batches(reader, threads=threads), arguments.progress)
             if output is None:
                 sys.stdout.flush()
                 write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)

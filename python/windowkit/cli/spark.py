@@ -30,7 +30,7 @@ from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import (
     ArgumentsError,
     JobError,
-    for_csv,
+    check_csv,
     format_of,
     format_of_inputs,
     matched,
@@ -108,7 +108,7 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
         if here:
             refuse_output(output, arguments.overwrite, sources, directory=True)
         if kind == "csv":
-            made = for_csv(made)
+            check_csv(made)
 
     if here:
         # Workers import windowkit, which another python3 of the PATH may not have.
