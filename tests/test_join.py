@@ -77,9 +77,10 @@ def test_the_schema_is_known_before_the_first_row(how: str) -> None:
     if "w" in schema.names:
         assert schema.field("w").type == pa.dictionary(pa.int32(), pa.string())
     hours = band(how=how, within=None, windows=wk.tumbling("1 hour")).schema(LEFT, RIGHT)
-    window = pa.struct([pa.field(edge, TIMES, nullable=False) for edge in ("start", "end")])
-    assert hours.field("window") == pa.field("window", window, nullable=how not in ("inner", "semi"))
-    assert list(hours)[:-1] == list(schema)
+    edges = [
+        pa.field(f"window_{edge}", TIMES, nullable=how not in ("inner", "semi")) for edge in ("start", "end")
+    ]
+    assert list(hours) == [*schema, *edges]
 
 
 def test_names_and_choice_of_columns() -> None:
@@ -167,7 +168,7 @@ def test_results_are_of_the_library_of_the_left_side() -> None:
     assert mixed.height == 3
     windows = wk.tumbling("1 minute")
     by_windows = band(how="inner", within=None, windows=windows).run(left.to_pandas(), right.to_pandas())
-    assert by_windows["window"].dtype == "interval[datetime64[us, UTC], left]"
+    assert by_windows["window_end"].dtype == "datetime64[us, UTC]"
     with duckdb.connect() as connection:
         connection.register("answers", right)
         relation = connection.sql("SELECT ip, ts FROM answers")
@@ -283,6 +284,20 @@ UNFIT: list[tuple[dict[str, Any], pa.Schema, pa.Schema, type[Exception], str]] =
         RIGHT,
         wk.InvalidValue,
         "windows: the result has a column 'window', and so would the left side; .* by left_columns",
+    ),
+    (
+        {"within": None, "windows": wk.tumbling("1 hour")},
+        LEFT.append(pa.field("window_start", pa.int8())),
+        RIGHT,
+        wk.InvalidValue,
+        "windows: the result has a column 'window_start', and so would the left side; .* by left_columns",
+    ),
+    (
+        {"within": None, "windows": wk.tumbling("1 hour")},
+        LEFT,
+        RIGHT.append(pa.field("window_end", pa.int8())),
+        wk.InvalidValue,
+        "windows: the result has a column 'window_end', and so would the right side; rename its column",
     ),
     (
         {},

@@ -116,7 +116,7 @@ def by_windows(how: str, extents: Extents) -> Model:
 
 def found(result: pa.Table) -> Counter[Found]:
     """Return the rows of a result."""
-    extents = extents_of(result) if "window" in result.column_names else [None] * len(result)
+    extents = extents_of(result) if "window_start" in result.column_names else [None] * len(result)
     return Counter((*pair, extent) for pair, extent in zip(numbers(result), extents, strict=True))
 
 

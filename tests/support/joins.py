@@ -259,5 +259,5 @@ def of_windows(windows: wk.Window, how: str) -> wk.Join:
 
 def extents_of(result: pa.Table) -> list[tuple[int, int] | None]:
     """Return the windows of a result."""
-    windows = result["window"].to_pylist()
-    return [None if each is None else (each["start"], each["end"]) for each in windows]
+    edges = (result[name].to_pylist() for name in ("window_start", "window_end"))
+    return [None if start is None else (start, end) for start, end in zip(*edges, strict=True)]

@@ -25,6 +25,7 @@ __all__ = [
     "FORMS",
     "MADE_AS",
     "NULLABLE",
+    "apart",
     "edges",
     "finished",
     "flat",
@@ -436,9 +437,8 @@ def joined(
     def column(name: str, values: pa.ChunkedArray, origin: tuple[Any, str] | None) -> Any:
         if name in own:
             return own[name]
-        if origin is None:
-            return intervals(values)
-        kind = origin[0].dtypes.get(origin[1]) if is_a(origin[0], "pandas", "DataFrame") else None
+        is_own = origin is not None and is_a(origin[0], "pandas", "DataFrame")
+        kind = origin[0].dtypes.get(origin[1]) if origin is not None and is_own else None
         # Plain columns of pandas have no room for nulls, where rows have no partner.
         is_open = hasattr(kind, "__from_arrow__") or isinstance(kind, pd.CategoricalDtype)
         return pandas_array(values, kind if is_open or not values.null_count else None, on_arrow)
@@ -472,7 +472,11 @@ def edges(schema: pa.Schema, keys: int) -> dict[int, str]:
 
 def flat(result: Result, keys: int) -> Result:
     """Return a result of so many keys with two columns for each that holds starts and ends; no copies."""
-    extents = edges(result.schema, keys)
+    return apart(result, edges(result.schema, keys))
+
+
+def apart(result: Result, extents: Mapping[int, str]) -> Result:
+    """Return a result with two columns for some that hold starts and ends, by what their names begin with."""
     columns: list[Any] = []
     fields: list[pa.Field] = []
     for at, (field, column) in enumerate(zip(result.schema, result.columns, strict=True)):

@@ -138,11 +138,11 @@ class Join:
         Returns
         -------
         pyarrow.Table, pandas.DataFrame, polars.DataFrame or pyspark.sql.DataFrame
-            The columns of the left side, then those of the right, then the window if rows are joined by
-            windows. Key columns come once, with the names that they have on the left. The order of rows is
-            that of the left rows, and where one has several partners, that of their times and then of the
-            right rows (with windows, first that of the windows). A left row without a partner is in its
-            place; right rows without one come last, in their order. Rows of Spark have no order.
+            The columns of the left side, then those of the right, then ``window_start`` and ``window_end`` if
+            rows are joined by windows. Key columns come once, with the names that they have on the left. The
+            order of rows is that of the left rows, and where one has several partners, that of their times
+            and then of the right rows (with windows, first that of the windows). A left row without a partner
+            is in its place; right rows without one come last, in their order. Rows of Spark have no order.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class Join:
         >>> join = wk.join(by="k", left_time="t", right_time="t", windows=wk.tumbling("1 hour"), how="left")
         >>> side = pa.schema({"k": pa.string(), "t": pa.timestamp("s"), "v": pa.int8()})
         >>> join.schema(side, side).names
-        ['k', 't', 'v', 't_right', 'v_right', 'window']
+        ['k', 't', 'v', 't_right', 'v_right', 'window_start', 'window_end']
         """
         with engines.process(left) as here:
             return here.schema(self, left, right)
@@ -373,8 +373,8 @@ def join(
         Instead of `within`: rows are partners if they are in one window, once for each window that they
         share. The windows are tumbling, sliding, landmark or bands over time, or those of a
         `windowkit.ContextFree`: those that are known before any row. The result is that of a join of the keys
-        and windows of a table with a row for each window of each row; it has the windows in a column
-        ``window``.
+        and windows of a table with a row for each window of each row; it has the windows in the columns
+        ``window_start`` and ``window_end``.
     how : {"inner", "left", "right", "full", "semi", "anti"}
         ``"inner"``: pairs of partners. ``"left"``, ``"right"``, ``"full"``: also the rows of that side, or of
         both, that have no partner, with nulls for the other side. ``"semi"``: the left rows that have a

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -11,13 +12,14 @@ from windowkit import _native
 from windowkit.arrow.frames import Passing
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
-from windowkit.arrow.results import joined
+from windowkit.arrow.results import apart, joined
 from windowkit.arrow.source import Source
+from windowkit.errors import InvalidValue
 from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
 from windowkit.language.windows import time_type, units
-from windowkit.local.query import checked_threads, lent
+from windowkit.local.query import checked_threads, lent, remade
 
 __all__ = [
     "Band",
@@ -26,11 +28,18 @@ __all__ = [
     "bound",
     "described",
     "explain",
+    "origins_of",
     "refuse_sparks",
     "run",
     "schema",
+    "schema_of_result",
+    "shaped",
     "time_of",
 ]
+
+Result = TypeVar("Result", pa.Table, pa.RecordBatch)
+
+WINDOW: Final = ("window_start", "window_end")
 
 BOTH: Final = "; left and right both are Spark DataFrames, or neither is"
 IN_SPARK: Final = "join.run(left, right) returns a DataFrame"
@@ -63,8 +72,8 @@ def run(
     planned, made = started(join, passing[0].rows, passing[1].rows, count, validate)
     # Not as an iterator, which would end if a handler of signals raised StopIteration.
     batches = [pa.record_batch(batch) for batch in made.rest()]
-    table = pa.Table.from_batches(batches, pa.schema(planned.output_schema))
-    origins = planned.origins
+    table = shaped(pa.Table.from_batches(batches, pa.schema(planned.output_schema)), join)
+    origins = origins_of(planned, join)
     found = [
         {
             origin[1]: values
@@ -83,7 +92,10 @@ def batches(
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
     refuse_sparks(left, right, f"; batches are of one process; {IN_SPARK}")
     planned, made = started(join, left, right, checked_threads(threads), validate)
-    return lent(pa.schema(planned.output_schema), map(pa.record_batch, made))
+    result = map(pa.record_batch, made)
+    if join.windows is not None:
+        result = map(partial(remade, partial(shaped, join=join)), result)
+    return lent(schema_of_result(planned, join), result)
 
 
 def started(
@@ -120,7 +132,22 @@ def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> lis
 def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Join.schema`."""
     refuse_sparks(left, right, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    return pa.schema(bound(join, schema_of(left, "left"), schema_of(right, "right")).output_schema)
+    return schema_of_result(bound(join, schema_of(left, "left"), schema_of(right, "right")), join)
+
+
+def shaped(result: Result, join: Join) -> Result:
+    """Return a result of the core with its windows, which are its last column, in two."""
+    return result if join.windows is None else apart(result, {result.num_columns - 1: "window"})
+
+
+def schema_of_result(planned: _native.Join, join: Join) -> pa.Schema:
+    """Return the schema of what `shaped` returns."""
+    return shaped(pa.schema(planned.output_schema).empty_table(), join).schema
+
+
+def origins_of(planned: _native.Join, join: Join) -> list[tuple[bool, str] | None]:
+    """Return where columns of what `shaped` returns come from; see `_native.Join.origins`."""
+    return [*planned.origins, *([] if join.windows is None else [None])]
 
 
 @dataclass(frozen=True)
@@ -155,7 +182,7 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
     if join.within is not None:
         within = Band(*join.within, join.closed)
     with hinting(left, right):
-        return _native.Join(
+        planned = _native.Join(
             Side(left, join.left_by, join.left_time, join.left_columns),
             Side(right, join.right_by, join.right_time, join.right_columns),
             within,
@@ -163,6 +190,25 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
             join.how,
             join.suffix,
         )
+    if join.windows is not None:
+        refuse_names(planned)
+    return planned
+
+
+def refuse_names(planned: _native.Join) -> None:
+    """Refuse columns of the sides that are called as those of windows are.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    for name, origin in zip(pa.schema(planned.output_schema).names, planned.origins, strict=True):
+        if origin is not None and name in WINDOW:
+            side = "left" if origin[0] else "right"
+            raise InvalidValue(
+                f"windows: the result has a column {name!r}, and so would the {side} side; rename its column "
+                f"{origin[1]!r}, or choose others by {side}_columns"
+            )
 
 
 def time_of(join: Join) -> pa.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -93,7 +93,7 @@ def batches(
     # Where Python runs no code of its own between batches, no handler of signals runs there.
     made = map(pa.record_batch, result)
     if query.window_columns == "flat" or chosen is not None:
-        made = map(partial(own_batch, query, chosen), made)
+        made = map(partial(remade, partial(own_batch, query, chosen)), made)
     return lent(shaped_schema(pa.schema(result.schema), query), made)
 
 
@@ -122,9 +122,14 @@ def lent(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch
 
 def own_batch(query: Query, chosen: Where | None, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch in the columns that `query` asks for, of the windows that are chosen."""
+    made = shaped(batch, query)
+    return made if chosen is None else chosen.windows(made)
+
+
+def remade(make: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return what is made of a batch as a reader is read."""
     try:
-        made = shaped(batch, query)
-        return made if chosen is None else chosen.windows(made)
+        return make(batch)
     except StopIteration as error:
         # As in generators: batches that are missing would not be noticed.
         raise RuntimeError("a handler of signals raised StopIteration") from error

@@ -150,7 +150,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         `windowkit.Distinct.operator` are held, further rows are dropped until the next call, and counted by
         `DistinctStats.late_dropped`.
         """
-        return self._step("take_late", lambda core: core.take_late(), closed=True)
+        return self._step("take_late", lambda core: core.take_late(), are_late=True)
 
     def stats(self) -> DistinctStats:
         """Return what the operator holds and has done."""

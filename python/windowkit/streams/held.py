@@ -26,14 +26,18 @@ class Held(Called[State[C]]):
         """Return the result of the last call that took effect once more; see `windowkit.Operator.last`."""
         return self._last()
 
-    def _step(self, call: str, step: Callable[[C], Any], *, closed: bool = False) -> pa.Table:
-        """Return the rows that a step of the core returns."""
-        return self._calls.make(call, lambda state: table(step(there(call, state))), closed=closed)
+    def _step(self, call: str, step: Callable[[C], Any], *, are_late: bool = False) -> pa.Table:
+        """Return the rows that a step of the core returns; late ones also once the stream has ended."""
+
+        def made(state: State[C]) -> pa.Table:
+            return self._shown(state, table(step(there(call, state))), are_late)
+
+        return self._calls.make(call, made, closed=are_late)
 
     def _close(self) -> pa.Table:
         def close(state: State[C]) -> pa.Table:
             self._calls.prepare(replace(state, closed=True))
-            return table(there("close", state).close())
+            return self._shown(state, table(there("close", state).close()), False)
 
         return self._calls.make("close", close)
 

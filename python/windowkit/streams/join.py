@@ -18,7 +18,8 @@ from windowkit.language.identity import identity
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.written import form_of_join
-from windowkit.local.join import bound, refuse_sparks, time_of
+from windowkit.local.join import bound, refuse_sparks, schema_of_result, shaped, time_of
+from windowkit.streams.calls import State
 from windowkit.streams.held import Held
 from windowkit.streams.stats import JoinStats, reported
 from windowkit.streams.watermarks import in_time, scalar, time_type
@@ -110,7 +111,7 @@ class JoinOperator(Held[_native.JoinOperator]):
     @property
     def schema(self) -> pa.Schema:
         """The schema of results."""
-        return pa.schema(self._planned.output_schema)
+        return schema_of_result(self._planned, self._join)
 
     @property
     def watermarks(self) -> Watermarks:
@@ -265,11 +266,11 @@ class JoinOperator(Held[_native.JoinOperator]):
         >>> op.take_late_left().to_pylist()
         [{'t': 2, 'late_reason': 'too late'}]
         """
-        return self._step("take_late_left", lambda core: core.take_late(True), closed=True)
+        return self._step("take_late_left", lambda core: core.take_late(True), are_late=True)
 
     def take_late_right(self) -> pa.Table:
         """Return the rows of the right side that came before its watermark; see `take_late_left`."""
-        return self._step("take_late_right", lambda core: core.take_late(False), closed=True)
+        return self._step("take_late_right", lambda core: core.take_late(False), are_late=True)
 
     def stats(self) -> JoinStats:
         """Return what the operator holds and has done.
@@ -332,6 +333,9 @@ class JoinOperator(Held[_native.JoinOperator]):
         this._bind(join, *map(pa.schema, _native.JoinOperator.contents(given, name)))
         this._hold(_native.JoinOperator.restore(given, name, this._planned))
         return this
+
+    def _shown(self, state: State[_native.JoinOperator], rows: pa.Table, are_late: bool) -> pa.Table:
+        return rows if are_late else shaped(rows, self._join)
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -290,10 +291,11 @@ def fields(join: Join, jobs: Sequence[Job]) -> list[spark.StructField]:
     planned = local_join.bound(join, *schemas)
     result: list[spark.StructField] = []
     minds_case = jobs[0].frame.sparkSession.conf.get("spark.sql.caseSensitive") != "false"
-    for field, origin in zip(pa.schema(planned.output_schema), planned.origins, strict=True):
+    schema, origins = local_join.schema_of_result(planned, join), local_join.origins_of(planned, join)
+    for field, origin in zip(schema, origins, strict=True):
         name = field.name
         if origin is None:
-            result.append(spark.StructField(name, extents(field.type, jobs[0]), field.nullable))
+            result.append(spark.StructField(name, edge(field.type, jobs[0]), field.nullable))
             continue
         is_left, source = origin
         checked = jobs[0] if is_left else jobs[1]
@@ -311,19 +313,11 @@ def fields(join: Join, jobs: Sequence[Job]) -> list[spark.StructField]:
     return result
 
 
-def extents(kind: pa.DataType, checked: Job) -> spark.StructType:
-    """Return the type of a column of windows, whose edges may be null, as those of Spark's own may."""
+def edge(kind: pa.DataType, checked: Job) -> spark.DataType:
+    """Return the type of a column of starts or ends of windows: that of times, or of all integers."""
     time = checked.type_of(checked.query.time)
     zone = checked.frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    return spark.StructType(
-        [
-            spark.StructField(
-                each.name,
-                time if arrow_type("window", time, zone=zone) == each.type else spark.LongType(),
-            )
-            for each in kind
-        ]
-    )
+    return time if arrow_type("window", time, zone=zone) == kind else spark.LongType()
 
 
 def in_one_line(join: Join) -> str:
@@ -357,7 +351,8 @@ class Joined:
         is_led = self.join.how != "full"
         for tables in buckets.gathered(batches, ordered, self.limits, is_led=is_led):
             left, right = tables[self.leads :] + tables[: self.leads]
-            yield from map(pa.record_batch, planned.run(left, right, 1))
+            made = map(pa.record_batch, planned.run(left, right, 1))
+            yield from map(partial(local_join.shaped, join=self.join), made)
 
 
 def explain_join(left: DataFrame, right: DataFrame, join: Join, *, split: Length | None = None) -> str:
