@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -24,10 +25,10 @@ TIMES = pa.array([0, 90, 100, None], pa.timestamp("s", "UTC"))
 TABLE = pa.table({"k": ["a", "b", "a", "a"], "ts": TIMES, "v": [2**53 + 1, 5, 7, 8]})
 AGGS = [wk.count().alias("n"), wk.max("v").alias("peak")]
 BOTH = [wk.tumbling("1 minute").alias("minute"), wk.sliding("2 rows", "1 minute").alias("two")]
-QUERY = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=AGGS)
-FLAT = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=AGGS, window_columns="flat")
-SEVERAL = wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS)
-FLAT_SEVERAL = wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS, window_columns="flat")
+FLAT = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=AGGS)
+QUERY = replace(FLAT, window_columns="struct")
+FLAT_SEVERAL = wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS)
+SEVERAL = replace(FLAT_SEVERAL, window_columns="struct")
 
 
 def moment(seconds: int) -> datetime.datetime:
@@ -120,7 +121,7 @@ class TestForms:
             table = pa.table({"t": [1]})
             sys.modules["pandas"] = sys.modules["polars"] = None
             import windowkit as wk
-            query = wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="flat")
+            query = wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count())
             print(query.run(table, result="pyarrow").num_rows)
             """
         )
@@ -158,9 +159,8 @@ class TestPandas:
     ) -> None:
         width = pa.int32() if kind in (pa.date32(), pa.int32()) else pa.int64()
         table = pa.table({"t": pa.array([day, 4 * day, None], width).cast(kind)})
-        frame = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.count()).run(
-            table, result="pandas"
-        )
+        query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.count(), window_columns="struct")
+        frame = query.run(table, result="pandas")
         windows = frame["window"].sort_values().array
         assert str(windows.dtype.subtype) == wanted
         units = [edges.astype("int64") for edges in (windows.left, windows.right)]
@@ -262,6 +262,10 @@ class TestPolars:
 
 
 class TestFlat:
+    def test_it_is_the_default(self) -> None:
+        assert wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS, window_columns="flat") == FLAT_SEVERAL
+        assert wk.Query(FLAT.by, FLAT.time, FLAT.windows, FLAT.aggs) == FLAT != QUERY
+
     def test_two_columns_are_in_place_of_each_struct(self) -> None:
         assert FLAT.columns == ["k", "window_start", "window_end", "n", "peak"]
         nested, flat = SEVERAL.run(TABLE), FLAT_SEVERAL.run(TABLE)
@@ -289,7 +293,7 @@ class TestFlat:
         assert flat.schema.field("window_rows_end").nullable
 
     def test_sessions_have_the_same_columns(self) -> None:
-        query = wk.query(by=[], time="ts", windows=wk.session("1 minute"), aggs=AGGS, window_columns="flat")
+        query = wk.query(by=[], time="ts", windows=wk.session("1 minute"), aggs=AGGS)
         assert query.run(TABLE).to_pylist() == [
             {"window_start": moment(0), "window_end": moment(60), "n": 1, "peak": 2**53 + 1},
             {"window_start": moment(90), "window_end": moment(160), "n": 2, "peak": 7},
@@ -314,32 +318,37 @@ class TestFlat:
         start = table["window"].chunk(0).field("start").buffers()[1].address
         assert flattened(table, 1)["window_start"].chunk(0).buffers()[1].address == start
 
-    @pytest.mark.parametrize("name", ["window_start", "window_end", "window"])
-    def test_their_names_are_taken(self, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("window_start", "$"),
+            ("window_end", "$"),
+            ("window", "; windows are structs of this name before they are two columns$"),
+        ],
+    )
+    def test_their_names_are_taken(self, name: str, why: str) -> None:
+        with pytest.raises(wk.InvalidValue, match=f"output column '{name}' occurs twice.*column{why}"):
+            wk.query(by=name, time="t", windows=wk.tumbling(5), aggs=wk.count())
         with pytest.raises(wk.InvalidValue, match=f"output column '{name}' occurs twice"):
-            wk.query(by=name, time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="flat")
-        with pytest.raises(wk.InvalidValue, match=f"output column '{name}' occurs twice"):
-            wk.query(
-                by="k", time="t", windows=wk.tumbling(5), aggs=wk.count().alias(name), window_columns="flat"
-            )
+            wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.count().alias(name))
 
     def test_names_of_other_windows_are_free(self) -> None:
         aggs = [wk.m4("v").alias("window_rows"), wk.count().alias("window")]
-        query = wk.query(by=[], time="ts", windows=wk.session("1 day"), aggs=aggs, window_columns="flat")
+        query = wk.query(by=[], time="ts", windows=wk.session("1 day"), aggs=aggs)
         assert query.run(TABLE).column_names == ["window_start", "window_end", "window_rows", "window"]
         assert list(query.run(TABLE.to_pandas()).columns) == query.columns
         assert query.run(TABLE.to_pandas())["window"].tolist() == [3]
 
     def test_there_are_two_forms(self) -> None:
-        with pytest.raises(
-            wk.InvalidValue, match="window_columns: 'wide' is unknown; allowed are 'struct', "
-        ):
+        with pytest.raises(wk.InvalidValue, match="window_columns: 'wide' is unknown; allowed are 'flat', "):
             wk.query(by=[], time="t", windows=wk.tumbling(5), aggs=wk.count(), window_columns="wide")
 
     def test_a_query_that_is_written_down_says_so(self) -> None:
-        assert FLAT.to_dict()["window_columns"] == "flat"
-        assert "window_columns" not in QUERY.to_dict()
-        assert wk.Query.from_dict(FLAT.to_dict()) == FLAT != QUERY
+        assert QUERY.to_dict()["window_columns"] == "struct"
+        assert "window_columns" not in FLAT.to_dict()
+        for query in (FLAT, QUERY):
+            assert wk.Query.from_dict(query.to_dict()) == query
+        assert wk.Query.from_dict({**FLAT.to_dict(), "window_columns": "flat"}) == FLAT
 
     def test_explain_has_the_columns(self) -> None:
         assert "  window_start: timestamp[s, tz=UTC]" in FLAT.explain(TABLE).splitlines()
@@ -512,7 +521,8 @@ def test_long_columns_of_objects_are_those_of_pyarrow(kind: pa.DataType) -> None
 )
 def test_intervals_of_pandas_hold_the_rows_of_their_windows(window: wk.Window, closed: str) -> None:
     frame = pd.DataFrame({"t": [1, 2, 5, 9], "v": [1, 2, 3, 4]})
-    result = wk.query(by=[], time="t", windows=window, aggs=wk.collect_list("t").alias("rows")).run(frame)
+    aggs = wk.collect_list("t").alias("rows")
+    result = wk.query(by=[], time="t", windows=window, aggs=aggs, window_columns="struct").run(frame)
     assert result["window"].array.closed == closed
     if closed == "both":
         for interval, rows in zip(result["window"], result["rows"], strict=True):

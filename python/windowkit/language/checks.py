@@ -271,14 +271,16 @@ def distinct_names(argument: str, given: str | Iterable[str], allowed: str = NAM
     return columns
 
 
-def refuse_duplicates(argument: str, what: str, names: Iterable[str], keys: Sequence[str] = ()) -> None:
+def refuse_duplicates(
+    argument: str, what: str, names: Iterable[str], keys: Sequence[str] = (), why: str = ""
+) -> None:
     """Refuse things that an alias tells apart, if two of them have one name; `keys` have no alias."""
     twice = repeated(names)
     if twice is not None:
         or_key = ", or rename the key's column" if twice in keys else ""
         raise InvalidValue(
             f"{argument}: {what} {twice!r} occurs twice; {what}s must have different names, see .alias()"
-            f"{or_key}"
+            f"{or_key}{why}"
         )
 
 

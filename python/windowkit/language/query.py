@@ -91,9 +91,9 @@ class Query:
             raise InvalidValue("aggs: () is empty; a query has at least one aggregate")
         refuse_duplicates("windows", "window", [window.name for window in self.windows])
         one_of("window_columns", self.window_columns, WINDOW_COLUMNS)
-        # Flat columns are made of structs, so the names of these are taken, too.
-        refuse_duplicates("query", "output column", self.nested.columns, self.by)
         refuse_duplicates("query", "output column", self.columns, self.by)
+        why = "; windows are structs of this name before they are two columns"
+        refuse_duplicates("query", "output column", self.columns_with("struct"), self.by, why)
         expressions_of(self.named)
         if self.fill is not None:
             fills.check_windows(self.windows)
@@ -163,9 +163,13 @@ class Query:
         >>> query(by="k", time="ts", windows=sliding("10 minutes", "1 minute"), aggs=sum("v")).columns
         ['k', 'window_start', 'window_end', 'sum(v)']
         """
+        return self.columns_with(self.window_columns)
+
+    def columns_with(self, window_columns: str) -> list[str]:
+        """Return the names of the output columns, with windows held so."""
         window_name = ["window_name"] if len(self.windows) > 1 else []
         extents = [self.window_column, *(["window_rows"] if self.has_ranks else [])]
-        if self.window_columns == "flat":
+        if window_columns == "flat":
             prefixes = ("window", *extents[1:])
             extents = [f"{prefix}_{edge}" for prefix in prefixes for edge in ("start", "end")]
         aggregates = (aggregate.name for aggregate in self.aggs)
