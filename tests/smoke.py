@@ -37,10 +37,9 @@ def rows(result: pa.Table) -> set[tuple[object, ...]]:
     """Return rows as tuples, the window as the minutes at which it starts and ends."""
     found = set()
     for row in result.to_pylist():
-        window = row.pop("window")
         edges = [
-            (window[edge].replace(tzinfo=None) - BEGIN) // dt.timedelta(minutes=1)
-            for edge in ("start", "end")
+            (row.pop(edge).replace(tzinfo=None) - BEGIN) // dt.timedelta(minutes=1)
+            for edge in ("window_start", "window_end")
         ]
         found.add((*edges, *row.values()))
     return found
@@ -55,7 +54,8 @@ def check_query() -> None:
         aggs=[wk.count(), wk.sum("v"), wk.max("v").alias("peak")],
     )
     result = query.run(table(), threads=2)
-    assert result.column_names == ["device", "window", "count(1)", "sum(v)", "peak"], result.column_names
+    names = ["device", "window_start", "window_end", "count(1)", "sum(v)", "peak"]
+    assert result.column_names == names, result.column_names
     expected = {
         (-5, 5, "a", 2, 1.0, 1.0),
         (0, 10, "a", 2, 1.0, 1.0),

@@ -14,6 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import windowkit as wk
 
+WINDOW = wk.sliding("10 minutes", "1 minute")
+
 
 def session() -> SparkSession:
     """Start a small, quiet session whose workers run this interpreter."""
@@ -40,7 +42,7 @@ def rows(result: DataFrame) -> list[tuple[object, ...]]:
 def check_windows(df: DataFrame, path: str, *aggregates: tuple[wk.Aggregate, Column]) -> None:
     """Sliding windows by each route that there is, beside Spark's own."""
     ours, sparks = zip(*aggregates, strict=True)
-    query = wk.query(by="device", time="ts", windows=wk.sliding("10 minutes", "1 minute"), aggs=ours)
+    query = wk.query(by="device", time="ts", windows=WINDOW, aggs=ours, window_columns="struct")
     expected = rows(df.groupBy("device", F.window("ts", "10 minutes", "1 minute")).agg(*sparks))
     assert len(expected) > 1_000
     for result in (
@@ -66,7 +68,7 @@ def check_stream(df: DataFrame, path: str) -> None:
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", store)
     stream = spark.readStream.schema(df.schema).parquet(path).withWatermark("ts", "1 minute")
-    query = wk.query(by="device", time="ts", windows=wk.sliding("10 minutes", "1 minute"), aggs=wk.sum("v"))
+    query = wk.query(by="device", time="ts", windows=WINDOW, aggs=wk.sum("v"), window_columns="struct")
     found = []
     for name, result in {
         "ours": query.run(stream),

@@ -6,9 +6,10 @@ import io
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,6 @@ import windowkit as wk
 from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
 from support.programs import ROOT
 
-FLAT = wk.query(by=QUERY.by, time=QUERY.time, windows=QUERY.windows, aggs=QUERY.aggs, window_columns="flat")
 COUNT = ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
 
 
@@ -60,9 +60,8 @@ class TestStdout:
         assert (done.returncode, done.stderr) == (0, b"")
         nulls = pa.csv.ConvertOptions(strings_can_be_null=True)
         table = pa.csv.read_csv(io.BytesIO(done.stdout), convert_options=nulls)
-        assert table.column_names == FLAT.columns
-        flat = FLAT.run(TABLE)
-        assert rows(table.cast(flat.schema)) == rows(flat)
+        assert table.column_names == QUERY.columns
+        assert rows(table.cast(QUERY.schema(TABLE))) == wanted
 
     def test_a_reader_that_leaves_is_no_error(self, tmp_path: Path) -> None:
         path = tmp_path / "in.parquet"
@@ -97,16 +96,21 @@ class TestFormats:
         assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
         assert rows(pa.ipc.open_file(output).read_all()) == rows(QUERY.run(TABLE))
 
-    def test_windows_may_be_two_columns(
-        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("form", [None, "flat", "struct"])
+    def test_windows_are_two_columns_or_one(
+        self,
+        form: Literal["flat", "struct"] | None,
+        source: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         output = tmp_path / "out.parquet"
-        requested = ["--input", source, "--output", output, "--window-columns", "flat", *ARGUMENTS]
-        assert run(capsys, requested) == (0, "", "")
-        flat = FLAT.run(TABLE)
+        option = [] if form is None else ["--window-columns", form]
+        assert run(capsys, ["--input", source, "--output", output, *option, *ARGUMENTS]) == (0, "", "")
+        wanted = replace(QUERY, window_columns=form or "flat").run(TABLE)
         found = pa.parquet.read_table(output)
-        assert found.column_names == flat.column_names
-        assert rows(found.cast(flat.schema)) == rows(flat)
+        assert found.column_names == wanted.column_names
+        assert rows(found.cast(wanted.schema)) == rows(wanted)
 
 
 class TestInputs:
@@ -209,8 +213,7 @@ class TestFilters:
         requested += ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
         assert run(capsys, requested) == (0, "", "")
         found = pa.ipc.open_file(output).read_all()
-        days = sorted(window["start"].day for window in found["window"].to_pylist())
-        assert days == wanted
+        assert sorted(start.day for start in found["window_start"].to_pylist()) == wanted
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -229,7 +229,7 @@ def test_what_a_firing_says() -> None:
 
     def starts(*times: int) -> list[int]:
         result = op.push(pa.table({"t": list(times)})).to_pylist()
-        return sorted(row["window"]["start"] for row in result)
+        return sorted(row["window_start"] for row in result)
 
     assert starts(5, 25) == [-10, 0, 10, 20]
     assert starts(26, 45) == [10, 20, 30, 40]
@@ -280,7 +280,7 @@ def test_a_window_that_is_withdrawn_is_taken_back() -> None:
     op.push(pa.table({"t": [0, 10], "gap": [2, 2]}))
     assert shown(op.advance(30), "n", "emission", "weight") == [(1, "final", 1), (1, "final", 1)]
     changed = op.push(pa.table({"t": [1], "gap": [20]}))
-    assert None not in changed["session_window"].to_pylist()
+    assert None not in changed["window_start"].to_pylist()
     emitted = Counter(shown(changed, "n", "emission", "weight"))
     assert emitted == {(1, "retraction", -1): 2, (3, "late", 1): 1}
 
@@ -297,15 +297,16 @@ def test_a_users_final_window_that_rows_ahead_would_end_elsewhere(late: list[tup
         schema=schema,
         emit=wk.emit(wk.rows(1), "retracting"),
     )
-    standing, calls = Counter[str](), [[(218, 3), (224, -2), (195, 1), (215, 3)], late]
+    names, standing = ("window_start", "window_end", "n"), Counter[tuple[Any, ...]]()
+    calls = [[(218, 3), (224, -2), (195, 1), (215, 3)], late]
     columns = [list(zip(*rows, strict=True)) or [[], []] for rows in calls]
     rows = [pa.table(list(map(list, each)), schema=schema) for each in columns]
     for result in [*map(op.push, rows), op.close()]:
-        for row in result.to_pylist():
-            standing[f"{row['window']} {row['n']}"] += row["weight"]
-            assert standing[f"{row['window']} {row['n']}"] >= 0
+        for *window, weight in shown(result, *names, "weight"):
+            standing[tuple(window)] += weight
+            assert standing[tuple(window)] >= 0
     wanted = query.run(pa.concat_tables(rows))
-    assert +standing == Counter(f"{row['window']} {row['n']}" for row in wanted.to_pylist())
+    assert +standing == Counter(shown(wanted, *names))
 
 
 def test_what_is_equal_is_not_said_again() -> None:
@@ -322,7 +323,7 @@ def test_sessions_take_back_all_that_they_cover() -> None:
     op.push(pa.table({"t": [0, 18]}))
     op.advance(15)
     merged = op.push(pa.table({"t": [9]})).to_pylist()
-    assert sorted((row["session_window"]["start"], row["n"], row["weight"]) for row in merged) == [
+    assert sorted((row["window_start"], row["n"], row["weight"]) for row in merged) == [
         (0, 1, -1),
         (0, 3, 1),
         (18, 1, -1),

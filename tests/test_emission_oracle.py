@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -104,7 +105,7 @@ def fitting(query: wk.Query, policy: Policy | None, kind: pa.DataType) -> wk.Que
         windows = [each for each in windows if leaves_time(each, share, kind)]
         windows = windows or [wk.tumbling(scaled(150, kind))]
     windows = windows or [each for each in query.windows if isinstance(each, wk.Tumbling)]
-    return wk.query(by=query.by, time=query.time, windows=windows or query.windows[:0], aggs=query.aggs)
+    return replace(query, windows=tuple(windows))
 
 
 class Emitting(NamedTuple):
@@ -117,15 +118,15 @@ class Emitting(NamedTuple):
 @st.composite
 def emitting(draw: st.DrawFn, order: str | None = None) -> Emitting:
     case = draw(cases(order))._replace(updates=True)
-    time = case.schema.field("t").type
+    time, form = case.schema.field("t").type, case.query.window_columns
     found: list[tuple[wk.Query, Policy | None, int]] = []
     for number in range(1, 1 + draw(st.sampled_from([1, 1, 2, 3]))):
-        query = case.query if number == 1 else draw(queries(time, list(case.query.by)))
+        query = case.query if number == 1 else draw(queries(time, list(case.query.by), [form]))
         policy = draw(policies() if number == 1 else st.none() | policies())
         try:
             query = fitting(query, policy, time)
         except wk.InvalidValue:
-            query = wk.query(by=query.by, time="t", windows=wk.tumbling(scaled(150, time)), aggs=query.aggs)
+            query = replace(query, windows=(wk.tumbling(scaled(150, time)),))
         lateness = 0 if policy is not None and policy.refinement == "discarding" else case.lateness
         found.append((query, policy, lateness))
     # An operator is given a clock if its first query needs one.
@@ -273,7 +274,7 @@ KINDS = {
 }
 SCHEMA = pa.schema(KINDS)
 AGGS = [wk.count().alias("c"), wk.sum("i").alias("s"), wk.max("i").alias("x"), wk.first("i").alias("f")]
-WINDOW = ("k", "window", "window_name")
+WINDOW = ("k", "window_start", "window_end", "window_name")
 VALUES = {
     "k": st.sampled_from(["a", "b"]),
     "t": st.integers(0, 60),

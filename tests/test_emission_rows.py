@@ -55,9 +55,9 @@ def open_windows(kept: Kept, since: dict[Any, int]) -> Counter[str]:
 
 
 def shown(row: dict[str, Any]) -> str:
-    extent = row.get("window") or row["session_window"]
-    ranks = row.get("window_rows") and (row["window_rows"]["start"], row["window_rows"]["end"])
-    return repr((row["k"], extent["start"], extent["end"], ranks, [row[agg.name] for agg in AGGS]))
+    extent, ranks = ((row.get(f"{name}_start"), row.get(f"{name}_end")) for name in ("window", "window_rows"))
+    ranked = None if ranks == (None, None) else ranks
+    return repr((row["k"], *extent, ranked, [row[agg.name] for agg in AGGS]))
 
 
 def emitted(result: pa.Table) -> Counter[str]:

@@ -44,7 +44,6 @@ def every(library: str) -> wk.Query:
         by=LOWER[library],
         time=LATER[library],
         aggs=[wk.sum(DOUBLE[library]), wk.max("n").where(LARGE[library]), wk.count()],
-        window_columns="flat",
     )
 
 
@@ -137,7 +136,7 @@ def test_names() -> None:
 
 def test_a_key_may_replace_its_column() -> None:
     found = one(by=pl.col("k").str.to_lowercase(), aggs=wk.count().alias("n")).run(TABLE)
-    assert {row["k"]: row["n"] for row in found.to_pylist() if row["window"]["start"] == 0} == {
+    assert {row["k"]: row["n"] for row in found.to_pylist() if row["window_start"] == 0} == {
         "a": 1,
         "b": 2,
         None: 1,
@@ -234,9 +233,7 @@ def test_a_stream_computes_them_of_each_batch(library: str) -> None:
         operator.push({"t": [2], "k": ["late"], "v": [1.0], "n": [1]} and TABLE.slice(0, 1)),
     ]
     assert operator.take_late().drop_columns("late_reason").equals(TABLE.slice(0, 1).combine_chunks())
-    assert operator.add(
-        one(by=LOWER[library], time=LATER[library], window_columns="flat", aggs=wk.sum(DOUBLE[library]))
-    )
+    assert operator.add(one(by=LOWER[library], time=LATER[library], aggs=wk.sum(DOUBLE[library])))
     operator.remove("q2")
     found += [operator.close()]
     assert rows(pa.concat_tables([each.select(query.columns) for each in found if each.num_rows])) == rows(

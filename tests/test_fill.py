@@ -78,8 +78,8 @@ def test_windows_without_rows_are_there(
         }
     )
     window = wk.sliding(size, slide, start_time=start_time)
-    query = wk.query(by="k", time="t", windows=window, aggs=AGGS, window_columns="flat")
-    with_gaps = wk.query(by="k", time="t", windows=window, aggs=AGGS, window_columns="flat", fill=fill)
+    query = wk.query(by="k", time="t", windows=window, aggs=AGGS)
+    with_gaps = wk.query(by="k", time="t", windows=window, aggs=AGGS, fill=fill)
     names = [each.name for each in AGGS]
     fills = dict.fromkeys(names, fill) if isinstance(fill, str) else dict.fromkeys(names, "null") | fill
     wanted = filled(query.run(table).to_pylist(), slide, fills)
@@ -95,8 +95,7 @@ def test_a_key_has_its_windows_in_order() -> None:
     windows = [wk.tumbling(10), wk.sliding(20, 10).alias("long")]
     query = wk.query(by="k", time="t", windows=windows, aggs=wk.count().alias("n"), fill="zero")
     found = [
-        (row["k"], row["window_name"], row["window"]["start"], row["n"])
-        for row in query.run(table).to_pylist()
+        (row["k"], row["window_name"], row["window_start"], row["n"]) for row in query.run(table).to_pylist()
     ]
     assert [each for each in found if each[0] == "b" and each[1] == "long"] == [
         ("b", "long", start, n) for start, n in zip(range(0, 60, 10), [1, 1, 0, 0, 1, 1], strict=True)
@@ -122,7 +121,6 @@ def test_as_resample_and_upsample(library: str) -> None:
                 time="ts",
                 windows=window,
                 aggs=wk.mean("v").alias("v"),
-                window_columns="flat",
                 fill=fill,
             )
             got = query.run(pa.Table.from_pandas(frame), result="polars").sort("window_start")
@@ -151,9 +149,7 @@ def test_months_and_a_day_that_a_zone_skipped() -> None:
     table = pa.table({"ts": pa.array(times, pa.timestamp("us", "Pacific/Apia"))})
 
     def starts(window: Any) -> list[str]:
-        query = wk.query(
-            by=[], time="ts", windows=window, aggs=wk.count(), window_columns="flat", fill="zero"
-        )
+        query = wk.query(by=[], time="ts", windows=window, aggs=wk.count(), fill="zero")
         return [f"{start:%m-%d}" for start in query.run(table)["window_start"].to_pylist()]
 
     assert starts(wk.tumbling("1 day", zone=zone)) == ["12-28", "12-29", "12-31", "01-01", "01-02"]
@@ -172,7 +168,6 @@ def test_gaps_reach_over_batches() -> None:
         windows=wk.tumbling(1),
         aggs=[wk.last("c").alias("c"), wk.sum("v").alias("v")],
         fill={"c": "previous", "v": "zero"},
-        window_columns="flat",
     )
     sizes = [batch.num_rows for batch in query.batches(frame)]
     assert sum(sizes) == 200_002

@@ -32,7 +32,7 @@ ODD: dict[str, Any] = {
 TWICE = pd.concat([PLAIN, pd.DataFrame({"x": [1, 2, 3]}), pd.DataFrame({"x": [4, 5, 6]})], axis=1)
 
 FEATURES = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("1 day").alias("recent"))
-QUERY = wk.query(by="user", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v"), window_columns="flat")
+QUERY = wk.query(by="user", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v"))
 DISTINCT = wk.distinct("user", time="ts", within="3 days")
 
 

@@ -162,11 +162,11 @@ def test_pandas_has_the_same_ranges_where_times_differ() -> None:
 def test_queries_have_the_same_windows(size: str, slide: str) -> None:
     table = readings()
     query = wk.query(by=[], time="ts", windows=wk.sliding(size, slide), aggs=[wk.max("v"), wk.count("v")])
-    wanted = {row["window"]["start"]: row for row in query.run(table).to_pylist()}
+    wanted = {row["window_start"]: row for row in query.run(table).to_pylist()}
     for agg, name in (("max", "max(v)"), ("count", "count(v)")):
         got = kernels.sliding_by(table["v"], table["ts"], size, slide, agg=agg).to_pylist()
         assert [(row["start"], row["end"], row["value"]) for row in got] == [
-            (start, wanted[start]["window"]["end"], wanted[start][name]) for start in sorted(wanted)
+            (start, wanted[start]["window_end"], wanted[start][name]) for start in sorted(wanted)
         ]
 
 

@@ -27,8 +27,7 @@ def counting(windows: Any, **options: Any) -> wk.Operator:
 
 def shown(table: pa.Table) -> list[tuple[Any, ...]]:
     """Return keys, where windows start, counts, and whether these are updates."""
-    extent = next(name for name in table.column_names if name in ("window", "session_window"))
-    return [(row["k"], row[extent]["start"], row["n"], row["update"]) for row in table.to_pylist()]
+    return [(row["k"], row["window_start"], row["n"], row["update"]) for row in table.to_pylist()]
 
 
 def test_a_key_is_ahead_of_the_others_until_the_stream_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
@@ -255,7 +256,7 @@ class TestQueries:
             query.time = "other"  # type: ignore[misc]
 
     @pytest.mark.parametrize(
-        ("window_list", "columns"),
+        ("window_list", "struct"),
         [
             ([wk.tumbling(10)], ["k", "window", "sum(v)"]),
             ([wk.session(10)], ["k", "session_window", "sum(v)"]),
@@ -264,10 +265,12 @@ class TestQueries:
         ],
     )
     def test_output_columns_are_keys_window_and_aggregates(
-        self, window_list: list[wk.Window], columns: list[str]
+        self, window_list: list[wk.Window], struct: list[str]
     ) -> None:
         query = wk.query(by="k", time="ts", windows=window_list, aggs=wk.sum("v"))
-        assert query.columns == columns
+        name = ["window_name"] if len(window_list) > 1 else []
+        assert query.columns == ["k", *name, "window_start", "window_end", "sum(v)"]
+        assert replace(query, window_columns="struct").columns == struct
 
     def test_inputs_are_each_column_once(self) -> None:
         query = wk.query(

@@ -42,6 +42,6 @@ def test_answers_that_grow_at_once_come_too():
     starts: list[int] = []
     for batch in query.batches(table, threads=1):
         assert batch.nbytes <= 1 << 30
-        starts += batch["window"].field("start").to_pylist()
+        starts += batch["window_start"].to_pylist()
         assert batch["last(v)"][-1].as_py() in ("a", "b" * 500_000)
     assert starts == [*range(-99_990, 10, 10), *range(200_010, 300_010, 10)]

@@ -109,7 +109,7 @@ def test_a_filter_on_a_lazy_result_is_one_on_the_result(data: st.DataObject, row
     # Called as the column that it is made of.
     other = pl.when(pl.col("k") == "a").then(pl.lit("b")).otherwise(pl.lit("a")).alias("k")
     keys: list[Any] = [other if each == "k" and data.draw(st.booleans()) else each for each in by]
-    query = wk.query(by=keys, time="t", windows=windows, aggs=aggs, window_columns="flat", fill=fill)
+    query = wk.query(by=keys, time="t", windows=windows, aggs=aggs, fill=fill)
     check(data.draw, query.run(rows.lazy()), query.run(rows))
 
 
@@ -212,7 +212,6 @@ QUERY = wk.query(
     time="t",
     windows=wk.tumbling(10),
     aggs=[wk.sum("v"), wk.max("x").alias("peak")],
-    window_columns="flat",
 )
 
 

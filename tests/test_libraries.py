@@ -16,9 +16,7 @@ import pytest
 import windowkit as wk
 
 TABLE = pa.table({"k": ["a", "b", "a"], "t": [1, 2, 13], "v": [1, 2, 3], "x": [0, 0, 0]})
-QUERY = wk.query(
-    by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v").alias("s"), window_columns="flat"
-)
+QUERY = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v").alias("s"))
 ROLLING = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(20).alias("s"))
 JOIN = wk.join(by="k", left_time="t", right_time="t", within=20)
 DISTINCT = wk.distinct("k", time="t", within=20)

@@ -117,7 +117,7 @@ def test_values_with_parts_have_an_order(kind: pa.DataType, strategy: Any, data:
     restored = wk.Operator.restore(restored.snapshot(), query)
     for result in (query.run(table), pushed, restored.close()):
         result.validate(full=True)
-        assert {row["window"]["start"]: plain(row) for row in result.to_pylist()} == wanted
+        assert {row["window_start"]: plain(row) for row in result.to_pylist()} == wanted
     rolling = wk.rolling(by=[], time="t", aggs=[agg.over("4 rows").alias(agg.name) for agg in AGGS])
     for at, row in enumerate(rolling.run(table).to_pylist()):
         assert plain(row) == plain(naive(rows[max(at - 3, 0) : at + 1]))

@@ -150,7 +150,7 @@ class TestTimesOfNoType:
 
     @pytest.mark.parametrize("windows", [wk.tumbling("1 day"), wk.session("1 hour"), wk.tumbling(5)], ids=str)
     def test_queries(self, form: Callable[[pa.Table], Any], rows: int, windows: wk.Window) -> None:
-        query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"), window_columns="flat")
+        query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"))
         kind = pa.int64() if windows == wk.tumbling(5) else pa.timestamp("us")
         data = form(WITHOUT_TIMES.slice(0, rows))
         result = query.run(data, result="pyarrow")

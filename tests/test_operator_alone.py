@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.extents import EXTENTS
 from support.plain import plain
 from support.streams import AGGREGATES, row_windows, time_window
 
@@ -33,7 +34,7 @@ def query(window: wk.Window) -> wk.Query:
 def windows(result: pa.Table, name: str = "q1") -> list[tuple[int, int, int]]:
     """Return start, end and sum of a query's windows."""
     return [
-        (*each["window"].values(), each["sum(v)"])
+        (each["window_start"], each["window_end"], each["sum(v)"])
         for each in result.to_pylist()
         if each.get("query_name", name) == name
     ]
@@ -258,12 +259,10 @@ def answers(queries: list[tuple[wk.Query, int]], calls: list[Call]) -> tuple[dic
         else:
             table = op.advance(call) if isinstance(call, int) else op.push(call)
         columns = {name: plain(table[name]) for name in table.column_names}
-        if "session_window" in columns:
-            columns["window"] = columns.pop("session_window")
         names = columns.get("query_name", ["q1"] * table.num_rows)
         for row, name in enumerate(names):
             query = op.queries[name]
-            own = ["window_name", "k", "window", "window_rows", "window_number", "update"]
+            own = ["window_name", "k", *EXTENTS, "window_number", "update"]
             # Columns that only other queries have are null.
             values = {
                 each: columns[each][row] for each in own if each in columns and columns[each][row] is not None
@@ -304,7 +303,7 @@ def test_a_session_that_is_open_again_when_queries_part_is_an_update() -> None:
         op.push(pa.table({"t": [0]}))
         rows = op.close().to_pylist()
         emitted[len(own)] = [
-            (row["session_window"]["start"], row["session_window"]["end"], row["c"], row["update"])
+            (row["window_start"], row["window_end"], row["c"], row["update"])
             for row in rows
             if row.get("window_name", "long") == "long"
         ]

@@ -44,7 +44,7 @@ def column(kind: pa.DataType, drawn: list[int | None]) -> pa.Array:
 
 
 def canonical(table: pa.Table) -> list[str]:
-    rows = table.select(["k", "window", "n", "s"]).to_pylist()
+    rows = table.select(["k", "window_start", "window_end", "n", "s"]).to_pylist()
     return sorted(map(str, rows))
 
 

@@ -122,7 +122,7 @@ def note(last: dict[Any, list[Any]], windows: pa.Table) -> None:
     """Keep the latest result of each window."""
     for row in windows.to_pylist():
         of_rows = row.get("window_name") == "rows"
-        at = row["window_rows"]["start"] if of_rows else row["window"]["start"]
+        at = row["window_rows_start"] if of_rows else row["window_start"]
         last[row["k"], of_rows, at] = [row["total"], row["sum"], row["n"]]
 
 

@@ -99,10 +99,17 @@ def test_a_key_that_was_forgotten_comes_back() -> None:
     assert emitted == []
     emitted = [row for row in op.advance(1260).to_pylist() if row["k"] == 7]
     assert [
-        (row["window_name"], row["window_rows"], row["window_number"], row["text"]) for row in emitted
+        (
+            row["window_name"],
+            row["window_rows_start"],
+            row["window_rows_end"],
+            row["window_number"],
+            row["text"],
+        )
+        for row in emitted
     ] == [
-        ("time", None, None, "11"),
-        ("rows", {"start": 2, "end": 4}, None, "11"),
+        ("time", None, None, None, "11"),
+        ("rows", 2, 4, None, "11"),
     ]
     emitted = [row for row in op.close().to_pylist() if row["k"] == 7]
     assert [(row["window_name"], row["window_number"]) for row in emitted] == [("marks", 2)]
@@ -144,8 +151,7 @@ def test_slices_that_no_window_needs_apart_are_one(windows: list[wk.Window], sto
     emitted += op.close().to_pylist()
     every = [t for start in range(0, 6000, 50) for t in range(start, start + 50, 3)]
     for row in emitted:
-        extent = row.get("window")
-        within = [t for t in every if extent["start"] <= t < extent["end"]]
+        within = [t for t in every if row["window_start"] <= t < row["window_end"]]
         if row.get("window_name", "w0") == "w0" and isinstance(windows[0], wk.Global):
             within = every
         if row.get("window_name") == "w2":
@@ -228,7 +234,7 @@ def test_a_call_that_fails_leaves_what_was_shown_out() -> None:
     with pytest.raises(wk.Overflow):
         op.push(huge)
     emitted = op.push(rows([1, 1, 1], [5, 6, 7])).to_pylist()
-    assert [(row["window"]["start"], row["sum(v)"], row["window_number"]) for row in emitted] == [(4, 3, 1)]
+    assert [(row["window_start"], row["sum(v)"], row["window_number"]) for row in emitted] == [(4, 3, 1)]
 
 
 def test_a_closed_operator_holds_nothing_of_any_kind() -> None:

@@ -217,8 +217,8 @@ def test_silent_sources_are_left_out_until_they_speak() -> None:
     assert (reached(op), op.progress()["idle"].to_pylist()) == (5, [False, False])
     now[0] += 1
     assert op.advance().to_pylist() == [
-        {"window": {"start": 0, "end": 10}, "n": 1, "update": False},
-        {"window": {"start": 50, "end": 60}, "n": 1, "update": False},
+        {"window_start": 0, "window_end": 10, "n": 1, "update": False},
+        {"window_start": 50, "window_end": 60, "n": 1, "update": False},
     ]
     assert (reached(op), op.progress()["idle"].to_pylist()) == (60, [True, False])
     # All are: the watermark is the greatest of theirs.

@@ -38,8 +38,8 @@ def test_a_late_row_within_a_slice_that_is_older_than_an_edge_inside_it() -> Non
     assert [plain(op.slices()[name]) for name in ("t_first", "t_last")] == [[-13], [-8]]
     op.advance(4)
     sessions = op.advance(6)
-    assert sessions["window"].to_pylist() == [{"start": -13, "end": 5}]
-    assert sessions["count(1)"].to_pylist() == [3]
+    (session,) = sessions.to_pylist()
+    assert (session["window_start"], session["window_end"], session["count(1)"]) == (-13, 5, 3)
 
 
 COARSE = [wk.session(5), wk.session(12), wk.tumbling(30), wk.sliding(20, 7), wk.global_window()]
@@ -202,11 +202,11 @@ def test_a_merged_session_is_told_as_an_update_that_covers_what_it_replaces() ->
     op = query.operator(order="out-of-order", allowed_lateness=100)
     pushed(op, [0, 20])
     emitted = op.advance(50).to_pylist()
-    assert [(row["session_window"]["start"], row["session_window"]["end"]) for row in emitted] == [
+    assert [(row["window_start"], row["window_end"]) for row in emitted] == [
         (0, 10),
         (20, 30),
     ]
-    assert pushed(op, [10]) == [{"session_window": {"start": 0, "end": 30}, "sum(v)": 3, "update": True}]
+    assert pushed(op, [10]) == [{"window_start": 0, "window_end": 30, "sum(v)": 3, "update": True}]
     assert op.stats().merges == 1
 
 
@@ -216,9 +216,7 @@ def test_a_session_that_late_rows_open_again_is_an_update_when_it_is_over() -> N
     pushed(op, [0])
     assert op.advance(12).num_rows == 1
     assert pushed(op, [9]) == []
-    assert op.advance(30).to_pylist() == [
-        {"session_window": {"start": 0, "end": 19}, "sum(v)": 2, "update": True}
-    ]
+    assert op.advance(30).to_pylist() == [{"window_start": 0, "window_end": 19, "sum(v)": 2, "update": True}]
 
 
 def test_late_rows_of_one_batch_are_no_session_that_was_told() -> None:
@@ -230,7 +228,7 @@ def test_late_rows_of_one_batch_are_no_session_that_was_told() -> None:
     op.advance(10)
     assert [row["window_name"] for row in pushed(op, [0, 5])] == ["narrow", "narrow"]
     emitted = op.advance(20).to_pylist()
-    assert [(row["session_window"], row["update"]) for row in emitted] == [({"start": 0, "end": 13}, False)]
+    assert [(row["window_start"], row["window_end"], row["update"]) for row in emitted] == [(0, 13, False)]
 
 
 def test_queries_share_partials_and_slices() -> None:
@@ -238,12 +236,12 @@ def test_queries_share_partials_and_slices() -> None:
     two = wk.query(by=[], time="t", windows=wk.tumbling(20), aggs=[wk.sum("v"), wk.max("v")])
     op = one.operator()
     pushed(op, [1])
-    assert op.schema.names == ["window", "sum(v)", "update"]
+    assert op.schema.names == ["window_start", "window_end", "sum(v)", "update"]
     assert op.add(two, name="wide") == "wide"
-    assert op.schema.names == ["query_name", "window", "sum(v)", "max(v)", "update"]
+    assert op.schema.names == ["query_name", *one.columns, "max(v)", "update"]
     assert op.schema.field("max(v)").nullable
     emitted = pushed(op, [15, 25, 45])
-    assert [(row["query_name"], row["window"]["start"], row["sum(v)"], row["max(v)"]) for row in emitted] == [
+    assert [(row["query_name"], row["window_start"], row["sum(v)"], row["max(v)"]) for row in emitted] == [
         ("q1", 0, 1, None),
         ("q1", 10, 1, None),
         ("q1", 20, 1, None),
@@ -293,7 +291,7 @@ def test_a_query_that_is_added_later_has_the_punctuations_that_were_put_before(k
     windows: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for row in (row for each in found for row in each.to_pylist()):
         if row["query_name"] != "q1" and row["window_name"] in (None, "w0", wk.punctuation("n").name):
-            extent = (row["window"]["start"], row["window"]["end"])
+            extent = (row["window_start"], row["window_end"])
             windows.setdefault((row["query_name"], row["k"]), []).append(extent)
     cut, whole = [(3, 9), (10, 10)], [(3, 10)]
     of_b = cut if key is None else whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.consumer import Held, replace
+from support.extents import FORMS
 from support.oracle import evaluate
 from support.plain import column, key, plain
 from support.rows_oracle import Both, assert_alike, needs_rows
@@ -40,7 +42,14 @@ def joined(a: pa.Array, b: pa.Array) -> pa.Array:
 
 
 @st.composite
-def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None = None) -> wk.Query:
+def queries(
+    draw: st.DrawFn,
+    time: pa.DataType,
+    by: list[str],
+    forms: Sequence[str] = FORMS,
+    *,
+    rows: bool | None = None,
+) -> wk.Query:
     drawn = []
     for number in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         emitted = draw(st.booleans()) if rows is None else rows or draw(st.booleans())
@@ -48,7 +57,8 @@ def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], rows: bool | None
     aggs = draw(
         st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
     )
-    return wk.query(by=by, time="t", windows=drawn, aggs=aggs)
+    form = draw(st.sampled_from(forms))
+    return wk.query(by=by, time="t", windows=drawn, aggs=aggs, window_columns=form)
 
 
 @st.composite
@@ -138,7 +148,7 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
     op, oracle = start(case)
     time = case.schema.field("t").type
     if data.draw(st.booleans()):
-        other = data.draw(queries(time, list(case.query.by)))
+        other = data.draw(queries(time, list(case.query.by), [case.query.window_columns]))
         op.add(other)
         oracle.add("q2", other)
     for call in case.calls:
@@ -235,10 +245,7 @@ def made(op: wk.Operator, call: Call) -> pa.Table:
 
 
 def first_time(op: wk.Operator) -> Any:
-    kind = (
-        op.schema.field("window" if "window" in op.schema.names else "session_window").type.field("end").type
-    )
-    return scalar(-40, kind)
+    return scalar(-40, op.schema.field("window_end").type)
 
 
 def compare(emitted: list[pa.Table], query: wk.Query) -> None:

@@ -294,5 +294,5 @@ def test_slices_reach_engines_that_have_only_some_of_the_windows(first: str, is_
     if is_restored:
         op = wk.Operator.restore(op.snapshot(), query)
     op.push_slices(query.slices(rows))
-    found = [(row["window"]["start"], row["n"], row["most"]) for row in op.close().to_pylist()]
+    found = [(row["window_start"], row["n"], row["most"]) for row in op.close().to_pylist()]
     assert sorted(found) == [(14, 1, 14), (98, 2, 101), (100, 2, 101)]

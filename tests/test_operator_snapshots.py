@@ -41,7 +41,9 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
     op, _ = start(case)
     again, _ = start(case)
     stop = data.draw(st.integers(0, len(case.calls)))
-    added = data.draw(st.none() | queries(case.schema.field("t").type, list(case.query.by)))
+    added = data.draw(
+        st.none() | queries(case.schema.field("t").type, list(case.query.by), [case.query.window_columns])
+    )
     for at in range(len(case.calls)):
         if at == stop:
             again = wk.Operator.restore(again.snapshot(), list(again.queries.values()))
@@ -183,8 +185,8 @@ def test_functions_of_ones_own_travel_as_their_states() -> None:
     again = wk.Operator.restore(op.snapshot(), query)
     again.push(pa.table({"t": [4], "v": [7]}))
     assert again.close().to_pylist() == [
-        {"window": {"start": -5, "end": 5}, "all": "2-3-7", "update": False},
-        {"window": {"start": 0, "end": 10}, "all": "2-3-7", "update": False},
+        {"window_start": -5, "window_end": 5, "all": "2-3-7", "update": False},
+        {"window_start": 0, "window_end": 10, "all": "2-3-7", "update": False},
     ]
 
 

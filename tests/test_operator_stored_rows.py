@@ -126,7 +126,7 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
     emitted = op.push(rows([3, 4, 5, 11]))
     # Rows from before it was added are not the new query's.
     assert op.stats().rows_kept <= 2
-    assert [(row["query_name"], row["window"]["start"], row["sum(v)"]) for row in emitted.to_pylist()] == [
+    assert [(row["query_name"], row["window_start"], row["sum(v)"]) for row in emitted.to_pylist()] == [
         ("q1", 0, 5),
         ("rows", 3, 2),
         ("rows", 5, 2),
@@ -348,10 +348,7 @@ def test_a_window_that_is_taken_back_comes_without_a_window() -> None:
     op = query.operator(schema=SCHEMA)
     emitted = [op.push(rows([t], [v])).to_pylist() for t, v in enumerate([1, 2, -4])]
     shown = [
-        [
-            (row["window"] and row["window"]["end"], row["window_number"], row["sum(v)"], row["update"])
-            for row in each
-        ]
+        [(row["window_end"], row["window_number"], row["sum(v)"], row["update"]) for row in each]
         for each in emitted
     ]
     assert shown == [[(0, 0, 1, False)], [(1, 0, 3, True)], [(None, 0, None, True)]]

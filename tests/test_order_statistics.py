@@ -33,7 +33,7 @@ def answers(aggs: list[wk.Aggregate], threads: int = 2) -> dict[tuple[int, int],
     query = wk.query(by="k", time="t", windows=WINDOW, aggs=aggs)
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, iter(TABLE.to_batches(max_chunksize=7_000)))
     result = query.run(reader, threads=threads).to_pylist()
-    return {(row["k"], row["window"]["start"]): [row[each.name] for each in aggs] for row in result}
+    return {(row["k"], row["window_start"]): [row[each.name] for each in aggs] for row in result}
 
 
 def by_duckdb(expressions: list[str]) -> dict[tuple[int, int], list[Any]]:
@@ -160,7 +160,7 @@ def test_a_stream_that_is_restored_has_the_most_frequent(
 
     def keep(result: pa.Table) -> None:
         for row in result.to_pylist():
-            at = row["window_name"], row["window"]["start"], row["window"]["end"]
+            at = row["window_name"], row["window_start"], row["window_end"]
             held[at] = row["top"], row["often"]
 
     for first in range(0, len(rows), batch):
@@ -202,7 +202,7 @@ def test_the_rank_of_a_sketchs_answer_is_near_the_one_asked_for(share: float) ->
     windows = [wk.sliding(100_000, 10_000).alias("sliding"), wk.tumbling(200_000).alias("one")]
     query = wk.query(by=[], time="t", windows=windows, aggs=wk.approx_quantile("v", share))
     for row in query.run(table).to_pylist():
-        start, end = row["window"]["start"], row["window"]["end"]
+        start, end = row["window_start"], row["window_end"]
         inside = np.sort(values[max(start, 0) : end])
         rank = np.searchsorted(inside, row[f"approx_quantile(v, {share})"])
         # 1.33 % with 99 % confidence: twice that is many standard deviations away.

@@ -120,7 +120,7 @@ def test_booleans_are_counted() -> None:
     """DuckDB's sum of booleans is how many are true."""
     table = table_of(pa.array([True, False, None, None, True]))
     aggs = [wk.sum("v").alias("sum"), wk.mean("v").alias("mean")]
-    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=aggs, window_columns="flat")
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=aggs)
     by = [("k", "ascending"), ("window_start", "ascending")]
     got = query.run(table).sort_by(by)
     with duckdb.connect() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.extents import FORMS
 from support.oracle import assert_equal, evaluate, rows_of
 from support.plain import INTEGER_TYPES
 from support.rows_oracle import Both
@@ -48,7 +49,7 @@ def gaps(time: pa.DataType) -> st.SearchStrategy[int | None]:
 
 
 @st.composite
-def queries(draw: st.DrawFn, time: pa.DataType, by: list[str]) -> wk.Query:
+def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], forms: Sequence[str] = FORMS) -> wk.Query:
     windows = []
     for number in range(draw(st.sampled_from([1, 1, 2]))):
         most = draw(st.none() | st.integers(1, 40))
@@ -57,7 +58,8 @@ def queries(draw: st.DrawFn, time: pa.DataType, by: list[str]) -> wk.Query:
     aggs = draw(
         st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
     )
-    return wk.query(by=by, time="t", windows=windows, aggs=aggs)
+    form = draw(st.sampled_from(forms))
+    return wk.query(by=by, time="t", windows=windows, aggs=aggs, window_columns=form)
 
 
 @st.composite
@@ -132,8 +134,7 @@ def test_a_restart_changes_nothing(case: Case, data: st.DataObject) -> None:
 def windows_of(window: wk.Window, table: pa.Table) -> list[tuple[int, int, list[Any]]]:
     query = wk.query(by=[], time="t", windows=window, aggs=wk.collect_list("v").alias("v"))
     rows = query.run(table).to_pylist()
-    spans = [(row[query.window_column], row["v"]) for row in rows]
-    return sorted((span["start"], span["end"], sorted(v)) for span, v in spans)
+    return sorted((row["window_start"], row["window_end"], sorted(row["v"])) for row in rows)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), max_size=15), st.randoms())
@@ -212,9 +213,8 @@ def test_gaps_may_be_durations_of_any_unit(time: pa.DataType, day: int, unit: st
     query = wk.query(by=[], time="t", windows=wk.session("gap"), aggs=wk.count().alias("n"))
     result = query.run(pa.table({"t": times(0, 1, 3), "gap": gap})).sort_by([("n", "descending")])
     assert result["n"].to_pylist() == [2, 1]
-    spans = result["session_window"].combine_chunks()
-    assert spans.field("start").equals(times(0, 3))
-    assert spans.field("end").equals(times(2, 4))
+    assert result["window_start"].combine_chunks().equals(times(0, 3))
+    assert result["window_end"].combine_chunks().equals(times(2, 4))
 
 
 INTEGERS = {"t": pa.int64(), "gap": pa.int64(), "v": pa.int64()}
@@ -364,9 +364,9 @@ def test_a_late_row_moves_the_cuts_of_a_long_session() -> None:
     op.push(pa.table({"t": [0, 5]}))
     assert op.advance(20)["n"].to_pylist() == [1, 1]
     late = op.push(pa.table({"t": [3]})).to_pylist()
-    assert [(row["window_number"], row["session_window"], row["n"]) for row in late] == [
-        (0, {"start": 0, "end": 8}, 3),
-        (1, None, None),
+    assert [(row["window_number"], row["window_start"], row["window_end"], row["n"]) for row in late] == [
+        (0, 0, 8, 3),
+        (1, None, None, None),
     ]
 
 

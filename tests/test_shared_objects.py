@@ -100,18 +100,18 @@ READING = """
     columns = {"k": [i % 10 for i in rows], "t": [i % 700 for i in rows], "v": [i * 1.0 for i in rows]}
     table = pa.table(columns)
     left = table.slice(0, 1_000)
-    flat = dict(by="k", time="t", windows=wk.sliding(100, 10), window_columns="flat")
+    sliding = dict(by="k", time="t", windows=wk.sliding(100, 10), window_columns="struct")
     queries = [
         wk.query(by="k", time="t", windows=wk.sliding(100, 10), aggs=[wk.median("v"), wk.collect_list("v")]),
         wk.query(by=["k", "v"], time="t", windows=wk.sliding(40, 1), aggs=wk.count().alias("n")),
-        wk.query(aggs=wk.max("v").alias("m"), **flat),
+        wk.query(aggs=wk.max("v").alias("m"), **sliding),
     ]
     join = wk.join(by="k", left_time="t", right_time="t", within=100)
     distinct = wk.distinct("k", time="t", within=3)
     readers = {
         "query": (lambda: queries[0].batches(table), queries[0].run(table)),
         "many windows": (lambda: queries[1].batches(table, threads=2), queries[1].run(table)),
-        "flat": (lambda: queries[2].batches(table), queries[2].run(table)),
+        "structs": (lambda: queries[2].batches(table), queries[2].run(table)),
         "join": (lambda: join.batches(left, table), join.run(left, table)),
         "distinct": (lambda: distinct.batches(table), distinct.run(table)),
     }

@@ -50,7 +50,7 @@ def started(names: list[str], order: str, shed: wk.Shed | None) -> wk.Operator:
 
 def by_key(result: pa.Table) -> dict[int, list[str]]:
     """Return what is said of each key, but for numbers, which begin anew once a key is over."""
-    without = ("shed_share", "window_rows", "window_number")
+    without = ("shed_share", "window_rows_start", "window_rows_end", "window_number")
     found = defaultdict(list)
     for row in result.to_pylist():
         found[row.pop("k")].append(str({name: value for name, value in row.items() if name not in without}))
@@ -281,15 +281,15 @@ def test_nothing_is_estimated_while_nothing_is_dropped() -> None:
     op.push(rows)
     result = op.close()
     exact = replace(query, aggs=(*aggs[:3], wk.count("i").alias("i"))).run(rows).to_pylist()
-    wanted = {(row["k"], row["window"]["start"]): tuple(row.values())[2:] for row in exact}
+    wanted = {(row["k"], row["window_start"]): tuple(row.values())[3:] for row in exact}
     names = [f"{agg.name}{suffix}" for agg in aggs for suffix in ("", "_error")]
-    assert result.schema.names == ["k", "window", *names, "update"]
+    assert result.schema.names == ["k", "window_start", "window_end", *names, "update"]
     for agg in aggs:
         assert set(result[f"{agg.name}_error"].drop_null().to_pylist()) == {0.0}
         kind = result.schema.field(agg.name).type
         assert kind == (pa.int64() if agg.function.startswith("count") else pa.float64())
     for row in result.to_pylist():
-        key = (row["k"], row["window"]["start"])
+        key = (row["k"], row["window_start"])
         assert (row["rows"], row["texts"], row["true"]) == wanted[key][:3]
         assert (row["i"] is None) == (wanted[key][3] == 0) == (row["i_error"] is None)
     first = next(row for row in result.to_pylist() if row["k"] == "a")
@@ -307,7 +307,7 @@ def test_early_results_state_the_share_at_which_they_were_made() -> None:
     op.push(table(np.random.default_rng(5), 20_000, 10**9, range(10, 20)))
     assert op.stats().shed_share < 1
     rest = op.close()
-    of_first = pc.equal(pc.struct_field(rest["window"], "start"), 0)
+    of_first = pc.equal(rest["window_start"], 0)
     assert set(rest.filter(of_first)["shed_share"].to_pylist()) == {1.0}
     assert set(rest.filter(pc.invert(of_first))["shed_share"].to_pylist()) == {op.stats().shed_share}
     assert op.schema.names[-3:] == ["shed_share", "update", "emission"]

@@ -93,7 +93,7 @@ def tables(kind: pa.DataType, rows: Rows, cuts: list[int]) -> list[pa.Table]:
 
 def answers(result: pa.Table) -> list[tuple[Any, ...]]:
     rows = result.to_pylist()
-    starts = [row["window"]["start"] for row in rows]
+    starts = [row["window_start"] for row in rows]
     return sorted(zip(starts, units(result["sum"]), result["mean"].to_pylist(), strict=True))
 
 

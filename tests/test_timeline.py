@@ -56,7 +56,7 @@ def test_panels_have_the_rows_the_windows_and_the_result_of_a_key() -> None:
     np.testing.assert_equal(rows.lines[0].get_ydata(), np.array([2.0, 5.0, NAN]))
     own = TABLE.filter(pa.array([True, False, True, True, True, False]))
     result = QUERY.run(own).to_pylist()
-    extents = [(row["window"]["start"], row["window"]["end"]) for row in result]
+    extents = [(row["window_start"], row["window_end"]) for row in result]
     assert sorted(segment[:2] for segment in segments(windows)) == sorted(extents)
     expected = [(*extent, row["sum(v)"]) for extent, row in zip(extents, result, strict=True)]
     assert segments(sums) == sorted(expected)
@@ -126,7 +126,7 @@ DAY = dt.datetime(2026, 5, 1)
 )
 def test_times_of_every_type(times: pa.Array, size: Any, label: str, tmp_path: Any) -> None:
     values = pa.array([Decimal("1.5"), None])
-    query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.sum("v"), window_columns="flat")
+    query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=wk.sum("v"))
     figure = query.plot(pa.table({"t": times, "v": values}))
     assert figure.axes[-1].get_xlabel() == label
     assert len(segments(figure.axes[1])) == 2

@@ -88,8 +88,7 @@ def answered(table: pa.Table, aggregate: wk.Aggregate, batch: int, threads: int)
     reader = pa.RecordBatchReader.from_batches(table.schema, iter(batches))
     result = query.run(reader, threads=threads).to_pylist()
     rows = {
-        (row["k"], row["window_name"], row["window"]["start"], row["window"]["end"]): row["got"]
-        for row in result
+        (row["k"], row["window_name"], row["window_start"], row["window_end"]): row["got"] for row in result
     }
     assert len(rows) == len(result)
     return rows
@@ -152,7 +151,7 @@ class TestResults:
         table = pa.table({"k": chance.integers(0, 3, rows), "t": times, "v": chance.integers(0, 9, rows)})
         query = wk.query(by="k", time="t", windows=wk.sliding(50, 10), aggs=aggregate("v").alias("got"))
         got = {
-            (row["k"], row["window"]["start"]): row["got"]
+            (row["k"], row["window_start"]): row["got"]
             for row in query.run(table, threads=threads).to_pylist()
         }
         k, v = table["k"].to_numpy(), table["v"].to_numpy()
@@ -171,7 +170,7 @@ class TestResults:
         table = pa.table({"t": np.arange(rows) // 100, "v": values})
         query = wk.query(by=[], time="t", windows=wk.tumbling(1000), aggs=[SQUARES("v"), wk.count()])
         for threads in (1, 2):
-            result = query.run(table, threads=threads).sort_by([("window", "ascending")])
+            result = query.run(table, threads=threads).sort_by([("window_start", "ascending")])
             assert result["squares(v)"].to_pylist() == [100 * sum(n * n for n in range(1000))] * 6
 
     def test_a_state_may_be_anything_and_the_result_of_another_type(self) -> None:
@@ -224,7 +223,7 @@ class TestResults:
         rows = 20_000
         table = pa.table({"t": np.arange(rows), "v": np.arange(rows)})
         query = wk.query(by=[], time="t", windows=wk.sliding(100, 1), aggs=function("v"))
-        result = query.run(table, threads=1).sort_by([("window", "ascending")])
+        result = query.run(table, threads=1).sort_by([("window_start", "ascending")])
         assert result.num_rows == rows + 99
         assert result["f(v)"][99].as_py() == sum(range(100))
         # Two calls per level of blocks and each side, and some per block of keys.
@@ -268,7 +267,7 @@ class TestErrors:
         with pytest.raises(wk.InvalidValue, match=rf"mine: {what} failed with ZeroDivisionError") as caught:
             query.run(self.TABLE)
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
-        assert query.schema(self.TABLE).names == ["window", "count(1)", "mine(v)"]
+        assert query.schema(self.TABLE).names == ["window_start", "window_end", "count(1)", "mine(v)"]
 
     @pytest.mark.parametrize("what", ["lift", "combine", "lower", "invert"])
     def test_a_wrong_length(self, what: str) -> None:

@@ -187,7 +187,6 @@ def query_of(named: str, time: str) -> wk.Query:
         time="t",
         windows=WINDOWS[named](time),
         aggs=[wk.count().alias("n"), wk.sum("v").alias("s"), wk.first("v").alias("first")],
-        window_columns="flat",
         fill={"n": "zero", "first": "previous"} if named == "filled" else None,
     )
 
@@ -316,13 +315,13 @@ START = "window_start >= '2026-01-03 01:00:00'"
     ],
 )
 def test_what_is_said_of_rows(windows: Any, where: str, said: str) -> None:
-    query = wk.query(by="k", time="t", windows=windows, aggs=wk.count().alias("n"), window_columns="flat")
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.count().alias("n"))
     assert said_of_rows(query, where, TABLE) == said
     assert where in query.explain(TABLE, where=where)
 
 
 def test_rows_are_not_chosen_by_time_where_windows_are_filled() -> None:
-    query = wk.query(by="k", time="t", windows=HOUR, aggs=wk.sum("v"), fill="zero", window_columns="flat")
+    query = wk.query(by="k", time="t", windows=HOUR, aggs=wk.sum("v"), fill="zero")
     assert said_of_rows(query, f"{START} and k = 'a'", TABLE) == "k = 'a'"
 
 
@@ -345,12 +344,16 @@ def test_rows_are_left_out_before_windows_are_made() -> None:
 
 def test_columns_that_are_computed_and_structs_of_windows() -> None:
     key = pl.col("k").str.to_uppercase().alias("key")
-    query = wk.query(by=key, time="t", windows=HOUR, aggs=wk.count())
+    query = wk.query(by=key, time="t", windows=HOUR, aggs=wk.count(), window_columns="struct")
     where = "key = 'B' and window.end > '2026-01-03 02:00:00' and `count(1)` = 1"
     found = query.run(pl.DataFrame(pl.from_arrow(TABLE)), where=where)
     assert isinstance(found, pl.DataFrame)
     assert found["key"].to_list() == ["B"]
     assert said_of_rows(query, where, TABLE) == "key = 'B' and t > '2026-01-03 02:00:00' - 1 hour"
+    with pytest.raises(
+        wk.UnknownColumn, match=r"it has 'key', 'window\.start', .* did you mean 'window\.start'"
+    ):
+        query.explain(TABLE, where="window_start = 1")
 
 
 @pytest.mark.parametrize(
@@ -362,8 +365,8 @@ def test_columns_that_are_computed_and_structs_of_windows() -> None:
         ("(k = 'a'", wk.InvalidValue, "as a parenthesis is not closed"),
         ("k = 'a')", wk.InvalidValue, r"goes on after a condition, with '\)'"),
         ("K = 'a'", wk.UnknownColumn, "no column 'K'; it has 'k', .*; did you mean 'k'"),
-        ("window.begin = 1", wk.UnknownColumn, "no column 'window.begin'; it has 'k', 'window.start', "),
-        ("window_start = 1", wk.UnknownColumn, "did you mean 'window.start'"),
+        ("window.begin = 1", wk.UnknownColumn, "no column 'window.begin'; it has 'k', 'window_start', "),
+        ("window.start = 1", wk.UnknownColumn, "did you mean 'window_start'"),
         ("upper(k) = 'A'", wk.InvalidValue, r"upper\(k\) = 'A' is not compared in this process"),
         ("k = 'a' or k = v", wk.InvalidValue, "k = v is not compared in this process"),
         ('k = "a"', wk.InvalidValue, "is not compared in this process"),
@@ -372,7 +375,7 @@ def test_columns_that_are_computed_and_structs_of_windows() -> None:
         ("n = 'x'", wk.InvalidValue, "where: 'x' is compared with 'n'"),
         ("n like '1%'", wk.InvalidType, "like is asked of n, a column of int64"),
         ("n = date '2026-01-03'", wk.InvalidType, "is compared with n, a column of int64"),
-        ("window.start = '2026-13-01'", wk.InvalidValue, "where: '2026-13-01' is compared with"),
+        ("window_start = '2026-13-01'", wk.InvalidValue, "where: '2026-13-01' is compared with"),
         ("(" * 20_000, wk.InvalidValue, "where: .* has too many parentheses within each other"),
     ],
     ids=range(18),

@@ -284,4 +284,4 @@ def test_ids_and_a_group_by_are_windowing():
         starts = window.extent(grouped["id"]).to_pylist()
         found = sorted(zip(grouped["k"], (each["start"] for each in starts), grouped["v"], strict=True))
         rows = query.run(table).to_pylist()
-        assert found == sorted((row["k"], row["window"]["start"], row["v"]) for row in rows)
+        assert found == sorted((row["k"], row["window_start"], row["v"]) for row in rows)

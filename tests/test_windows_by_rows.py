@@ -230,4 +230,4 @@ def test_times_at_the_end_of_their_range_are_refused() -> None:
             wk.query(by=[], time="t", windows=window, aggs=wk.count()).run(table)
     far = pa.table({"t": [-(2**62) - 5, 2**62 + 5]})
     query = wk.query(by=[], time="t", windows=wk.global_window(), aggs=wk.count().alias("n"))
-    assert query.run(far).to_pylist() == [{"window": {"start": -(2**62) - 5, "end": 2**62 + 5}, "n": 2}]
+    assert query.run(far).to_pylist() == [{"window_start": -(2**62) - 5, "window_end": 2**62 + 5, "n": 2}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -200,15 +200,23 @@ def test_what_does_not_fit_a_schema_is_refused(
         query.schema(pa.schema({"t": time_type, "v": pa.int32()}))
 
 
-def test_window_rows_is_a_column_of_the_result() -> None:
-    query = wk.query(by="k", time="t", windows=[wk.tumbling(rows=2), wk.session(5)], aggs=wk.count())
-    assert query.columns == ["k", "window_name", "window", "window_rows", "count(1)"]
+@pytest.mark.parametrize(
+    ("form", "extents"),
+    [
+        ("flat", ["window_start", "window_end", "window_rows_start", "window_rows_end"]),
+        ("struct", ["window", "window_rows"]),
+    ],
+)
+def test_ranks_are_columns_of_the_result(form: Literal["flat", "struct"], extents: list[str]) -> None:
+    rows = wk.tumbling(rows=2)
+    query = wk.query(by="k", time="t", windows=[rows, wk.session(5)], aggs=wk.count(), window_columns=form)
+    assert query.columns == ["k", "window_name", *extents, "count(1)"]
     assert query.inputs == ["k", "t"]
-    schema = query.schema(pa.schema({"k": pa.string(), "t": pa.int64()}))
-    assert schema.names == query.columns
-    assert schema.field("window_rows").nullable
-    alone = wk.query(by="k", time="t", windows=wk.tumbling(rows=2), aggs=wk.count())
-    assert not alone.schema(pa.schema({"k": pa.string(), "t": pa.int64()})).field("window_rows").nullable
+    data = pa.schema({"k": pa.string(), "t": pa.int64()})
+    assert query.schema(data).names == query.columns
+    assert query.schema(data).field(extents[-1]).nullable
+    alone = wk.query(by="k", time="t", windows=rows, aggs=wk.count(), window_columns=form)
+    assert not alone.schema(data).field(extents[-1]).nullable
     with pytest.raises(wk.InvalidValue, match="output column 'window_rows' occurs twice"):
         wk.query(by=[], time="t", windows=wk.tumbling(rows=2), aggs=wk.count().alias("window_rows"))
 
@@ -318,7 +326,7 @@ def test_a_new_window_type_is_taken_for_no_other() -> None:
         with pytest.raises(wk.InvalidValue, match=r"is given for unheard\(\)"):
             policy.check([window])
     assert (window.is_session, window.overlaps, window.is_user_defined) == (False, False, False)
-    assert wk.query(by=[], time="t", windows=window, aggs=wk.count()).columns == ["window", "count(1)"]
+    assert wk.query(by=[], time="t", windows=window, aggs=wk.count()).columns[0] == "window_start"
     with pytest.raises(wk.InvalidType, match=r"window: unheard\(\) has windows that overlap, or that end"):
         wk.partition.Partitioner(2, window=window)  # type: ignore[arg-type]
 

@@ -60,10 +60,10 @@ def test_business_days(zone: str | None, unit: str) -> None:
             sums[1] += row["v"]
     got = {}
     for row in query.run(table).to_pylist():
-        window = row["window"]
-        assert window["start"].hour == window["end"].hour == 0
-        assert window["end"].date() - window["start"].date() == timedelta(days=1)
-        got[row["k"], window["start"].date()] = [row["n"], row["sum(v)"]]
+        start, end = row["window_start"], row["window_end"]
+        assert start.hour == end.hour == 0
+        assert end.date() - start.date() == timedelta(days=1)
+        got[row["k"], start.date()] = [row["n"], row["sum(v)"]]
     assert got == wanted
 
 
@@ -103,7 +103,7 @@ def test_any_calendar_equals_its_definition(
         aggs=wk.count().alias("n"),
     )
     got = {
-        (row["k"], row["window"]["start"], row["window"]["end"]): row["n"]
+        (row["k"], row["window_start"], row["window_end"]): row["n"]
         for row in query.run(table).to_pylist()
         if row["window_name"] == "mine"
     }
@@ -295,7 +295,7 @@ def test_thresholds_equal_their_definition(rows: list[tuple[int, int, int | None
             values = [v for _, _, v in own[lo:hi] if v is not None]
             wanted.append((key, own[lo][0], own[hi - 1][0], hi - lo, sum(values), own[lo][1]))
     got = [
-        (row["k"], row["window"]["start"], row["window"]["end"], row["n"], row["sum(v)"], row["first(row)"])
+        (row["k"], row["window_start"], row["window_end"], row["n"], row["sum(v)"], row["first(row)"])
         for row in query.run(table).to_pylist()
     ]
     assert sorted(got) == sorted(wanted)

@@ -55,7 +55,7 @@ def test_what_another_program_writes_runs() -> None:
     """
     table = pa.table({"t": [1, 12], "v": [5, 7], "ok": [True, False]})
     rows = wk.Query.from_dict(json.loads(text)).run(table).to_pylist()
-    assert sorted((row["window"]["start"], row["n"], row["most"]) for row in rows) == [
+    assert sorted((row["window_start"], row["n"], row["most"]) for row in rows) == [
         (-10, 1, 5),
         (0, 2, 5),
         (10, 1, None),

@@ -61,6 +61,7 @@ def test_sums_and_means_of_booleans_are_sparks_of_ones_and_zeros(from_arrow, rou
         time="ts",
         windows=wk.sliding("20 seconds", "7 seconds"),
         aggs=[wk.sum("ok"), wk.mean("ok"), wk.sum("none"), wk.sum("ok").where("ok")],
+        window_columns="struct",
     )
     one = sf.col("ok").cast("bigint")
     own = frame.groupBy("k", sf.window("ts", "20 seconds", "7 seconds")).agg(

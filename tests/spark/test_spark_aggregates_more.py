@@ -161,7 +161,7 @@ def test_users_own_functions_run_in_workers(frame, window):
     query = wk.query(by="k", time="ts", windows=window, aggs=[squares("p"), wk.count()])
     assert query.explain(frame).splitlines()[2] == "  answer: squares(p)"
     assert query.run(frame).schema["squares(p)"].dataType.simpleString() == "double"
-    ours = {(row["k"], row[1]["start"]): row["squares(p)"] for row in query.run(frame).collect()}
+    ours = {(row["k"], row["window_start"]): row["squares(p)"] for row in query.run(frame).collect()}
     local = query.run(frame.toArrow().combine_chunks())
     assert sorted(map(str, ours.values())) == sorted(map(str, local["squares(p)"].to_pylist()))
     with pytest.raises(
@@ -212,10 +212,10 @@ def test_quantiles_of_times(spark, windows):
     )
     aggs = [wk.median("seen"), wk.quantile("seen", 1.0).alias("most"), wk.median("there").alias("there")]
     query = wk.query(by="k", time="ts", windows=windows, aggs=aggs)
-    micros = "k, window.start as start, unix_micros(`median(seen)`), unix_micros(most), there"
+    micros = "k, window_start as start, unix_micros(`median(seen)`), unix_micros(most), there"
     windowed = wk.query(by="k", time="ts", windows=windows, aggs=wk.collect_list("seen"))
     lists = windowed.run(frame).selectExpr(
-        "k", "window.start as start", "transform(`collect_list(seen)`, x -> unix_micros(x)) as seen"
+        "k", "window_start as start", "transform(`collect_list(seen)`, x -> unix_micros(x)) as seen"
     )
     wanted = {}
     for key, start, seen in lists.collect():

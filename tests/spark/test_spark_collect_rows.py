@@ -66,7 +66,7 @@ def test_all_columns_are_in_the_order_of_the_frame_under_its_names(spark, check)
         result = query.run(frame, route=route)
         element = result.schema["rows"].dataType.elementType
         assert element.names == names
-        (first, *_), *_ = (row.rows for row in result.where("k = 1").orderBy("window").collect())
+        (first, *_), *_ = (row.rows for row in result.where("k = 1").orderBy("window_start").collect())
         assert tuple(first)[1:] == (1, 1, "1", -1, 2, 3, 4)
     named = wk.query(by="K", time="t`s", windows=wk.tumbling("10 seconds"), aggs=wk.collect_rows("K", "C0"))
     check(frame, named, routes=ROUTES)

@@ -17,6 +17,7 @@ def test_results_are_those_of_sparks_own_functions(readings):
         time=wk.expr("ts + interval 3 minutes", name="later"),
         windows=wk.sliding("10 minutes", "4 minutes"),
         aggs=[wk.sum(double), wk.max(double), wk.count().where(sf.col("v") > 5), wk.count("v")],
+        window_columns="struct",
     )
     time = sf.expr("ts + interval 3 minutes")
     own = readings.groupBy(
@@ -121,6 +122,7 @@ def test_connect(remote):
             time="ts",
             windows=wk.tumbling("10 seconds"),
             aggs=[wk.sum(double), wk.max(double), wk.count().where(wk.expr("v > 5"))],
+            window_columns="struct",
         )
         own = frame.groupBy((sf.col("k") + 1).alias("k"), sf.window("ts", "10 seconds")).agg(
             sf.sum(sf.col("v") * 2).alias("sum(my double)"),

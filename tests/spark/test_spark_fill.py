@@ -25,7 +25,6 @@ def test_every_route_fills_windows(spark: SparkSession) -> None:
         windows=[wk.tumbling("30 days"), wk.sliding("300 days", "100 days").alias("long")],
         aggs=[wk.count().alias("rows"), wk.sum("n").alias("sum"), wk.max("n").alias("most")],
         fill={"rows": "zero", "most": "previous"},
-        window_columns="flat",
     )
     frame = spark.createDataFrame(table)
     # As Spark has them: in its session's zone.

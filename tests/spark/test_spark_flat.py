@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pyarrow.parquet
 import pytest
@@ -20,7 +21,7 @@ WINDOWS = {
 }
 
 
-def query(windows: str, window_columns: str) -> wk.Query:
+def query(windows: str, window_columns: Literal["flat", "struct"]) -> wk.Query:
     return wk.query(
         by="device",
         time="ts",
@@ -61,6 +62,10 @@ def test_two_columns_are_in_place_of_the_struct(spark: SparkSession, windows: st
     read = spark.read.format("windowkit").options(**wk.spark.options(flat)).load(path)
     assert read.columns == flat.columns
     assert rows_of(read, flat) == wanted
+    assert "windowColumns" not in wk.spark.options(flat)
+    read = spark.read.format("windowkit").options(**wk.spark.options(nested)).load(path)
+    assert read.dtypes == nested.run(spark.read.parquet(path)).dtypes
+    assert rows_of(read, nested) == rows_of(nested.run(frame), nested)
     if windows == "session":
         assert rows_of(wk.spark.reference(frame, flat), flat) == wanted
 
@@ -75,5 +80,5 @@ def test_the_form_of_a_result_is_sparks(spark: SparkSession) -> None:
 def test_there_are_two_forms_in_options(spark: SparkSession, tmp_path: Path) -> None:
     wk.spark.register(spark)
     emitted = wk.spark.options(query("tumbling", "flat")) | {"windowColumns": "wide"}
-    with pytest.raises(Exception, match="windowColumns: 'wide' is unknown; allowed are 'struct', 'flat'"):
+    with pytest.raises(Exception, match="windowColumns: 'wide' is unknown; allowed are 'flat', 'struct'"):
         spark.read.format("windowkit").options(**emitted).load(str(tmp_path))

@@ -79,8 +79,8 @@ def test_tumbling_windows_are_those_of_date_trunc(df, settings, zone):
         )
         for session in (zone, "Asia/Tokyo"):
             with settings({"spark.sql.session.timeZone": session}):
-                assert sums(query.run(df), sf.col("window.start")) == wanted
-        assert sums(query.run(df, route="packed"), sf.col("window.start")) == wanted
+                assert sums(query.run(df), sf.col("window_start")) == wanted
+        assert sums(query.run(df, route="packed"), sf.col("window_start")) == wanted
 
 
 def test_dates_are_those_of_spark_where_midnight_comes_twice(df, settings):
@@ -95,7 +95,7 @@ def test_dates_are_those_of_spark_where_midnight_comes_twice(df, settings):
         with settings({"spark.sql.session.timeZone": "America/Havana"}):
             begun = sf.to_date("ts") if unit == "day" else sf.trunc(sf.to_date("ts"), unit)
             wanted = df.groupBy("k", begun.alias("d")).agg(sf.sum("v").alias("v")).collect()
-            found = query.run(df).select("k", sf.to_date("window.start").alias("d"), "v").collect()
+            found = query.run(df).select("k", sf.to_date("window_start").alias("d"), "v").collect()
         assert sorted(map(tuple, found)) == sorted(map(tuple, wanted))
 
 
@@ -117,11 +117,9 @@ def test_catalyst_finds_the_windows_of_the_core(df, zone, length):
 
 
 def rows(found):
-    edges = found["window"].combine_chunks()
-    columns = [
-        edges.field(name).cast(pa.timestamp("us", "UTC")).cast(pa.int64()) for name in ("start", "end")
-    ]
-    columns += [found[name] for name in found.column_names if name not in ("window", "window_name")]
+    edges = ("window_start", "window_end")
+    columns = [found[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()) for name in edges]
+    columns += [found[name] for name in found.column_names if name not in (*edges, "window_name")]
     columns += [found["window_name"]] if "window_name" in found.column_names else []
     return sorted(zip(*(column.to_pylist() for column in columns), strict=True))
 
@@ -156,7 +154,7 @@ def test_times_without_zone_and_dates(df, settings):
         assert local.count() == len(table())
     for time in ("ts", "day"):
         query = wk.query(by=[], time=time, windows=wk.tumbling("1 month"), aggs=wk.sum("v").alias("v"))
-        found = query.run(local).select(sf.col("window.start").cast("date").alias("d"), "v").toArrow()
+        found = query.run(local).select(sf.col("window_start").cast("date").alias("d"), "v").toArrow()
         own = local.groupBy(sf.trunc(sf.col(time).cast("date"), "month").alias("d")).agg(
             sf.sum("v").alias("v")
         )

@@ -86,7 +86,7 @@ INTEGER_WINDOWS = [
 @pytest.mark.parametrize("windows", INTEGER_WINDOWS, ids=str)
 def test_integers(from_arrow, check, windows, kind):
     frame = measured(from_arrow, lambda p: p if abs(p) < 100 or kind != pa.int8() else None, kind)
-    query = wk.query(by="k", time="t", windows=windows, aggs=AGGS)
+    query = wk.query(by="k", time="t", windows=windows, aggs=AGGS, window_columns="struct")
     check(frame, query, oracle=in_windows(frame, query))
     start = query.run(frame).schema[query.window_column].dataType["start"]
     assert start.dataType == st.LongType()
@@ -108,7 +108,7 @@ def test_dates_stay_dates(from_arrow, check, windows):
         return date(1970, 1, 1) + timedelta(position + (19_700 if position > 200 else 0))
 
     frame = measured(from_arrow, day, pa.date32())
-    query = wk.query(by="k", time="t", windows=windows, aggs=AGGS)
+    query = wk.query(by="k", time="t", windows=windows, aggs=AGGS, window_columns="struct")
     check(frame, query, oracle=in_windows(frame, query))
     start = query.run(frame).schema[query.window_column].dataType["start"]
     assert start.dataType == st.DateType()
@@ -118,12 +118,12 @@ def test_intervals_take_rows(from_arrow, check):
     frame = measured(from_arrow, lambda p: p * 1000, pa.duration("us"))
     query = wk.query(by="k", time="t", windows=wk.sliding("10 milliseconds", "4 milliseconds"), aggs=AGGS)
     result = query.run(frame)
-    assert result.schema["window"].dataType["start"].dataType == st.DayTimeIntervalType()
+    assert result.schema["window_start"].dataType == st.DayTimeIntervalType()
     same = wk.query(by="k", time="p", windows=wk.sliding(10, 4), aggs=AGGS)
     timed = frame.where("t is not null")
-    wanted = sorted((repr(row.k), row.window.start, *row[2:]) for row in same.run(timed).collect())
+    wanted = sorted((repr(row.k), row.window_start, *row[3:]) for row in same.run(timed).collect())
     got = sorted(
-        (repr(row.k), round(row.window.start / timedelta(milliseconds=1)), *row[2:])
+        (repr(row.k), round(row.window_start / timedelta(milliseconds=1)), *row[3:])
         for row in result.collect()
     )
     assert got == wanted
@@ -136,7 +136,8 @@ def test_both_ends_of_bigint(spark, check):
     frame = spark.createDataFrame([(least + 100,), (0,), (greatest - 100,)], "t bigint")
     query = wk.query(by=[], time="t", windows=wk.sliding(10, 4, start_time=3), aggs=wk.count())
     in_process = query.run(frame.toArrow())
-    wanted = sorted(tuple(window.values()) for window in in_process["window"].to_pylist())
+    edges = [in_process[name].to_pylist() for name in ("window_start", "window_end")]
+    wanted = sorted(zip(*edges, strict=True))
     for route in ("catalyst-panes", "packed", "rows"):
         rows = query.run(frame, route=route).collect()
-        assert sorted(tuple(row.window) for row in rows) == wanted
+        assert sorted((row.window_start, row.window_end) for row in rows) == wanted

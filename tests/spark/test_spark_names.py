@@ -89,7 +89,9 @@ def test_schema_equals_spark_s_to_the_last_flag(readings, kind, time):
         wk.stddev_pop("v"),
         wk.max("v").alias("peak"),
     ]
-    query = wk.query(by=["device", "key", "not null"], time=time, windows=ours, aggs=aggs)
+    query = wk.query(
+        by=["device", "key", "not null"], time=time, windows=ours, aggs=aggs, window_columns="struct"
+    )
     frame = readings.withColumn("not null", sf.lit(1)).withColumn(
         "key", sf.struct(sf.col("n"), sf.lit(1).alias("one")).alias("key", metadata={"of": "the user"})
     )
@@ -114,4 +116,4 @@ def test_schema_equals_spark_s_to_the_last_flag(readings, kind, time):
 def test_planning_does_not_depend_on_how_far_windows_overlap(readings):
     # Spark's own analysis would make an expression per window of a row, here 864 million.
     query = wk.query(by="device", time="ts", windows=wk.sliding("10 days", "1 millisecond"), aggs=wk.count())
-    assert query.run(readings).columns == ["device", "window", "count(1)"]
+    assert query.run(readings).columns == ["device", "window_start", "window_end", "count(1)"]

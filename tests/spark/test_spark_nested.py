@@ -14,7 +14,7 @@ def rolled(frame, length, route, window):
     query = wk.query(by="device", time="ts", windows=window(length), aggs=wk.sum("v"))
     result = query.run(frame, route=route)
     return result.select(
-        "device", functions.col("window.start").alias("ts"), functions.col("sum(v)").alias("v")
+        "device", functions.col("window_start").alias("ts"), functions.col("sum(v)").alias("v")
     )
 
 

@@ -382,7 +382,8 @@ def test_keys_of_all_kinds(spark, by):
         "select if(id % 7 = 3, null, id % 5) as k, struct(id % 2 as x, if(id % 3 = 0, null, 'é') as y) as s, "
         "array(id % 3, null) as a, timestamp_seconds(id * 7 % 500) as ts, id as v from range(0, 300, 1, 3)"
     )
-    query = wk.query(by=by, time="ts", windows=wk.tumbling("1 minute"), aggs=[wk.sum("v"), wk.median("v")])
+    aggs = [wk.sum("v"), wk.median("v")]
+    query = wk.query(by=by, time="ts", windows=wk.tumbling("1 minute"), aggs=aggs, window_columns="struct")
     ours = query.run(frame, route="packed")
     theirs = frame.groupBy(*by, sf.window("ts", "1 minute")).agg(sf.sum("v"), sf.median("v"))
     assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
@@ -409,7 +410,7 @@ def test_functions_that_do_not_commute_take_rows(spark):
             if inside:
                 wanted.add((key, start, "".join(inside)))
     made = query.run(frame, route="packed").collect()
-    assert {(row.k, row.window.start, row[2]) for row in made} == wanted
+    assert {(row.k, row.window_start, row[3]) for row in made} == wanted
     emitted = query.explain(frame, route="packed")
     assert "none: rows of k, t, c are packed as they are, as text(c) does not commute" in emitted
 

@@ -102,7 +102,8 @@ def test_connect(remote):
         overlapping = sf.window("ts", "10 minutes", "5 minutes")
         spark_s = frame.groupBy("`a.key`", overlapping).agg(sf.sum("v"), sf.count("*"))
         windows = wk.sliding("10 minutes", "5 minutes")
-        query = wk.query(by="a.key", time="ts", windows=windows, aggs=[wk.sum("v"), wk.count()])
+        aggs = [wk.sum("v"), wk.count()]
+        query = wk.query(by="a.key", time="ts", windows=windows, aggs=aggs, window_columns="struct")
         assert frame.transform(wk.spark.aggregate, query).schema == spark_s.schema
         metrics = wk.spark.Metrics()
         assert query.run(frame.where("v > 99"), route="packed", metrics=metrics).collect() == []

@@ -72,8 +72,16 @@ rows = st.lists(row, max_size=60)
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
 )
-@given(rows=rows, by=by, windows=windows, aggs=aggs, zoned=st.booleans(), partitions=st.integers(1, 5))
-def test_random_queries(from_arrow, check, rows, by, windows, aggs, zoned, partitions):
+@given(
+    rows=rows,
+    by=by,
+    windows=windows,
+    aggs=aggs,
+    form=st.sampled_from(["flat", "struct"]),
+    zoned=st.booleans(),
+    partitions=st.integers(1, 5),
+)
+def test_random_queries(from_arrow, check, rows, by, windows, aggs, form, zoned, partitions):
     k, j, x, us, v, n = zip(*rows, strict=True) if rows else [[]] * 6
     frame = from_arrow(
         {
@@ -88,4 +96,5 @@ def test_random_queries(from_arrow, check, rows, by, windows, aggs, zoned, parti
         },
         partitions,
     )
-    check(frame, wk.query(by=by, time="ts", windows=windows, aggs=aggs), tolerance=1e-6)
+    query = wk.query(by=by, time="ts", windows=windows, aggs=aggs, window_columns=form)
+    check(frame, query, tolerance=1e-6)

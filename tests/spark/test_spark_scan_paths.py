@@ -35,7 +35,9 @@ def same(spark):
     def compare(paths, *columns, merge=False):
         given = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
         query = wk.query(by=["name", *columns], time="t", windows=HOURS, aggs=wk.count().alias("n"))
-        found = windowkit.spark.scan(spark, given, query, merge_schema=merge).drop("window")
+        found = windowkit.spark.scan(spark, given, query, merge_schema=merge).drop(
+            "window_start", "window_end"
+        )
         frame = spark.read.option("mergeSchema", merge).parquet(*given)
         oracle = frame.groupBy("name", *columns).agg(sf.count("*").alias("n"))
         assert [field.dataType for field in found.schema] == [field.dataType for field in oracle.schema]

@@ -54,7 +54,7 @@ def frame(spark, request):
 @pytest.mark.parametrize("route", [None, *ROUTES])
 @pytest.mark.parametrize("by", [[], ["k"]])
 def test_gaps_of_rows_are_those_of_spark(frame, route, by):
-    query = wk.query(by=by, time="ts", windows=wk.session("gap"), aggs=AGGS)
+    query = wk.query(by=by, time="ts", windows=wk.session("gap"), aggs=AGGS, window_columns="struct")
     wanted = frame.groupBy(*by, sf.session_window("ts", sf.col("said"))).agg(*map(sf.expr, OWN))
     result = query.run(frame, route=route)
     assert result.columns == wanted.columns
@@ -70,7 +70,7 @@ def test_gaps_of_rows_are_those_of_spark(frame, route, by):
 )
 def test_gaps_that_are_computed_of_text_are_those_of_spark(frame, route, of):
     gap = of("timestamp_seconds(0) + cast(said as interval) - timestamp_seconds(0)")
-    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS)
+    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS, window_columns="struct")
     wanted = frame.groupBy("k", sf.session_window("ts", sf.col("said"))).agg(*map(sf.expr, OWN))
     result = query.run(frame, route=route)
     assert result.schema == wanted.schema
@@ -80,7 +80,7 @@ def test_gaps_that_are_computed_of_text_are_those_of_spark(frame, route, of):
 def test_gaps_that_are_numbers_of_seconds_are_those_of_spark(frame):
     seconds = frame.withColumn("seconds", sf.expr("int(n % 4)"))
     gap = wk.expr("make_dt_interval(0, 0, 0, seconds)", name="gap of seconds")
-    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS)
+    query = wk.query(by=["k"], time="ts", windows=wk.session(gap), aggs=AGGS, window_columns="struct")
     said = sf.expr("concat(seconds, ' seconds')")
     wanted = seconds.groupBy("k", sf.session_window("ts", said)).agg(*map(sf.expr, OWN))
     assert collected(query.run(seconds)) == collected(wanted)
@@ -161,7 +161,7 @@ def test_windows_between_predicates_are_islands(frame, route):
         ) where inside group by k, run
     """)
     query = wk.query(by="k", time="ts", windows=wk.between("hot", "cold"), aggs=[wk.count(), wk.sum("v")])
-    got = query.run(frame, route=route).select("k", "window.start", "window.end", "count(1)", "sum(v)")
+    got = query.run(frame, route=route).select("k", "window_start", "window_end", "count(1)", "sum(v)")
     assert collected(got) == collected(wanted)
     with pytest.raises(wk.InvalidValue, match="Spark does not offer between\\(hot, cold\\)"):
         query.run(frame, route="catalyst")

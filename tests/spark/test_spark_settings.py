@@ -117,7 +117,8 @@ def test_rows_without_time_are_dropped(readings, check):
 
 
 def test_results_can_be_used_like_any_others(readings):
-    sliding = wk.query(by="device", time="ts", windows=wk.sliding("10 minutes", "5 minutes"), aggs=AGGS)
+    windows = wk.sliding("10 minutes", "5 minutes")
+    sliding = wk.query(by="device", time="ts", windows=windows, aggs=AGGS, window_columns="struct")
     result = sliding.run(readings)
     joined = result.alias("a").join(result.alias("b"), ["device", "window"]).where("a.`sum(n)` = b.`sum(n)`")
     assert joined.count() == result.where("device is not null and `sum(n)` is not null").count()

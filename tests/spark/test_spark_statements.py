@@ -36,15 +36,15 @@ def test_calls_in_a_larger_statement(spark, readings):
         select a.device, a.window_start, a.`sum(v)`, b.n, 'windowkit(table(x))' as text, '{x}' as braces
         from WindowKit(
             table (select * from readings where v > 0), by => 'device', time => 'ts', /* ) */
-            windows => 'tumbling(1 hour)', aggs => 'sum(v)', windowColumns => 'flat'
+            windows => 'tumbling(1 hour)', aggs => 'sum(v)'
         ) a
         join windowkit(table readings, `by` => 'device', time => "ts", windows => r'tumbling(1 hour)',
-            aggs => 'count(v) as n', windowColumns => 'flat') b
-        on a.device = b.device and a.window_start = b.window_start
+            aggs => 'count(v) as n', windowColumns => 'struct') b
+        on a.device = b.device and a.window_start = b.window.start
     """
-    flat = {"by": "device", "time": "ts", "windows": wk.tumbling("1 hour"), "window_columns": "flat"}
-    a = wk.query(**flat, aggs=wk.sum("v")).run(readings.where("v > 0")).drop("window_end")
-    b = wk.query(**flat, aggs=wk.count("v").alias("n")).run(readings).drop("window_end")
+    hours = {"by": "device", "time": "ts", "windows": wk.tumbling("1 hour")}
+    a = wk.query(**hours, aggs=wk.sum("v")).run(readings.where("v > 0")).drop("window_end")
+    b = wk.query(**hours, aggs=wk.count("v").alias("n")).run(readings).drop("window_end")
     found = wk.spark.sql(spark, text)
     assert found.columns == ["device", "window_start", "sum(v)", "n", "text", "braces"]
     assert {(row["text"], row["braces"]) for row in found.collect()} == {("windowkit(table(x))", "{x}")}
@@ -54,14 +54,14 @@ def test_calls_in_a_larger_statement(spark, readings):
 def test_a_call_within_the_table_of_another(spark, readings):
     text = f"""
         select * from windowkit(
-            table(select window.start as ts, `sum(v)` as s from {CALL}),
+            table(select window_start as ts, `sum(v)` as s from {CALL}),
             time => 'ts', windows => 'tumbling(1 day)', aggs => 'max(s) as it''s'
         )
     """
-    inner = QUERY.run(readings).selectExpr("window.start as ts", "`sum(v)` as s")
+    inner = QUERY.run(readings).selectExpr("window_start as ts", "`sum(v)` as s")
     query = wk.query(by=[], time="ts", windows=wk.tumbling("1 day"), aggs=wk.max("s").alias("it's"))
     found = wk.spark.sql(spark, text)
-    assert found.columns == ["window", "it's"]
+    assert found.columns == ["window_start", "window_end", "it's"]
     assert rows(found) == rows(query.run(inner)) != []
 
 
@@ -94,10 +94,10 @@ def test_what_a_with_defines_is_a_table(spark, readings, text):
 
 def test_what_a_with_defines_may_hold_windows(spark, readings):
     text = f"""
-        with hours as (select window.start as ts, `sum(v)` as s from {CALL})
+        with hours as (select window_start as ts, `sum(v)` as s from {CALL})
         select * from windowkit(table(hours), time => 'ts', windows => 'tumbling(1 day)', aggs => 'max(s)')
     """
-    inner = QUERY.run(readings).selectExpr("window.start as ts", "`sum(v)` as s")
+    inner = QUERY.run(readings).selectExpr("window_start as ts", "`sum(v)` as s")
     query = wk.query(by=[], time="ts", windows=wk.tumbling("1 day"), aggs=wk.max("s"))
     assert rows(wk.spark.sql(spark, text)) == rows(query.run(inner)) != []
 
@@ -114,7 +114,7 @@ def test_other_statements_are_sparks(spark):
 
 def test_parameters_of_statements(spark):
     call = CALL.replace("table(readings)", "table(select * from readings where v >= :least)")
-    text = f"select * from {call} where window.start >= :since order by all"
+    text = f"select * from {call} where window_start >= :since order by all"
     plainly = text.replace(":least", "2").replace(":since", "timestamp '1970-01-01 00:00:00Z'")
     given = {"least": 2, "since": dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)}
     found = wk.spark.sql(spark, text, args=given).collect()
@@ -157,9 +157,9 @@ def test_calls_take_weight_and_fill(spark):
         "select timestamp_seconds(t) as ts, w from values (0, 1), (130, 1), (130, 1), (131, -1) as of(t, w)"
     ).createOrReplaceTempView("weighted")
     options = "time => 'ts', windows => 'tumbling(1 minute)', aggs => 'count(*) as n'"
-    text = f"select n from windowkit(table(weighted), {options}, weight => 'w') order by window"
+    text = f"select n from windowkit(table(weighted), {options}, weight => 'w') order by window_start"
     assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 1]
-    text = f"select n from windowkit(table(weighted), {options}, fill => 'zero') order by window"
+    text = f"select n from windowkit(table(weighted), {options}, fill => 'zero') order by window_start"
     assert [row["n"] for row in wk.spark.sql(spark, text).collect()] == [1, 0, 3]
     with pytest.raises(wk.InvalidValue, match="fill: 'none' is unknown"):
         wk.spark.sql(spark, text.replace("'zero'", "'none'"))
@@ -240,6 +240,7 @@ class Statements:
         if self.ours:
             table = name if named else f"{before} {inner}"
             options = f"by => 'k', time => 't', windows => {length}, aggs => 'sum(v) as sv'"
+            options += ", windowColumns => 'struct'"
             made = f"windowkit(table({table}), {between} {options})"
         else:
             rows = name if named else f"({inner})"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
+from itertools import cycle
 
 import pytest
 from pyspark.sql import functions as sf
 
 import windowkit as wk
+from support.extents import FORMS
 from support.programs import program
 
 HOURS = {
@@ -23,13 +25,13 @@ CONDITIONS = [
     "k = 'a'",
     "not (k in ('a', 'b') and n > 2)",
     "k is null or K like 'b%'",
-    f"window.start >= '{EDGE}' and window.end < timestamp '2026-01-03 09:00:00'",
-    f"window.start = '{EDGE}' or window.end = '{EDGE}'",
-    f"window.start <= timestamp_ntz '{EDGE}' and `sum(v)` between 3 and 40",
-    "window.end <= date '2026-01-03' or (k = 'b' and window.start > date '2026-01-04')",
-    "upper(k) = 'A' and window.start < '2026-01-03 12:00'",
+    f"window_start >= '{EDGE}' and window_end < timestamp '2026-01-03 09:00:00'",
+    f"window_start = '{EDGE}' or window_end = '{EDGE}'",
+    f"window_start <= timestamp_ntz '{EDGE}' and `sum(v)` between 3 and 40",
+    "window_end <= date '2026-01-03' or (k = 'b' and window_start > date '2026-01-04')",
+    "upper(k) = 'A' and window_start < '2026-01-03 12:00'",
     "case when n > 3 then k = 'a' else k <> 'a' end and k is not null",
-    "window.start in ('2026-01-03 01:00', '2026-01-04 00:00') and hour(window.start) < 3",
+    "window_start in ('2026-01-03 01:00', '2026-01-04 00:00') and hour(window_start) < 3",
     "k = 1 or k = 'a'",
 ]
 
@@ -65,31 +67,36 @@ def query_of(windows, *others, by="k", **options):
 def test_it_is_where_of_the_result(rows, settings, where):
     """Also where text is no number, which is null then."""
     with settings({"spark.sql.ansi.enabled": "false"}):
-        for route, windows in HOURS.items():
-            query = query_of(windows)
-            same(query.run(rows, route=route, where=where), query.run(rows, route=route).where(where))
+        for (route, windows), form in zip(HOURS.items(), cycle(FORMS), strict=False):
+            own = where if form == "flat" else where.replace("window_", "window.")
+            query = query_of(windows, window_columns=form)
+            same(query.run(rows, route=route, where=own), query.run(rows, route=route).where(own))
 
 
 @pytest.mark.parametrize(
-    "where", [f"session_window.start > '{EDGE}' and k = 'a'", "session_window.end < '2026-01-03'"]
+    ("form", "where"),
+    [
+        ("struct", f"session_window.start > '{EDGE}' and k = 'a'"),
+        ("struct", "session_window.end < '2026-01-03'"),
+        ("flat", f"window_start > '{EDGE}' and k = 'a'"),
+    ],
 )
-def test_sessions(rows, where):
-    query = query_of(wk.session("25 minutes"))
+def test_sessions(rows, form, where):
+    query = query_of(wk.session("25 minutes"), window_columns=form)
     same(query.run(rows, where=where), query.run(rows).where(where))
 
 
 def test_other_windows_and_columns(rows):
-    flat = {"window_columns": "flat"}
     for query, where in [
-        (query_of([wk.tumbling("1 hour"), wk.tumbling("2 hours")], **flat), f"window_start < '{EDGE}'"),
-        (query_of(wk.tumbling(rows=3), **flat), "k = 'a' and window_rows_start > 3"),
-        (query_of(wk.tumbling("1 hour"), fill="zero", **flat), f"window_start > '{EDGE}' and n = 0"),
+        (query_of([wk.tumbling("1 hour"), wk.tumbling("2 hours")]), f"window_start < '{EDGE}'"),
+        (query_of(wk.tumbling(rows=3)), "k = 'a' and window_rows_start > 3"),
+        (query_of(wk.tumbling("1 hour"), fill="zero"), f"window_start > '{EDGE}' and n = 0"),
         (
-            query_of(wk.tumbling("1 day", zone="America/New_York"), **flat),
+            query_of(wk.tumbling("1 day", zone="America/New_York")),
             "window_end = '2026-01-03 06:00:00'",
         ),
-        (query_of(wk.tumbling("1 month"), **flat), "window_start < '2026-01-02'"),
-        (query_of(wk.tumbling("1 hour"), wk.median("v"), **flat), "`median(v)` > 3 and k <> 'a'"),
+        (query_of(wk.tumbling("1 month")), "window_start < '2026-01-02'"),
+        (query_of(wk.tumbling("1 hour"), wk.median("v")), "`median(v)` > 3 and k <> 'a'"),
     ]:
         every = query.run(rows).where(where)
         assert every.count() > 0, where
@@ -111,13 +118,13 @@ def test_times_that_are_dates_and_integers_and_have_no_zone(rows):
         (
             "d",
             wk.sliding("2 days", "1 day"),
-            "window.start <= '2026-01-02' or window.end > '2026-01-05'",
+            "window_start <= '2026-01-02' or window_end > '2026-01-05'",
         ),
-        ("i", wk.sliding(7200, 3600), "window.start < 1767400000 and window.end >= 1767396800"),
+        ("i", wk.sliding(7200, 3600), "window_start < 1767400000 and window_end >= 1767396800"),
         (
             "z",
             wk.sliding("2 hours", "1 hour"),
-            f"window.start <= '{EDGE}' and window.end > '2026-01-03 02:00'",
+            f"window_start <= '{EDGE}' and window_end > '2026-01-03 02:00'",
         ),
     ]:
         query = wk.query(by="k", time=time, windows=windows, aggs=wk.count().alias("n"))
@@ -143,7 +150,7 @@ def path(spark, rows, tmp_path_factory):
     return made
 
 
-WHERE = f"day = '2026-01-03' and k = 'a' and window.start >= '{EDGE}' and n > 1"
+WHERE = f"day = '2026-01-03' and k = 'a' and window_start >= '{EDGE}' and n > 1"
 
 
 @pytest.mark.parametrize("agg", [wk.sum("v"), wk.median("v")], ids=str)
@@ -173,7 +180,7 @@ def test_a_scan_leaves_files_and_row_groups_out(spark, path, settings):
     assert "directories rule out 2 of 3 files" in said
     assert f"where {WHERE}" in said
     same(wk.spark.scan(spark, path, query, where=WHERE), every.where(WHERE))
-    late = "window.start > '2026-01-04 12:00:00'"
+    late = "window_start > '2026-01-04 12:00:00'"
     assert "of which statistics rule out 2" in wk.spark.explain_scan(spark, path, query, where=late)
     for where in [late, "k is null", "k like 'b%' or n > 5", "day = '2026-1-3' or upper(k) = 'A'", "K = 'a'"]:
         same(wk.spark.scan(spark, path, query, where=where), every.where(where))
@@ -203,7 +210,7 @@ CALL = """windowkit(table(in_days), by => 'day, k', time => 'ts', windows => 'sl
     [
         (f"select * from {CALL} where day = '2026-01-03' and n > 1", True),
         (
-            f"select w.k from {CALL} as w where w.day = '2026-01-03' and window.start > '{EDGE}' order by n",
+            f"select w.k from {CALL} as w where w.day = '2026-01-03' and window_start > '{EDGE}' order by n",
             True,
         ),
         (f"select k, max(n) m from {CALL} where day = :day group by k having m > 1 limit 9", True),
@@ -266,7 +273,7 @@ def test_names_that_spark_would_take_for_others(spark):
         [(1, 2, dt.datetime(2026, 1, 3), 5)], "`a.b` int, `A.B.c` int, `t s` timestamp, v int"
     )
     query = wk.query(by="a.b", time="t s", windows=wk.tumbling("1 hour"), aggs=wk.sum("v"))
-    where = "`a.b` = 1 and window.start >= '2026-01-03'"
+    where = "`a.b` = 1 and window_start >= '2026-01-03'"
     assert "`a.b` = 1 and `t s` >= '2026-01-03'" in query.explain(frame, where=where)
     same(query.run(frame, where=where), query.run(frame).where(where))
 
@@ -281,7 +288,7 @@ def test_connect(remote):
         spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
         frame = spark.range(40).selectExpr("id % 3 as k", "timestamp_seconds(id) as ts", "id as v")
         query = wk.query(by="k", time="ts", windows=wk.sliding("10 seconds", "5 seconds"), aggs=wk.sum("v"))
-        where = "K = 1 and window.start >= '1970-01-01 00:00:10+00:00' and `sum(v)` > 40"
+        where = "K = 1 and window_start >= '1970-01-01 00:00:10+00:00' and `sum(v)` > 40"
         found = sorted(map(repr, query.run(frame, where=where).collect()))
         assert found == sorted(map(repr, query.run(frame).where(where).collect())) != []
         try:

@@ -34,8 +34,8 @@ def check(frame, window, wanted):
     query = wk.query(by="k", time="ts", windows=window, aggs=AGGS)
     result = query.run(frame)
     assert result.columns == query.columns
-    ranks = ["window_rows.start"] if query.has_ranks else []
-    got = result.select("k", "window.start", "window.end", *ranks, *(f"`{a.name}`" for a in AGGS))
+    ranks = ["window_rows_start"] if query.has_ranks else []
+    got = result.select("k", "window_start", "window_end", *ranks, *(f"`{a.name}`" for a in AGGS))
     assert collected(got) == collected(wanted)
     assert result.count() > 0
 
@@ -113,16 +113,19 @@ def test_several_windows_have_ranks_where_they_are_by_rows(frame):
     query = wk.query(by="k", time="ts", windows=windows, aggs=AGGS)
     result = query.run(frame)
     assert result.columns == query.columns
-    ranked = result.groupBy("window_name").agg(sf.count("window_rows").alias("n"), sf.count("*").alias("all"))
+    ranks = sf.count("window_rows_start").alias("n")
+    ranked = result.groupBy("window_name").agg(ranks, sf.count("*").alias("all"))
     by_name = {row["window_name"]: (row["n"], row["all"]) for row in ranked.collect()}
     assert by_name["rows"][0] == by_name["rows"][1] > 0
     assert by_name["time"][0] == 0 < by_name["time"][1]
     own = wk.query(by="k", time="ts", windows=windows[1], aggs=AGGS)
-    of_time = result.where("window_name = 'time'").drop("window_name", "window_rows")
+    of_time = result.where("window_name = 'time'").drop("window_name", "window_rows_start", "window_rows_end")
     assert collected(of_time) == collected(own.run(frame))
     table = result.toArrow()
     assert table.num_rows == result.count()
-    assert table["window_rows"].null_count == sum(every for ranked, every in by_name.values() if not ranked)
+    assert table["window_rows_end"].null_count == sum(
+        every for ranked, every in by_name.values() if not ranked
+    )
     # As it is of a stream of batches that was written and read again.
     table.validate(full=True)
 

@@ -38,7 +38,7 @@ def answer(spark, settings, table, tmp_path):
             else:
                 found = query.run(spark.createDataFrame(table).repartition(3), route=route)
             rows = found.toArrow().to_pylist()
-        return [(row["k"], row["window"]["start"].astimezone(UTC), row[query.columns[-1]]) for row in rows]
+        return [(row["k"], row["window_start"].astimezone(UTC), row[query.columns[-1]]) for row in rows]
 
     return run
 

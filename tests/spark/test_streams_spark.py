@@ -38,7 +38,8 @@ def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
     gap = "4 seconds"
     windows = [wk.tumbling("30 seconds"), wk.sliding("1 minute", "20 seconds"), wk.session(gap)]
     aggs = [wk.sum("v"), wk.count(), wk.count("v"), wk.min("v"), wk.max("v"), wk.mean("v")]
-    ours = wk.query(by="k", time="ts", windows=windows, aggs=aggs).run(frame, metrics_name="counted")
+    query = wk.query(by="k", time="ts", windows=windows, aggs=aggs, window_columns="struct")
+    ours = query.run(frame, metrics_name="counted")
     own = [
         sf.window("ts", "30 seconds"),
         sf.window("ts", "1 minute", "20 seconds"),
@@ -80,7 +81,8 @@ def test_sessions_are_sparks_however_late_rows_come(source, tmp_path, seed):
         for number in range(12)
     ]
     frame = source(*batches, [("z", 200.0, 1.0)], delay="0 seconds")
-    query = wk.query(by="k", time="ts", windows=wk.session("4 seconds"), aggs=wk.count().alias("n"))
+    aggs = wk.count().alias("n")
+    query = wk.query(by="k", time="ts", windows=wk.session("4 seconds"), aggs=aggs, window_columns="struct")
     grouped = frame.groupBy("k", sf.session_window("ts", "4 seconds")).agg(sf.count("*").alias("n"))
     found, _ = run_stream(query.run(frame), tmp_path / "ours")
     wanted, _ = run_stream(grouped.select("k", "session_window", "n"), tmp_path / "sparks")
@@ -134,7 +136,10 @@ def test_rows_are_late_although_the_first_batch_has_no_partitions(spark, tmp_pat
     try:
         spark.dataSource.register(Arriving)
         rows = spark.readStream.format("arriving").load().withWatermark("ts", "10 seconds")
-        query = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.count().alias("n"))
+        aggs = wk.count().alias("n")
+        query = wk.query(
+            by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=aggs, window_columns="struct"
+        )
         found = []
         for name, result in {
             "ours": query.run(rows, metrics_name="counted"),
@@ -159,7 +164,8 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
     """A row is late if its window ended at or before the watermark of the batch before."""
     batches = mixed(4)
     frame = source(*batches)
-    query = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=wk.sum("v").alias("s"))
+    aggs = wk.sum("v").alias("s")
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=aggs, window_columns="struct")
     result = query.run(frame, late_rows=True, metrics_name="counted")
     assert result.columns == ["k", "window", "s", "late_row"]
     reasons = result.schema["late_row"].dataType
@@ -195,7 +201,6 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
         time="ts",
         windows=wk.tumbling("30 seconds"),
         aggs=wk.sum(sf.col("v") * 2).alias("s"),
-        window_columns="flat",
     )
     updated = flat.run(frame, late_rows=True, allowed_lateness="1 second")
     assert updated.columns == ["key", "window_start", "window_end", "s", "update", "late_row"]
@@ -245,7 +250,7 @@ def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
     local = query(wk.expr(pc.utf8_upper(pc.field("k")), "u"), wk.expr(pc.field("v") * 2, "w"))
     result = local.run(pa.concat_tables([table(batch) for batch in batches]))
     watermark = (max(at for batch in batches for _, at, _ in batch) - day) * SECOND
-    ends = pc.struct_field(result["window"], "end").cast(pa.int64())
+    ends = result["window_end"].cast(pa.int64())
     final = result.filter(pc.less_equal(ends, watermark))
     assert everything(found) == sorted(repr(row) for row in zip(*map(plain, final.columns), strict=True))
     assert len(everything(found)) > 30
@@ -254,7 +259,8 @@ def test_local_time_is_that_of_a_batch(source, settings, tmp_path):
 def test_update_mode_is_sparks(source, tmp_path):
     """Batch by batch: the windows that its rows changed, as they stand after it."""
     frame = source(*mixed(3))
-    query = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", "20 seconds"), aggs=wk.sum("v"))
+    windows = wk.sliding("1 minute", "20 seconds")
+    query = wk.query(by="k", time="ts", windows=windows, aggs=wk.sum("v"), window_columns="struct")
     ours = query.run(frame, output_mode="update")
     sparks = frame.groupBy("k", sf.window("ts", "1 minute", "20 seconds")).agg(sf.sum("v"))
     found, _ = run_stream(ours, tmp_path / "ours", "update")
@@ -292,8 +298,8 @@ def test_a_stream_goes_on_from_its_checkpoint(source, settings, tmp_path):
     wanted = list(zip(*map(plain, query.run(rows).columns), strict=True))
 
     def settled(rows: list[Any]) -> list[str]:
-        at = names.index("window")
-        return sorted(repr(row) for row in rows if row[at][1] < 900 * SECOND)
+        at = names.index("window_end")
+        return sorted(repr(row) for row in rows if row[at] < 900 * SECOND)
 
     found = [row for each in (before, after) for rows in each.values() for row in rows]
     assert settled(found) == settled(wanted)
@@ -321,21 +327,20 @@ def test_results_that_are_taken_back_add_up(source, tmp_path):
         [("a", 23.0, 64.0)],
     ]
     result = query.run(source(*batches, delay="5 seconds"), allowed_lateness="1 hour")
-    assert result.columns == ["session_window", "s", "update", "emission", "weight"]
+    assert result.columns == ["window_start", "window_end", "s", "update", "emission", "weight"]
     found, _ = run_stream(result, tmp_path / "checkpoint")
     weights: dict[Any, int] = {}
     for rows in found.values():
-        for window, value, _, _, weight in rows:
-            weights[window, value] = weights.get((window, value), 0) + weight
-            assert weights[window, value] in (0, 1)
+        for start, end, value, _, _, weight in rows:
+            at = start, end, value
+            weights[at] = weights.get(at, 0) + weight
+            assert weights[at] in (0, 1)
     rows = pa.concat_tables(map(table, batches))
     wanted = list(zip(*map(plain, query.run(rows).columns), strict=True))
     final = {row for row, weight in weights.items() if weight}
     # The last session ends after the last watermark; whatever else there is was updated by late rows.
-    assert {row for row in final if row[0][1] < 60 * SECOND} == {
-        row for row in wanted if row[0][1] < 60 * SECOND
-    }
-    assert {row[3] for rows in found.values() for row in rows} == {"early", "final", "late", "retraction"}
+    assert {row for row in final if row[1] < 60 * SECOND} == {row for row in wanted if row[1] < 60 * SECOND}
+    assert {row[4] for rows in found.values() for row in rows} == {"early", "final", "late", "retraction"}
 
 
 QUERY = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.sum("v"))
@@ -423,7 +428,6 @@ class TestSparksOwnAggregation:
             time="ts",
             windows=wk.tumbling("30 seconds", start_time="5 seconds"),
             aggs=[wk.median("v"), wk.count().where("mark").alias("marks"), wk.last("v").alias("last")],
-            window_columns="flat",
         )
         ours = query.run(frame, output_mode=mode)
         sparks = query.run(frame, output_mode=mode, route="catalyst")
@@ -499,7 +503,7 @@ def test_connect(remote, tmp_path):
                 last = spark.sql("select 'a' k, timestamp'2000-01-01' ts, 1D v, true mark").coalesce(1)
                 last.write.mode("append").parquet(f"{folder}/in")
         # Spark's watermark begins at 1970.
-        wanted = query.run(batch.where("ts < '1999-01-01'")).where("unix_micros(window.end) > 0")
+        wanted = query.run(batch.where("ts < '1999-01-01'")).where("unix_micros(window_end) > 0")
         got = spark.read.schema(wanted.schema).parquet(f"{folder}/out")
         assert got.count() == wanted.count() > 10, (got.count(), wanted.count())
         assert got.exceptAll(wanted).count() == 0

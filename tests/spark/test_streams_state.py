@@ -18,7 +18,8 @@ from windowkit.spark.streams import bucket
 
 pytestmark = pytest.mark.usefixtures("rocksdb")
 
-QUERY = wk.query(by="k", time="ts", windows=wk.sliding("1 minute", "20 seconds"), aggs=wk.sum("v"))
+WINDOWS = wk.sliding("1 minute", "20 seconds")
+QUERY = wk.query(by="k", time="ts", windows=WINDOWS, aggs=wk.sum("v"), window_columns="struct")
 
 
 def sparks(frame: DataFrame) -> DataFrame:

@@ -114,7 +114,8 @@ def compare(folder: Path, batches: list[Rows], files: int = 1) -> None:
 
 def plainly(rows: list[dict[str, Any]]) -> list[str]:
     """Return rows in order, with the ends of windows as seconds."""
-    return sorted(repr({**row, "window": [at.timestamp() for at in row["window"].values()]}) for row in rows)
+    edges = ("window_start", "window_end")
+    return sorted(repr({**row, **{edge: row[edge].timestamp() for edge in edges}}) for row in rows)
 
 
 def marks(folder: Path) -> list[str]:

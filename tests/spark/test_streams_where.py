@@ -18,7 +18,7 @@ def rows_in(query):
 
 
 @pytest.mark.parametrize(
-    "where", ["k = 'a' and n > 2", "n > 3", "window.start >= '1970-01-01 01:00:20' and k <> 'a'"]
+    "where", ["k = 'a' and n > 2", "n > 3", "window_start >= '1970-01-01 01:00:20' and k <> 'a'"]
 )
 def test_results_are_those_of_a_stream_that_are_filtered(source, tmp_path, where):
     """Rows that are left out move the watermark, too, or windows would be final later."""
@@ -77,13 +77,13 @@ def test_what_a_later_result_may_replace_is_refused(source, options, match):
 
 
 def test_keys_and_fixed_times_are_never_replaced(source, tmp_path):
-    frame, where = source(*mixed(3)), "k = 'a' and window.start > '1970-01-01'"
+    frame, where = source(*mixed(3)), "k = 'a' and window_start > '1970-01-01'"
     found, _ = run_stream(QUERY.run(frame, where=where, output_mode="update"), tmp_path / "ours", "update")
     every, _ = run_stream(QUERY.run(frame, output_mode="update").where(where), tmp_path / "every", "update")
     assert everything(found) == everything(every) != []
     sessions = wk.query(by="k", time="ts", windows=wk.session("5 seconds"), aggs=wk.count().alias("n"))
-    with pytest.raises(wk.InvalidValue, match=r"session_window\.end < '1970-01-02' may hold"):
-        sessions.run(frame, where="session_window.end < '1970-01-02'", output_mode="update")
+    with pytest.raises(wk.InvalidValue, match=r"window_end < '1970-01-02' may hold"):
+        sessions.run(frame, where="window_end < '1970-01-02'", output_mode="update")
 
 
 def test_a_checkpoint_belongs_to_the_keys_it_has(source, tmp_path):

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.extents import FORMS
 from support.plain import nanoseconds_per_unit
 from support.streams import PARTIALS, local_window
 from support.tables import KEYS, drawn_rows
@@ -99,4 +100,5 @@ def cases(draw: st.DrawFn, values: list[tuple[pa.DataType, st.SearchStrategy[Any
     rows.add("m", pa.bool_(), st.booleans())
     aggs = [each.alias(f"a{number}") for number, each in enumerate(rows.filtered(aggs))]
     windows = draw(window_lists(rows.time_type, rows.base))
-    return Case(rows.table(), wk.query(by=rows.by, time="t", windows=windows, aggs=aggs))
+    form = draw(st.sampled_from(FORMS))
+    return Case(rows.table(), wk.query(by=rows.by, time="t", windows=windows, aggs=aggs, window_columns=form))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import windowkit as wk
+from support.extents import ranks_of, spans_of
 from support.oracle import counts_arrivals
 from support.plain import key, plain
 from support.rows_oracle import by_ranks, edge_after, numbered
@@ -23,21 +24,19 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         return
     columns = {name: plain(emitted[name]) for name in emitted.column_names}
     retracted: Held = {}
-    extent = next(name for name in emitted.column_names if name in ("window", "session_window"))
-    for row, span in enumerate(columns[extent]):
+    for row, (span, told_ranks) in enumerate(zip(spans_of(emitted), ranks_of(emitted), strict=True)):
         of = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
         query = queries[of]
         name = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
         kind = next(window for window in query.windows if window.name == name)
         group = tuple(key(columns[by][row]) for by in query.by)
-        ranks = columns["window_rows"][row] if "window_rows" in columns else None
         values = [columns[each.name][row] for each in query.aggs]
         if numbered(kind) or counts_arrivals(kind):
             identity: Any = columns["window_number"][row]
         elif kind.counts_rows:
-            identity = identity_of(kind, span, ranks, time)
+            identity = identity_of(kind, span, told_ranks, time)
         else:
-            identity = (span["start"], span["end"])
+            identity = span
         at = (of, group, name, identity)
         emission = columns["emission"][row] if "emission" in columns else "final"
         if emission == "retraction":
@@ -51,24 +50,23 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
             continue
         if isinstance(kind, wk.Session) and not numbered(kind) and columns["update"][row]:
             for other in [each for each in last if each[:3] == at[:3]]:
-                if span["start"] <= other[3][0] and other[3][1] <= span["end"]:
+                if span is not None and span[0] <= other[3][0] and other[3][1] <= span[1]:
                     del last[other]
         if span is None:
             del last[at]
             continue
         assert columns["update"][row] or at not in last, f"{at} comes twice, and not as an update"
-        told_ranks = (ranks["start"], ranks["end"]) if ranks is not None else None
-        last[at] = [span["start"], span["end"], told_ranks, *values]
+        last[at] = [*span, told_ranks, *values]
 
 
 def identity_by_ranks(kind: Any, ranks: Any) -> Any:
     """Return where a window begins, or which it is of those that begin with the first row."""
     if isinstance(kind, wk.Landmark):
-        return -(-ranks["end"] // units(kind.every))
-    if ranks["start"] == 0 and kind.partial in ("start", "both"):
+        return -(-ranks[1] // units(kind.every))
+    if ranks[0] == 0 and kind.partial in ("start", "both"):
         slide = kind.slide if isinstance(kind, wk.Sliding) else kind.size
-        return "first", -(-ranks["end"] // units(slide))
-    return ranks["start"]
+        return "first", -(-ranks[1] // units(slide))
+    return ranks[0]
 
 
 def identity_of(kind: Any, span: Any, ranks: Any, time: pa.DataType) -> Any:
@@ -76,5 +74,5 @@ def identity_of(kind: Any, span: Any, ranks: Any, time: pa.DataType) -> Any:
     if by_ranks(kind):
         return identity_by_ranks(kind, ranks)
     if isinstance(kind.size, wk.Rows):
-        return edge_after(kind, span["end"], time)
-    return ranks["end"]
+        return edge_after(kind, span[1], time)
+    return ranks[1]

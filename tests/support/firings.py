@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
+from support.extents import EXTENTS, spans_of
 from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
 from support.plain import key, plain
@@ -343,21 +344,20 @@ def emitted_by(op: wk.Operator, table: pa.Table) -> Results:
     found: Results = {}
     if not table.num_rows:
         return found
-    columns = {name: plain(table[name]) for name in table.column_names if not name.endswith("window")}
-    extent = next(name for name in table.column_names if name in ("window", "session_window"))
-    struct = table[extent].combine_chunks()
-    starts, ends = plain(struct.field("start")), plain(struct.field("end"))
+    columns = {name: plain(table[name]) for name in table.column_names if name not in EXTENTS}
+    edges = spans_of(table)
     for row in range(table.num_rows):
         name = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
         query = queries[name]
         window = columns["window_name"][row] if "window_name" in columns else None
         keys = tuple(key(columns[by][row]) for by in query.by)
+        start, end = edges[row] or (None, None)
         result = (
             name,
             *keys,
             query.windows[0].name if window is None else window,
-            starts[row],
-            ends[row],
+            start,
+            end,
             columns["update"][row],
             columns["emission"][row],
             columns["weight"][row] if "weight" in columns else 1,

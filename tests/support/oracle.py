@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support import local_oracle
+from support.extents import ranks_of, spans_of
 from support.oracle_aggregates import aggregate, same
 from support.oracle_types import decoded, output_type, span_type
 from support.plain import in_units, key, plain
@@ -307,19 +308,16 @@ def by_time(
 
 def rows_of(query: wk.Query, result: pa.Table) -> dict[Row, list[Any]]:
     """Return a result as `evaluate` does, having checked that each window is there once."""
-    starts_and_ends = result[query.window_column].combine_chunks()
     keys = [[key(value) for value in plain(result[name])] for name in query.by]
     names = [plain(result["window_name"])] if len(query.windows) > 1 else []
-    spans = [plain(starts_and_ends.field("start")), plain(starts_and_ends.field("end"))]
-    ranks = []
-    if query.has_ranks:
-        ranked = plain(result["window_rows"])
-        ranks = [[at if at is None else (at["start"], at["end"]) for at in ranked]]
+    edges = spans_of(result)
+    ranked = [ranks_of(result)] if query.has_ranks else []
     aggregates = [plain(result[each.name]) for each in query.aggs]
     windows = {window.name: window for window in query.windows}
     rows: dict[Row, list[Any]] = {}
     for row in range(result.num_rows):
-        at = tuple(column[row] for column in [*keys, *names, *spans, *ranks])
+        start, end = edges[row] or (None, None)
+        at = (*(column[row] for column in [*keys, *names]), start, end, *(column[row] for column in ranked))
         window = windows[names[0][row]] if names else query.windows[0]
         rows[numbered(at, rows, window)] = [column[row] for column in aggregates]
     return rows
@@ -338,9 +336,17 @@ def assert_types(query: wk.Query, schema: pa.Schema, result: pa.Schema) -> None:
     wanted = [(name, schema.field(name).type) for name in query.by]
     if len(query.windows) > 1:
         wanted.append(("window_name", pa.string()))
-    wanted.append((query.window_column, span_type(schema.field(query.time).type)))
+    extents = [(query.window_column, span_type(schema.field(query.time).type))]
     if query.has_ranks:
-        wanted.append(("window_rows", span_type(pa.int64())))
+        extents.append(("window_rows", span_type(pa.int64())))
+    if query.window_columns == "flat":
+        prefixes = ("window", "window_rows")
+        extents = [
+            (f"{prefix}_{edge.name}", edge.type)
+            for prefix, (_, span) in zip(prefixes, extents, strict=False)
+            for edge in span
+        ]
+    wanted += extents
     for each in query.aggs:
         kind = None if each.column is None else schema.field(each.column).type
         if each.function == "collect_rows":

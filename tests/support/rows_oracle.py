@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
+from support.extents import EXTENTS, ranks_of, spans_of
 from support.oracle import arrivals, consecutive, counted, counts_arrivals, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
@@ -355,17 +356,10 @@ class Both:
             return {}, []
         queries = dict(op.queries)
         first = next(iter(queries.values()))
-        columns = {
-            name: plain(table[name])
-            for name in table.column_names
-            if name not in ("window", "session_window", "window_rows")
-        }
-        extent = next(name for name in table.column_names if name in ("window", "session_window"))
-        spans = plain(table[extent])
-        ranks = plain(table["window_rows"]) if "window_rows" in table.column_names else [None] * len(spans)
+        columns = {name: plain(table[name]) for name in table.column_names if name not in EXTENTS}
         plainly: dict[Any, list[Any]] = {}
         emitted = []
-        for row, span in enumerate(spans):
+        for row, (span, own) in enumerate(zip(spans_of(table), ranks_of(table), strict=True)):
             name = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
             query = queries[name]
             window = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
@@ -375,16 +369,15 @@ class Both:
             number = columns["window_number"][row] if "window_number" in columns else None
             update = columns["update"][row]
             assert (number is not None) == (numbered(kind) or counts_arrivals(kind))
-            assert (ranks[row] is not None) == (kind.counts_rows and span is not None)
+            assert (own is not None) == (kind.counts_rows and span is not None)
             at = (name, *group, window)
             if numbered(kind):
                 known = self.numbers[at]
                 assert update == (number in known), f"{at} {number}: {update}, known {known}"
-                emitted.append((at, number, span and (span["start"], span["end"]), values))
+                emitted.append((at, number, span, values))
                 continue
             assert span is not None
-            own = (ranks[row]["start"], ranks[row]["end"]) if kind.counts_rows else None
-            where = (*at, span["start"], span["end"], *((own,) if own else ()), update)
+            where = (*at, *span, *((own,) if own else ()), update)
             assert where not in plainly, f"{where} comes twice"
             plainly[where] = values
         return plainly, emitted

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support import local_oracle
+from support.extents import EXTENTS, spans_of
 from support.oracle import by_row_sessions, counts_arrivals, extents, has_gap, taken
 from support.oracle_aggregates import aggregate, same
 from support.plain import in_units, key, plain
@@ -307,17 +308,16 @@ def results(op: wk.Operator, table: pa.Table) -> dict[Result, list[Any]]:
         return {}
     queries = dict(op.queries)
     first = next(iter(queries.values()))
-    columns = {name: plain(table[name]) for name in table.column_names if not name.endswith("window")}
-    extent = next(name for name in table.column_names if name in ("window", "session_window"))
-    struct = table[extent].combine_chunks()
-    starts, ends = plain(struct.field("start")), plain(struct.field("end"))
+    columns = {name: plain(table[name]) for name in table.column_names if name not in EXTENTS}
+    edges = spans_of(table)
     found: dict[Result, list[Any]] = {}
     for row in range(table.num_rows):
         name = columns["query_name"][row] if "query_name" in columns else next(iter(queries))
         query = queries[name]
         window = columns["window_name"][row] if "window_name" in columns else query.windows[0].name
         keys = tuple(key(columns[by][row]) for by in first.by)
-        result = (name, *keys, window, starts[row], ends[row], columns["update"][row])
+        start, end = edges[row] or (None, None)
+        result = (name, *keys, window, start, end, columns["update"][row])
         assert result not in found, f"{result} comes twice"
         found[result] = [columns[each.name][row] for each in query.aggs]
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.extents import FORMS
 from support.plain import column, key, nanoseconds_per_unit, plain
 from support.rows_oracle import Both
 from support.stream_oracle import Stream, assert_same, results
@@ -261,11 +262,13 @@ class Case(NamedTuple):
 
 
 @st.composite
-def queries(draw: st.DrawFn, time: pa.DataType, by: list[str]) -> wk.Query:
+def queries(draw: st.DrawFn, time: pa.DataType, by: list[str], forms: Sequence[str] = FORMS) -> wk.Query:
+    """Draw a query, whose results have windows in one of these forms."""
     aggs = draw(
         st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda each: each.name)
     )
-    return wk.query(by=by, time="t", windows=draw(windows(time)), aggs=aggs)
+    form = draw(st.sampled_from(forms))
+    return wk.query(by=by, time="t", windows=draw(windows(time)), aggs=aggs, window_columns=form)
 
 
 @st.composite
@@ -416,7 +419,7 @@ def come_and_go(
     oracle: Any,
     case: Case,
     draw: Callable[[st.SearchStrategy[Any]], Any],
-    queries: Callable[[pa.DataType, list[str]], st.SearchStrategy[wk.Query]],
+    queries: Callable[[pa.DataType, list[str], Sequence[str]], st.SearchStrategy[wk.Query]],
     step: Callable[[wk.Operator, Any, Call, pa.DataType], None],
 ) -> None:
     """Make the calls of a case, with queries added and removed between them."""
@@ -424,7 +427,7 @@ def come_and_go(
     added = 1
     for call in case.calls:
         if draw(st.integers(0, 2)) == 0:
-            other = draw(queries(time, list(case.query.by)))
+            other = draw(queries(time, list(case.query.by), [case.query.window_columns]))
             if not case.updates and case.order == "out-of-order" and any(map(is_aware, other.windows)):
                 with pytest.raises(wk.InvalidValue, match="updates"):
                     op.add(other)

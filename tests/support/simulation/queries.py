@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import windowkit as wk
 from support.consumer import Held, replace
+from support.extents import spans_of
 from support.holding import Definition
 from support.plain import column, key, plain
 from support.simulation.disturbances import assert_like
@@ -223,12 +224,8 @@ class QueryRun(Run):
 
 def ends(emitted: pa.Table, by: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
     """Return where windows end, with their keys."""
-    names = [name for name in emitted.column_names if name in ("window", "session_window")]
     keys = [[key(value) for value in plain(emitted[name])] for name in by]
     groups = list(zip(*keys, strict=True)) if keys else [()] * emitted.num_rows
     return [
-        (group, span["end"])
-        for name in names
-        for group, span in zip(groups, plain(emitted[name]), strict=True)
-        if span is not None
+        (group, span[1]) for group, span in zip(groups, spans_of(emitted), strict=True) if span is not None
     ]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.extents import FORMS
 from support.failing import COMMUTATIVE, ORDERED, Rising, Terms
 from support.oracle_types import functions_of
 from support.simulation.policies import any_policy
@@ -99,6 +100,8 @@ def any_setting(draw: st.DrawFn) -> Setting:
     order = "in-order" if kind == "in-order" else "out-of-order"
     lateness = {"in-order": 0, "patient": 10_000, "strict": draw(st.sampled_from([0, 3, 20]))}[kind]
 
+    form = draw(st.sampled_from(FORMS))
+
     def query() -> wk.Query:
         windows = [
             draw(any_window(time)).alias(f"w{number}")
@@ -106,7 +109,7 @@ def any_setting(draw: st.DrawFn) -> Setting:
         ]
         aggs = st.lists(st.sampled_from(AGGS), min_size=1, max_size=4, unique_by=lambda each: each.name)
         emit = draw(any_policy(time, processing))
-        return wk.query(by=by, time=at, windows=windows, aggs=draw(aggs), emit=emit)
+        return wk.query(by=by, time=at, windows=windows, aggs=draw(aggs), emit=emit, window_columns=form)
 
     return Setting(
         query(),
