@@ -26,6 +26,7 @@ __all__ = [
     "MADE_AS",
     "NULLABLE",
     "apart",
+    "apart_schema",
     "edges",
     "finished",
     "flat",
@@ -478,20 +479,23 @@ def flat(result: Result, keys: int) -> Result:
 def apart(result: Result, extents: Mapping[int, str]) -> Result:
     """Return a result with two columns for some that hold starts and ends, by what their names begin with."""
     columns: list[Any] = []
-    fields: list[pa.Field] = []
-    for at, (field, column) in enumerate(zip(result.schema, result.columns, strict=True)):
-        if at not in extents:
-            columns.append(column)
-            fields.append(field)
-            continue
-        columns += column.flatten()
-        fields += [
-            pa.field(f"{extents[at]}_{part.name}", part.type, field.nullable or part.nullable)
-            for part in field.type
-        ]
-    return type(result).from_arrays(columns, schema=pa.schema(fields))
+    for at, column in enumerate(result.columns):
+        columns += column.flatten() if at in extents else [column]
+    return type(result).from_arrays(columns, schema=apart_schema(result.schema, extents))
 
 
 def flat_schema(schema: pa.Schema, keys: int) -> pa.Schema:
     """Return the schema of what `flat` returns."""
-    return flat(schema.empty_table(), keys).schema
+    return apart_schema(schema, edges(schema, keys))
+
+
+def apart_schema(schema: pa.Schema, extents: Mapping[int, str]) -> pa.Schema:
+    """Return the schema of what `apart` returns."""
+    fields: list[pa.Field] = []
+    for at, field in enumerate(schema):
+        parts = field.type if at in extents else ()
+        fields += [
+            pa.field(f"{extents[at]}_{part.name}", part.type, field.nullable or part.nullable)
+            for part in parts
+        ] or [field]
+    return pa.schema(fields)

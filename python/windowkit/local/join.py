@@ -12,7 +12,7 @@ from windowkit import _native
 from windowkit.arrow.frames import Passing
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit
-from windowkit.arrow.results import apart, joined
+from windowkit.arrow.results import apart, apart_schema, joined
 from windowkit.arrow.source import Source
 from windowkit.errors import InvalidValue
 from windowkit.language.durations import Measure
@@ -137,12 +137,18 @@ def schema(join: Join, left: Any, right: Any) -> pa.Schema:
 
 def shaped(result: Result, join: Join) -> Result:
     """Return a result of the core with its windows, which are its last column, in two."""
-    return result if join.windows is None else apart(result, {result.num_columns - 1: "window"})
+    return result if join.windows is None else apart(result, last(result.num_columns))
 
 
 def schema_of_result(planned: _native.Join, join: Join) -> pa.Schema:
     """Return the schema of what `shaped` returns."""
-    return shaped(pa.schema(planned.output_schema).empty_table(), join).schema
+    schema = pa.schema(planned.output_schema)
+    return schema if join.windows is None else apart_schema(schema, last(len(schema)))
+
+
+def last(columns: int) -> dict[int, str]:
+    """Return which of so many columns holds windows; see `edges` of `windowkit.arrow.results`."""
+    return {columns - 1: "window"}
 
 
 def origins_of(planned: _native.Join, join: Join) -> list[tuple[bool, str] | None]:
