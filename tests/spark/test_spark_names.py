@@ -25,7 +25,8 @@ def test_odd_names_of_keys_times_and_values(from_arrow, check, name):
 
 
 def test_names_of_another_case(spark, readings, settings):
-    query = wk.query(by="DEVICE", time="Ts", windows=wk.sliding("1 hour", "20 minutes"), aggs=wk.sum("V"))
+    windows = wk.sliding("1 hour", "20 minutes")
+    query = wk.query(by="DEVICE", time="Ts", windows=windows, aggs=wk.sum("V"), window_columns="struct")
     spark_s = readings.groupBy("DEVICE", sf.window("Ts", "1 hour", "20 minutes")).agg(sf.sum("V"))
     assert query.run(readings).schema == spark_s.schema
     assert query.run(readings).count() == spark_s.count()
