@@ -385,9 +385,8 @@ class TestProcess:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         again = self.spawn("aggregate", "--input", source, "--output", output, *ARGUMENTS)
         assert (again.returncode, again.stdout) == (2, "")
-        assert (
-            again.stderr == f"windowkit: error: --output: {str(output)!r} exists; --overwrite replaces it\n"
-        )
+        given = f"windowkit: error: --output: {str(output)!r} exists"
+        assert again.stderr == f"{given}\n  --overwrite replaces it\n"
 
     def test_help_names_the_forms_of_windows_and_aggregates(self) -> None:
         done = self.spawn("aggregate", "--help")

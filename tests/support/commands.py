@@ -40,21 +40,34 @@ def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
 
 
-def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path]) -> tuple[int, str, str]:
+def run(
+    capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path], command: str = "aggregate"
+) -> tuple[int, str, str]:
     """Run the command; return its status and what it printed to stdout and stderr."""
     try:
-        status = main(["aggregate", *map(str, arguments)])
+        status = main([command, *map(str, arguments)])
     except SystemExit as ended:
         status = int(ended.code or 0)
     out, err = capsys.readouterr()
     return status, out, err
 
 
-def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str | Path], status: int = 2) -> str:
-    """Run the command, which fails with one line on stderr; return that line's message."""
-    got, out, err = run(capsys, arguments)
+def refused(
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str | Path],
+    status: int = 2,
+    command: str = "aggregate",
+) -> str:
+    """Run the command, which fails with at most two lines on stderr; return these as one message."""
+    got, out, err = run(capsys, arguments, command)
     assert (got, out) == (status, "")
+    return message(err)
+
+
+def message(err: str) -> str:
+    """Return what stderr says: what was given, and in a second line what is allowed."""
     assert err.startswith("windowkit: error: ")
-    assert err.endswith("\n")
-    assert err.count("\n") == 1
-    return err.removeprefix("windowkit: error: ").rstrip("\n")
+    given, *allowed = err.removeprefix("windowkit: error: ").removesuffix("\n").split("\n")
+    assert len(allowed) <= 1
+    assert all(line.startswith("  ") for line in allowed)
+    return "; ".join([given, *map(str.strip, allowed)])

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import windowkit
 from windowkit.cli.paths import ArgumentsError
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, windows
+from windowkit.language.aggregation import FRAMED_FORMS
 from windowkit.language.functions import FORMS as FUNCTION_NAMES
+from windowkit.language.join import ENDS, KINDS
 from windowkit.language.query import MAX_WINDOWS, WINDOW_COLUMNS
 from windowkit.language.windows.text import FORMS as WINDOW_NAMES
 
 __all__ = ["REFUSED", "complain", "fill_of", "parser", "read"]
 
 Read = TypeVar("Read")
+Add: TypeAlias = Callable[..., Any]
 
 REFUSED: Final = 2
 """The status of a command whose arguments are refused."""
@@ -31,26 +35,48 @@ OPTIONS: Final = {
     "filter": "--filter",
     "types": "--types",
     "input": "--input",
+    "paths": "--input",
     "route": "--route",
     "threads": "--threads",
     "max_windows": "--max-windows",
     "window_columns": "--window-columns",
     "weight": "--weight",
     "fill": "--fill",
+    "by, of the left side": "--by",
+    "by, of the right side": "--by",
+    **{name: f"--{name.replace('_', '-')}" for name in ("left_time", "right_time", "left_columns")},
+    "right_columns": "--right-columns",
+    "left_time and right_time": "--left-time and --right-time",
+    **{name: f"--{name}" for name in ("within", "how", "closed", "suffix")},
 }
 """What the command line calls the arguments that errors name."""
+GIVEN: Final = re.compile(r"""(?:(?<!\w)'(?:[^'\\]|\\.)*'|(?<!\w)"(?:[^"\\]|\\.)*"|(?!; ).)*""")
+"""What errors say first: what was given, which in quotes may have a semicolon."""
 INSTEAD: Final = {
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
     "with .alias()": "by 'as name'",
     aggregates.AGGREGATE_FORMS: f"functions are {', '.join(FUNCTION_NAMES)}; see windowkit aggregate --help",
+    "both have a zone or neither; cast one of them": "both have a zone or neither, see --left-types",
+    "keys of both sides have the same types; cast one of them": "keys of both sides have the same types, "
+    "see --left-types and --right-types",
+    "both must have one type: cast one of them to that of the other": "both must have one type, see --types "
+    "and --labels-types",
+    "of within and windows; partners are either within a time, as in within='2 minutes', or in one window, "
+    "as in windows=windowkit.tumbling('1 hour')": "of --within and --window; partners are either within a "
+    "time, as in --within '2 minutes', or in one window, as in --window 'tumbling(1 hour)'",
 }
 """What errors advise in Python, and what the command line has in its place."""
 
 
 def complain(error: object, status: int) -> int:
-    """Write an error in one line, and return the status that is given."""
-    print(f"windowkit: error: {visible(' '.join(as_typed(str(error)).split()))}", file=sys.stderr)
+    """Write an error, and what is allowed in a second line, and return the status that is given."""
+    said = visible(" ".join(as_typed(str(error)).split()))
+    given = GIVEN.match(said)
+    assert given is not None, "it matches anything"
+    print(f"windowkit: error: {given[0]}", file=sys.stderr)
+    if allowed := said[given.end() :].removeprefix("; "):
+        print(f"  {allowed}", file=sys.stderr)
     return status
 
 
@@ -97,14 +123,14 @@ def read(option: str, parse: Callable[[str], Read], given: str) -> Read:
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one line, without the usage."""
+    """An ArgumentParser whose errors are as others, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         sys.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help", REFUSED))
 
 
-def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
-    """Return the parser of the command line, whose command is prepared by this."""
+def parser(jobs: Mapping[str, Callable[[argparse.Namespace], Any]]) -> Parser:
+    """Return the parser of the command line, of commands whose arguments these make jobs of."""
     top = Parser(
         prog="windowkit",
         description="Window aggregation over Arrow data, in this process or in Spark.",
@@ -113,76 +139,109 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
     )
     top.add_argument("--version", action="version", version=f"windowkit {windowkit.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    one = commands.add_parser(
-        "aggregate",
-        help="aggregate the rows of a file or directory in windows",
-        description="Aggregate the rows of Parquet, CSV or Arrow files in windows.",
-        epilog=forms(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    one.set_defaults(prepare=prepare)
-    add = one.add_argument
+    for name, (said, describe, add) in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=said,
+            description=f"{said[0].upper()}{said[1:]}.",
+            epilog=describe(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.set_defaults(job=jobs[name], route=None)
+        add(command.add_argument)
+        add_shared(command.add_argument)
+    return top
+
+
+def add_input(add: Add, name: str, rows: str, *, required: bool = True) -> None:
+    """Add the options of an input, which begin with its name but for those of the only one."""
+    before = "" if name == "input" else f"{name}-"
     add(
-        "--input",
-        required=True,
+        f"--{name}",
+        required=required,
         nargs="+",
         metavar="PATH",
-        help="files (.parquet, .csv, .csv.gz, .arrow), directories of such files, patterns such as "
-        "'2024-*.csv', or - for stdin",
+        help=f"{rows}: files (.parquet, .csv, .jsonl, .arrow; .csv.gz, .jsonl.gz), directories of such "
+        "files, patterns such as '2024-*.csv', or - for stdin",
     )
     add(
-        "--output",
-        metavar="PATH",
-        help="a file to write, or - for stdout, the default (with --engine spark a directory)",
-    )
-    add(
-        "--by",
-        action="append",
-        default=[],
-        metavar="COLUMNS",
-        help="key columns, comma-separated; repeatable",
-    )
-    add(
-        "--time",
-        required=True,
-        metavar="COLUMN",
-        help="the column of timestamps, dates, durations or integers",
-    )
-    add("--window", action="append", required=True, metavar="WINDOW", help="repeatable; see below")
-    add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
-    add("--engine", choices=["local", "spark"], default="local", help="where to run (default: local)")
-    add("--master", metavar="URL", help="Spark's master (default: local[*])")
-    add(
-        "--filter",
+        f"--{before}filter",
         action="append",
         default=[],
         metavar="COMPARISON",
         help="rows to read, such as 'ts >= 2024-05-01' or 'device in (a, b)'; of several, all must hold",
     )
     add(
-        "--types",
+        f"--{before}types",
         action="append",
         default=[],
         metavar="TYPES",
         help="types of columns, by Spark's or Arrow's names, as in k=string,v=double; repeatable",
     )
     add(
-        "--time-format",
+        f"--{before}time-format",
         metavar="FORMAT",
         help="how the time column is written, as in '%%d/%%m/%%Y %%H:%%M' (default: as ISO 8601 has it)",
     )
+
+
+def add_shared(add: Add) -> None:
+    """Add the options that all commands have: where a job runs, and where its result goes."""
+    add(
+        "--output",
+        metavar="PATH",
+        help="a file to write, or - for stdout, the default (with --engine spark a directory)",
+    )
+    add(
+        "--format",
+        choices=["parquet", "csv", "arrow", "jsonl"],
+        help="of paths whose extension does not determine it, and of stdin and stdout (default: csv; jsonl "
+        "is read only)",
+    )
+    add("--overwrite", action="store_true", help="replace an existing output")
+    add("--engine", choices=["local", "spark"], default="local", help="where to run (default: local)")
+    add("--master", metavar="URL", help="Spark's master (default: local[*])")
+    add("--metrics", action="store_true", help="print how many rows there were (Spark only)")
+    add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
+    add(
+        "--explain",
+        action="store_true",
+        help="print the types of text columns and how the job would be evaluated, and do nothing else",
+    )
+    add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
+
+
+def add_keys(add: Add, of: str = "") -> None:
+    """Add the key columns and the time column of an input."""
+    add(
+        f"--{of}by",
+        action="append",
+        default=[],
+        metavar="COLUMNS",
+        help="key columns, comma-separated; repeatable" if not of else "those of the labels (default: --by)",
+    )
+    add(
+        f"--{of}time",
+        required=not of,
+        metavar="COLUMN",
+        help="the column of timestamps, dates, durations or integers"
+        if not of
+        else "that of the labels (default: --time)",
+    )
+
+
+def add_aggregate(add: Add) -> None:
+    """Add the options of ``windowkit aggregate``."""
+    add_input(add, "input", "rows")
+    add_keys(add)
+    add("--window", action="append", required=True, metavar="WINDOW", help="repeatable; see below")
+    add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
     add(
         "--route",
         choices=["scan", "catalyst", "catalyst-panes", "packed", "rows"],
         help="how Spark evaluates the query (default: scan of Parquet files on this machine, else by rule)",
     )
-    add(
-        "--metrics",
-        action="store_true",
-        help="print how many rows, slices and windows there were (Spark only)",
-    )
-    add("--threads", type=int, metavar="N", help="threads of the local engine (default: all usable cores)")
     add(
         "--max-windows",
         type=most_windows,
@@ -204,24 +263,60 @@ def parser(prepare: Callable[[argparse.Namespace], Any]) -> Parser:
         "or, repeatable, of one aggregate, as in 'peak=previous'",
     )
     add(
-        "--format",
-        choices=["parquet", "csv", "arrow"],
-        help="of paths whose extension does not determine it, and of stdin and stdout (default: csv)",
-    )
-    add(
         "--window-columns",
         choices=WINDOW_COLUMNS,
         default=WINDOW_COLUMNS[0],
         help="a window as window_start and window_end, or as one column, not in CSV (default: flat)",
     )
-    add("--overwrite", action="store_true", help="replace an existing output")
+
+
+def add_rolling(add: Add) -> None:
+    """Add the options of ``windowkit rolling``."""
+    add_input(add, "input", "rows, or with --labels events")
+    add_keys(add)
+    add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
+    add_input(add, "labels", "rows that get the aggregates as of their time", required=False)
+    add_keys(add, "labels-")
+
+
+def add_join(add: Add) -> None:
+    """Add the options of ``windowkit join``."""
+    for side in ("left", "right"):
+        add_input(add, side, f"rows of the {side} side")
+        add(f"--{side}-time", required=True, metavar="COLUMN", help="its time column")
+        add(
+            f"--{side}-columns",
+            action="append",
+            default=[],
+            metavar="COLUMNS",
+            help="its columns in the result, comma-separated (default: all"
+            + (")" if side == "left" else ", but for keys)"),
+        )
     add(
-        "--explain",
-        action="store_true",
-        help="print the types of text columns and how the query would be evaluated, and do nothing else",
+        "--by",
+        action="append",
+        default=[],
+        metavar="KEYS",
+        help="columns that both sides have, comma-separated, or as in 'src = dst'; repeatable",
     )
-    add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
-    return top
+    add(
+        "--within",
+        metavar="LENGTH",
+        help="how far partners are apart, as in '2 minutes', or before and after, as in '5 days, 1 hour'",
+    )
+    add("--window", metavar="WINDOW", help="instead: the window that partners share; see below")
+    add(
+        "--how",
+        choices=KINDS,
+        default="inner",
+        help="which rows are in the result (default: inner, pairs of partners)",
+    )
+    add("--closed", choices=ENDS, help="which ends --within includes (default: both)")
+    add(
+        "--suffix",
+        default="_right",
+        help="for names of right columns that the left side has, too (default: _right)",
+    )
 
 
 def names() -> str:
@@ -234,32 +329,28 @@ def names() -> str:
     return "\n".join([*told, "", "windowkit aggregate --help says what each of them does."])
 
 
-def forms() -> str:
-    """Return what --help lists: windows and functions, each with the first line of what is said of it."""
-
-    def listed(title: str, names: Iterable[str], module: object) -> list[str]:
-        lines = [f"{title}:"]
-        for name in names:
-            lines += textwrap.wrap(
-                said.get(name) or summary(getattr(module, name)),
-                78,
-                initial_indent=f"  {name:<22} ",
-                subsequent_indent=" " * 25,
-            )
-        return lines
-
+def listed(title: str, names: Iterable[str], module: object, allowed: str) -> str:
+    """Return functions, each with the first line of what is said of it, and how they are written."""
     said = {"quantile_disc": "Exact quantile that is one of the values: quantile with discrete=True."}
-    return "\n".join(
-        [
-            *listed("windows", WINDOW_NAMES, windows),
-            "",
-            *textwrap.wrap(f"{windows.WINDOW_FORMS}.", 78),
-            "",
-            *listed("functions", FUNCTION_NAMES, aggregates),
-            "",
-            *textwrap.wrap(f"{aggregates.AGGREGATE_FORMS}.", 78),
-        ]
-    )
+    lines = [f"{title}:"]
+    for name in names:
+        lines += textwrap.wrap(
+            said.get(name) or summary(getattr(module, name)),
+            78,
+            initial_indent=f"  {name:<22} ",
+            subsequent_indent=" " * 25,
+        )
+    return "\n".join([*lines, "", *textwrap.wrap(f"{allowed}.", 78)])
+
+
+def windows_listed() -> str:
+    """Return the windows there are."""
+    return listed("windows", WINDOW_NAMES, windows, windows.WINDOW_FORMS)
+
+
+def functions_listed(forms: str = aggregates.AGGREGATE_FORMS) -> str:
+    """Return the functions there are."""
+    return listed("functions", FUNCTION_NAMES, aggregates, forms)
 
 
 def summary(function: object) -> str:
@@ -293,3 +384,23 @@ def fill_of(given: Sequence[str]) -> str | dict[str, str] | None:
                 "one of these for each of several aggregates, as in --fill n=zero --fill peak=previous"
             )
     return {name: how for name, _, how in pairs}
+
+
+COMMANDS: Final[dict[str, tuple[str, Callable[[], str], Callable[[Add], None]]]] = {
+    "aggregate": (
+        "aggregate the rows of Parquet, CSV, JSON or Arrow files in windows",
+        lambda: f"{windows_listed()}\n\n{functions_listed()}",
+        add_aggregate,
+    ),
+    "rolling": (
+        "return every row of such files with aggregates of the rows around it",
+        lambda: functions_listed(FRAMED_FORMS),
+        add_rolling,
+    ),
+    "join": (
+        "join the rows of two inputs that have equal keys and are close in time",
+        windows_listed,
+        add_join,
+    ),
+}
+"""What is said of each command, what its help lists, and what adds its options."""

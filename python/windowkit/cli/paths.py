@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from windowkit.files.listing import walked
-from windowkit.language.query import Query
 
 __all__ = [
+    "TEXT",
     "ArgumentsError",
     "JobError",
-    "check_csv",
     "format_of",
     "format_of_inputs",
+    "format_of_output",
     "matched",
+    "unpacked",
 ]
 
 ENDINGS: Final = {
@@ -25,11 +26,11 @@ ENDINGS: Final = {
     ".pq": "parquet",
     ".csv": "csv",
     **dict.fromkeys((".arrow", ".ipc", ".feather"), "arrow"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
 }
-
-
+TEXT: Final = ("csv", "jsonl")
 COMPRESSED: Final = (".gz", ".bz2")
-"""Endings after that of CSV files: text that is read as it is unpacked."""
+"""Endings after those of text, which is read as it is unpacked."""
 
 
 class ArgumentsError(Exception):
@@ -103,9 +104,9 @@ def format_of_input(path: Path, given: str | None) -> str:
 
 
 def unpacked(path: Path) -> Path:
-    """Return the path of a CSV file without the ending of its compression, and any other as it is."""
-    is_text = path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() == ".csv"
-    return path.with_suffix("") if is_text else path
+    """Return the path of a file of text without the ending of its compression, and any other as it is."""
+    inner = ENDINGS.get(Path(path.stem).suffix.lower())
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSED and inner in TEXT else path
 
 
 def format_of(argument: str, path: Path, given: str | None) -> str:
@@ -119,20 +120,15 @@ def format_of(argument: str, path: Path, given: str | None) -> str:
     return found
 
 
-NESTED: Final = (
-    *("m4", "m4_times", "collect_list", "collect_rows", "collect_set", "hll_sketch", "top_k", "frequent"),
-)
-"""Functions whose results are lists, structs or bytes."""
-
-
-def check_csv(made: Query) -> None:
-    """Refuse a query with results that CSV cannot hold: lists, structs and bytes."""
-    for aggregate in made.aggs:
-        if aggregate.function in NESTED:
-            raise ArgumentsError(
-                f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
-            )
-    if made.window_columns == "struct":
+def format_of_output(path: Path | None, given: str | None) -> str:
+    """Return the format of an output; of stdout, if there is no path."""
+    if path is None:
+        # Of JSON, what is given is the format of inputs.
+        return given if given not in (None, "jsonl") else "csv"
+    found = format_of("--output", path, given)
+    if found == "jsonl":
         raise ArgumentsError(
-            "--window-columns: 'struct' is given, and csv cannot hold structs; Parquet can, or use 'flat'"
+            f"--output: {str(path)!r} would be of JSON lines, which are only read; written are Parquet, "
+            "CSV and Arrow"
         )
+    return found

@@ -65,13 +65,13 @@ def progress(
         yield pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def counted(batches: pa.RecordBatchReader, always: bool) -> pa.RecordBatchReader:
-    """Pass batches on, and show on stderr how many windows have been written."""
+def counted(batches: pa.RecordBatchReader, what: str, always: bool) -> pa.RecordBatchReader:
+    """Pass batches on, and show on stderr how many windows, or rows, have been written."""
     from tqdm import tqdm
 
     def passed_on() -> Iterator[pa.RecordBatch]:
         shown = always or sys.stderr.isatty()
-        with tqdm(unit=" windows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
+        with tqdm(unit=f" {what}", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
             for batch in batches:
                 yield batch
                 bar.update(batch.num_rows)

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from operator import and_
@@ -26,21 +27,15 @@ from pyspark.sql.types import DataType, DecimalType, IntegralType
 
 from windowkit.cli.arguments import show
 from windowkit.cli.frames import frame_of, typed_frame
+from windowkit.cli.inputs import Found, Input, Scratch
+from windowkit.cli.jobs import Aggregation, Job
 from windowkit.cli.outputs import refuse_output, replacing
-from windowkit.cli.paths import (
-    ArgumentsError,
-    JobError,
-    check_csv,
-    format_of,
-    format_of_inputs,
-    matched,
-)
+from windowkit.cli.paths import ArgumentsError, JobError, format_of, format_of_output, unpacked
 from windowkit.cli.signals import Ended
-from windowkit.cli.tables import Files, Table, chosen_of, dataset, parsed_types, table_of
+from windowkit.cli.tables import Table, checked
 from windowkit.files.comparisons import NUMBER, parse
 from windowkit.files.text import Text, is_text
 from windowkit.language.checks import suggested
-from windowkit.language.query import Query
 from windowkit.spark import Metrics, explain_scan, scan
 
 if TYPE_CHECKING:
@@ -53,7 +48,7 @@ MOST_DIGITS: Final = 38
 """Of Spark's decimals."""
 
 
-def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], None]:
+def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> Callable[[], None]:
     """Check the arguments of a job in Spark; return what runs it."""
     if arguments.threads is not None:
         raise ArgumentsError(
@@ -62,53 +57,39 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     master = arguments.master or "local[*]"
     # Elsewhere than in local mode a path is of the cluster's file system, and Spark's own affair.
     here = master.startswith("local")
-    given = arguments.format
-    types = parsed_types(arguments.types)
     if arguments.output in (None, "-") and not arguments.explain:
         raise ArgumentsError("--output: none is given; Spark writes a directory")
-    table = None
-    if here:
-        sources = matched(arguments.input)
-        source_kind = format_of_inputs(sources, given)
-    else:
-        source_kind = format_of("--input", Path(arguments.input[0]), given)
+    sides = [
+        side_here(each, arguments, scratch) if here else side_there(each, arguments, master)
+        for each in job.inputs
+    ]
+    # Tasks read the files of a query themselves, if these are Parquet files: no row enters the JVM.
     route = arguments.route
-    if route == "scan" and not (here and source_kind == "parquet"):
-        raise ArgumentsError(
-            "--route: 'scan' is given, but it reads Parquet files of this machine; the input is "
-            + (f"{source_kind}" if here else f"on {master}")
-        )
-    if source_kind == "arrow":
-        raise ArgumentsError(
-            "--input: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
-        )
-    if here:
-        files = dataset(sources, source_kind, made, arguments.filter)
-        if source_kind == "csv" or types or arguments.time_format or is_typed_here(files, made):
-            if route == "scan":
-                raise ArgumentsError(
-                    "--route: 'scan' is given, but types of columns are not those of the files"
-                )
-            table = table_of(files, made, arguments.filter, types, arguments.time_format)
-            chosen_of(arguments.filter, table)
-            table.check(made.schema)
-    elif arguments.time_format is not None:
-        raise ArgumentsError(
-            f"--time-format: is given with files on {master}; it is for those of this machine"
-        )
-    elif types and source_kind != "csv":
-        raise ArgumentsError(
-            f"--types: are given with files on {master}, of which only those of CSV have any"
-        )
+    (scanned,) = sides if isinstance(job, Aggregation) else (None,)
+    if scanned is not None:
+        refuse_scan(scanned, route, master if not here else None)
+        if not here or scanned.table is not None or route not in (None, "scan"):
+            scanned = None
+    tables = [side.table for side in sides if side.table is not None]
+    if len(tables) == len(sides):
+        schemas = [table.schema for table in tables]
+        checked(tables, lambda: job.schema(*schemas))
+    else:
+        schemas = []
     if arguments.output is not None:
         output = Path(arguments.output).absolute()
-        kind = format_of("--output", output, given)
+        kind = format_of_output(output, arguments.format)
         if kind == "arrow":
             raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
         if here:
-            refuse_output(output, arguments.overwrite, sources, directory=True)
-        if kind == "csv":
-            check_csv(made)
+            refuse_output(
+                output,
+                arguments.overwrite,
+                [source for side in sides for source in side.sources],
+                directory=True,
+            )
+        if kind == "csv" and (schemas or isinstance(job, Aggregation)):
+            job = job.for_csv(schemas)
 
     if here:
         # Workers import windowkit, which another python3 of the PATH may not have.
@@ -118,24 +99,20 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     session.conf.set("spark.sql.session.timeZone", "UTC")
     metrics = Metrics() if arguments.metrics else None
     with spark_errors(ArgumentsError):
-        there = list(arguments.input)
-        if here:
-            # A path on this machine is not a pattern any more.
-            paths = [str(source.absolute()) for source in sources]
-            there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
-        if here and table is None and route in (None, "scan"):
-            # Tasks read the files themselves: no row enters the JVM.
-            chosen = [parse(each) for each in arguments.filter] or None
+        if scanned is not None:
+            assert isinstance(job, Aggregation)
+            chosen = [parse(each) for each in scanned.input.filters] or None
             if arguments.explain:
-                text = explain_scan(session, there, made, filter=chosen)
+                text = explain_scan(session, scanned.paths, job.asked, filter=chosen)
                 return lambda: show(text)
-            result = scan(session, there, made, filter=chosen, metrics=metrics)
+            result = scan(session, scanned.paths, job.asked, filter=chosen, metrics=metrics)
         else:
-            frame = rows_of(session, there, source_kind, table, made, arguments.filter, types)
+            frames = [rows_of(session, side) for side in sides]
+            routed = {"route": route} if route is not None else {}
             if arguments.explain:
-                text = made.explain(frame, route=route)
-                return lambda: show(text, *(table.explain() if table else ()))
-            result = made.run(frame, route=route, metrics=metrics)
+                text = job.explain(*frames, **routed)
+                return lambda: show(text, *(line for table in tables for line in table.explain()))
+            result = job.frame(*frames, metrics=metrics, **routed)
 
     def run() -> None:
         writer = result.write.format(kind).option("header", True)
@@ -161,35 +138,108 @@ def prepare_spark(made: Query, arguments: argparse.Namespace) -> Callable[[], No
     return run
 
 
-def rows_of(
-    session: SparkSession,
-    paths: list[str],
-    kind: str,
-    table: Table | None,
-    made: Query,
-    filters: list[str],
-    types: dict[str, pa.DataType],
-) -> DataFrame:
-    """Return the rows that a job reads: those of a table of this machine, or those that Spark finds."""
-    if table is not None:
-        return frame_of(session, table, made.resolved(table.schema.names).inputs, filters)
-    frame = session.read.load(paths, kind, header=True, escape='"', mode="FAILFAST")
-    if kind == "csv":
-        # Nothing is known of text that only the cluster reads, so that it is text where no type is given.
-        for name in types:
-            if name not in frame.columns:
-                raise ArgumentsError(
-                    f"--types: there is no column {name!r}; columns are "
-                    f"{', '.join(map(repr, frame.columns))}{suggested(name, frame.columns)}"
-                )
-        frame = typed_frame(frame, {name: Text(each) for name, each in types.items()})
-    chosen = [parse(each) for each in filters]
-    return frame.where(reduce(and_, [holds(frame, *each) for each in chosen])) if chosen else frame
+@dataclass(frozen=True)
+class Side:
+    """An input of a job in Spark.
+
+    Parameters
+    ----------
+    input : Input
+    kind : str
+        The format of its files.
+    paths : list of str
+        As Spark takes them.
+    sources : list of Path
+        Its files on this machine, if they are there.
+    table : Table, optional
+        The table that this machine reads in Spark's tasks; None where Spark itself reads the files.
+    """
+
+    input: Input
+    kind: str
+    paths: list[str]
+    sources: list[Path]
+    table: Table | None
 
 
-def is_typed_here(files: Files, made: Query) -> bool:
+def side_here(given: Input, arguments: argparse.Namespace, scratch: Scratch) -> Side:
+    """Return an input on this machine."""
+    found = given.found(arguments.format, scratch)
+    kind = found.files.kind
+    if kind == "arrow":
+        raise ArgumentsError(
+            f"{given.option}: it is of format 'arrow', which Spark does not read; Parquet and CSV it does"
+        )
+    # Where types are those of the files, Spark reads these by itself, as scans do.
+    is_typed = kind != "parquet" or given.given_types or given.time_format or is_typed_here(found)
+    # A path on this machine is not a pattern any more.
+    paths = [str(source.absolute()) for source in found.sources]
+    there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
+    return Side(given, kind, there, found.sources, found.table() if is_typed else None)
+
+
+def side_there(given: Input, arguments: argparse.Namespace, master: str) -> Side:
+    """Return an input on a cluster, of which nothing is known here."""
+    kind = format_of_there(given, arguments.format, master)
+    if given.time_format is not None:
+        raise ArgumentsError(
+            f"{given.own('--time-format')}: is given with files on {master}; it is for those of this machine"
+        )
+    if given.given_types and kind != "csv":
+        raise ArgumentsError(
+            f"{given.own('--types')}: are given with files on {master}, of which only those of CSV have any"
+        )
+    return Side(given, kind, list(given.paths), [], None)
+
+
+def format_of_there(given: Input, form: str | None, master: str) -> str:
+    """Return the format of files on a cluster, which Spark reads."""
+    with given.naming():
+        kind = format_of("--input", unpacked(Path(given.paths[0])), form)
+    if kind not in ("parquet", "csv"):
+        raise ArgumentsError(
+            f"{given.option}: it is of format {kind!r}, which is not read on {master}; Parquet and CSV are"
+        )
+    return kind
+
+
+def refuse_scan(side: Side, route: str | None, master: str | None) -> None:
+    """Refuse the route `scan` where tasks cannot take it; `master` is given for files on a cluster."""
+    if route != "scan":
+        return
+    if master is not None or side.kind != "parquet":
+        raise ArgumentsError(
+            "--route: 'scan' is given, but it reads Parquet files of this machine; the input is "
+            + (side.kind if master is None else f"on {master}")
+        )
+    if side.table is not None:
+        raise ArgumentsError("--route: 'scan' is given, but types of columns are not those of the files")
+
+
+def rows_of(session: SparkSession, side: Side) -> DataFrame:
+    """Return the rows of an input that a job reads: those of a table here, or those that Spark finds."""
+    given = side.input
+    if side.table is not None:
+        return frame_of(session, side.table, given.reads.of(side.table.schema.names), given.filters)
+    with given.naming():
+        frame = session.read.load(side.paths, side.kind, header=True, escape='"', mode="FAILFAST")
+        if side.kind == "csv":
+            # Nothing is known of text that only the cluster reads, so that it is text where no type is given.
+            for name in given.given_types:
+                if name not in frame.columns:
+                    raise ArgumentsError(
+                        f"--types: there is no column {name!r}; columns are "
+                        f"{', '.join(map(repr, frame.columns))}{suggested(name, frame.columns)}"
+                    )
+            frame = typed_frame(frame, {name: Text(each) for name, each in given.given_types.items()})
+        chosen = [holds(frame, *parse(each)) for each in given.filters]
+    return frame.where(reduce(and_, chosen)) if chosen else frame
+
+
+def is_typed_here(found: Found) -> bool:
     """Whether types are not those of the files: times as text, directories zip=00123, files that differ."""
-    time = files.data.schema.field(made.time).type if made.time in files.data.schema.names else pa.null()
+    files, reads = found.files, found.input.reads
+    time = files.data.schema.field(reads.time).type if reads.time in files.data.schema.names else pa.null()
     return (
         files.is_mixed
         or is_text(time)

@@ -2,13 +2,14 @@
 
 Columns of CSV files are text. Before any row is used, those that a job reads are read once as text, a block
 at a time, and all of their values decide their types (`windowkit.files.text`). Then rows are read again, and
-their text is read as these types.
+their text is read as these types. What a job reads of lines of JSON is copied to Arrow files first
+(`windowkit.files.json_lines`), in which numbers are text, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
@@ -24,13 +25,13 @@ from windowkit.cli.paths import ArgumentsError
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
 from windowkit.files.comparisons import compared, parse
+from windowkit.files.json_lines import copied
 from windowkit.files.schemas import united
 from windowkit.files.text import Inferred, Text, is_text, type_named
 from windowkit.language.checks import suggested
-from windowkit.language.query import Query
 from windowkit.language.windows import unquoted
 
-__all__ = ["Files", "Table", "chosen_of", "dataset", "parsed_types", "table_of"]
+__all__ = ["Files", "Reads", "Table", "checked", "chosen_of", "dataset", "parsed_types", "table_of"]
 
 INPUTS: Final = {
     # Without the unit nanoseconds wrap, which hold no time after 2262.
@@ -41,10 +42,33 @@ INPUTS: Final = {
             strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
         )
     ),
-    "arrow": ds.IpcFileFormat(),
+    **dict.fromkeys(("arrow", "jsonl"), ds.IpcFileFormat()),
 }
+"""How files of a format are read; those of JSON as what they are copied to."""
 TYPE: Final = re.compile(r"(?P<name>`(?:[^`]|``)*`|[^`=]+)=(?P<type>[^=]+)")
 PADDED: Final = "(^|[^0-9])0+([0-9])"
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a job reads of an input.
+
+    Parameters
+    ----------
+    by : tuple of str
+        Its keys.
+    time : str
+    columns : tuple of str, optional
+        The columns that it reads, with keys and time; all there are by default.
+    """
+
+    by: tuple[str, ...]
+    time: str
+    columns: tuple[str, ...] | None = None
+
+    def of(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that are read of those that there are, even if one of them is not there."""
+        return list(names if self.columns is None else dict.fromkeys(self.columns))
 
 
 @dataclass(frozen=True)
@@ -96,17 +120,16 @@ class Table:
             for name, text in self.texts.items()
         ]
 
-    def check(self, bind: Callable[[pa.Schema], object]) -> None:
-        """Have a query check the columns; its error says of one that is text which value has made it so."""
-        try:
-            bind(self.schema)
-        except WindowKitError as error:
-            for name, value in self.because.items():
-                if f"column {name!r}" in str(error):
-                    raise ArgumentsError(
-                        f"{error}; {name!r} is text because of {value!r}, see --types"
-                    ) from None
-            raise
+
+def checked(tables: Sequence[Table], bind: Callable[[], object]) -> None:
+    """Have a job check its columns; its error says of one that is text which value has made it so."""
+    try:
+        bind()
+    except (ArgumentsError, WindowKitError) as error:
+        for name, value in (pair for table in tables for pair in table.because.items()):
+            if f"column {name!r}" in str(error):
+                raise ArgumentsError(f"{error}; {name!r} is text because of {value!r}, see --types") from None
+        raise
 
 
 @dataclass(frozen=True)
@@ -122,6 +145,8 @@ class Files:
         Columns of their directories.
     directories : dict of str to list
         The values of these columns, file by file.
+    untyped : frozenset of str
+        The columns that are text only as the format says no type.
     is_mixed : bool
         Whether files differ in the columns that the job reads.
     """
@@ -130,23 +155,39 @@ class Files:
     kind: str
     partitioned: pa.Schema
     directories: Mapping[str, list[Any]]
+    untyped: frozenset[str]
     is_mixed: bool
 
 
-def dataset(paths: Sequence[Path], kind: str, made: Query, filters: Sequence[str]) -> Files:
+def dataset(
+    paths: Sequence[Path],
+    kind: str,
+    reads: Reads,
+    filters: Sequence[str],
+    types: Collection[str],
+    folder: Callable[[], Path],
+) -> Files:
     """Return the files of paths as one table, with columns of their directories.
 
-    Of the columns that a job reads, types are united before any row is read.
+    Of the columns that a job reads, types are united before any row is read; those of lines of JSON are
+    copied to a folder.
     """
     source = listing.found([str(path.absolute()) for path in paths], deep=True)
     form = INPUTS[kind]
+    filtered = [parse(each)[0] for each in filters]
+    parts = [[file.path] for file in source.files]
+    if kind == "jsonl":
+        whole = None if reads.columns is None else {*reads.columns, *filtered}
+        lines = copied([file.path for file in source.files], source.filesystem, folder(), whole, types)
+        parts = lines.parts
     fragments = [
         form.make_fragment(
-            file.path,
+            path,
             source.filesystem,
             partition_expression=listing.partition_expression(file, source.partitioned),
         )
-        for file in source.files
+        for file, own in zip(source.files, parts, strict=True)
+        for path in own
     ]
     try:
         schemas = {each.path: each.physical_schema for each in fragments}
@@ -163,21 +204,28 @@ def dataset(paths: Sequence[Path], kind: str, made: Query, filters: Sequence[str
         }
     first = {each.name: each.type for schema in reversed(schemas.values()) for each in schema}
     # What directories say goes before a column of that name in files, whatever type that has.
-    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+    if kind == "jsonl":
+        # Fields that are not copied are there, too.
+        first = dict.fromkeys(lines.kinds, pa.string()) | first
+    names = first
     own = [name for name in names if name not in source.partitioned.names]
     # Columns that nobody asks for may be anything.
-    asked = {*made.resolved([*own, *source.partitioned.names]).inputs, *(parse(each)[0] for each in filters)}
-    types = {name: united(schemas, name) if name in asked else first[name] for name in own}
-    schema = pa.schema([*types.items(), *source.partitioned])
+    asked = {*reads.of([*own, *source.partitioned.names]), *filtered}
+    kinds = {name: united(schemas, name) if name in asked else first[name] for name in own}
+    schema = pa.schema([*kinds.items(), *source.partitioned])
     data = ds.FileSystemDataset(fragments, schema, form, source.filesystem)
     is_mixed = any(
-        each.get_field_index(name) < 0 or each.field(name).type != types[name]
+        each.get_field_index(name) < 0 or each.field(name).type != kinds[name]
         for each in schemas.values()
-        for name in asked.intersection(types)
+        for name in asked.intersection(kinds)
     )
     values = zip(*(file.values for file in source.files), strict=True)
     directories = dict(zip(source.partitioned.names, map(list, values), strict=False))
-    return Files(data, kind, source.partitioned, directories, is_mixed)
+    if kind == "jsonl":
+        untyped = {name for name in own if is_text(kinds[name]) and not lines.is_text(name)}
+    else:
+        untyped = set(own) if kind == "csv" else set()
+    return Files(data, kind, source.partitioned, directories, frozenset(untyped), is_mixed)
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
@@ -196,7 +244,7 @@ def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
 
 def table_of(
     files: Files,
-    made: Query,
+    reads: Reads,
     filters: Sequence[str] = (),
     types: Mapping[str, pa.DataType] | None = None,
     time_format: str | None = None,
@@ -210,30 +258,29 @@ def table_of(
                 f"--types: there is no column {name!r}; columns are {', '.join(map(repr, there))}"
                 f"{suggested(name, there)}"
             )
-    read = [*made.resolved(there).inputs, *(parse(each)[0] for each in filters)]
-    if files.kind == "csv":
-        typed = [name for name in dict.fromkeys(read) if name not in files.partitioned.names]
-    else:
-        # Where files have types, text is meant as text, but for that of the time column.
-        typed = [made.time, *types]
+    read = [*reads.of(there), *(parse(each)[0] for each in filters)]
+    # Where files have types, text is meant as text, but for that of the time column.
+    typed = dict.fromkeys([*(name for name in read if name in files.untyped), reads.time, *types])
     columns = [name for name in typed if name in there and is_text(data.schema.field(name).type)]
     texts = {name: Text(types[name]) for name in columns if name in types}
-    inferred = {name: Inferred(is_key=name in made.by) for name in columns if name not in types}
+    inferred = {name: Inferred(is_key=name in reads.by) for name in columns if name not in types}
     form = None
     if time_format is not None:
-        if made.time not in columns:
-            raise ArgumentsError(f"--time-format: {made.time!r} is no column of text; only text has a format")
-        unit = types.get(made.time, pa.timestamp("s", "UTC" if "%z" in time_format else None))
-        form = texts[made.time] = Text(unit, time_format)
-        inferred.pop(made.time, None)
-    first_pass(data, inferred, made.time, form)
+        if reads.time not in columns:
+            raise ArgumentsError(
+                f"--time-format: {reads.time!r} is no column of text; only text has a format"
+            )
+        unit = types.get(reads.time, pa.timestamp("s", "UTC" if "%z" in time_format else None))
+        form = texts[reads.time] = Text(unit, time_format)
+        inferred.pop(reads.time, None)
+    first_pass(data, inferred, reads.time, form)
     texts |= {name: Text(each.type) for name, each in inferred.items()}
-    if made.time in inferred and pa.types.is_null(texts[made.time].type):
+    if reads.time in inferred and pa.types.is_null(texts[reads.time].type):
         # Without any time there are no windows, as on a day without rows.
-        texts[made.time] = Text(pa.timestamp("s"))
-    if files.kind != "csv" and made.time in inferred:
+        texts[reads.time] = Text(pa.timestamp("s"))
+    if reads.time in inferred and reads.time not in files.untyped:
         # Of files whose columns have types, a time column is of moments in microseconds, as those are.
-        texts[made.time] = Text(moments(texts[made.time].type))
+        texts[reads.time] = Text(moments(texts[reads.time].type))
     because = {name: each.because for name, each in inferred.items() if each.because is not None}
     schema = pa.schema(
         [

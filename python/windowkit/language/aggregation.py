@@ -5,9 +5,10 @@ The functions that make aggregates, as `sum`, are in `windowkit.language.aggrega
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from windowkit.errors import InvalidValue
 from windowkit.language import checks
@@ -16,7 +17,8 @@ from windowkit.language.checks import checked_name
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Column
 from windowkit.language.expressions import column as column_of
-from windowkit.language.frames import Frame, frame
+from windowkit.language.frames import FRAME_FORMS, Frame, frame
+from windowkit.language.frames import parse as parse_frame
 from windowkit.language.functions import (
     AGGREGATE_FORMS,
     BY_FUNCTION,
@@ -27,9 +29,18 @@ from windowkit.language.functions import (
     shown,
 )
 from windowkit.language.hints import Hinting, here
-from windowkit.language.windows.grammar import bare, quoted, read_call, unquoted
+from windowkit.language.windows.grammar import QUOTED, bare, quoted, read_call, unquoted
 
-__all__ = ["Aggregate", "Framed", "UserFunction", "make", "parse"]
+__all__ = ["FRAMED_FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse", "parse_framed"]
+
+FRAMED_FORMS: Final = (
+    f"aggregates are over frames, as in sum(v) over (10 minutes); {FRAME_FORMS}; the frame follows the "
+    "aggregate and an optional 'where column', and an optional 'as name' follows it"
+)
+FRAMED: Final = re.compile(
+    rf"(?P<aggregate>(?:{QUOTED}|[^`])*?)\s*\bover\s*\((?P<frame>[^()`]*)\)(?:\s+as\s+(?P<name>\S.*))?",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -476,6 +487,43 @@ def parse(text: str) -> Aggregate:
     if call.filter is not None:
         aggregate = aggregate.where(call.filter)
     return aggregate if call.name is None else aggregate.alias(call.name)
+
+
+def parse_framed(text: str) -> Framed:
+    """Read an aggregate over a frame from its text form.
+
+    Parameters
+    ----------
+    text : str
+        The text form of an aggregate, then ``over (...)`` with a frame as names of results show it, and an
+        optional ``as name``.
+
+    Returns
+    -------
+    Framed
+        ``str`` of it is `text` again, of the text of any but those of users' own functions.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `text` is not an aggregate over a frame.
+
+    Examples
+    --------
+    >>> import windowkit as wk
+    >>> framed = wk.sum("v").where("ok").over("1 hour", closed="left").alias("recent")
+    >>> parse_framed(str(framed)).name, str(parse_framed(str(framed))) == str(framed)
+    ('recent', True)
+    """
+    found = FRAMED.fullmatch(text.strip())
+    if found is None:
+        aggregate = parse(text)
+        raise InvalidValue(
+            f"aggregate: {text!r} has no frame; write {aggregate.call} over (10 minutes), or (100 rows), "
+            "(unbounded), (5 minutes before, 1 minute after)"
+        )
+    framed = Framed(parse(found["aggregate"]), parse_frame(found["frame"]))
+    return framed if found["name"] is None else framed.alias(unquoted("aggregate", found["name"].strip()))
 
 
 def number(text: str, given: str) -> float:

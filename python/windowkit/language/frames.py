@@ -9,6 +9,7 @@ frames as they are. ``tests/README.md`` has the places in tests.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import as_given, one_of
 from windowkit.language.durations import Length, Measure, Rows, length
 from windowkit.language.windows.base import units
+from windowkit.language.windows.grammar import number_or_text
 
-__all__ = ["Frame", "frame"]
+__all__ = ["FRAME_FORMS", "Frame", "frame", "parse"]
 
 ENDS: Final = {
     "both": "with both ends",
@@ -31,6 +33,14 @@ UNBOUNDED_ROWS: Final = "unbounded rows"
 WRITE: Final = (
     "write .over('10 minutes'), .over('100 rows'), .over('unbounded') or .over(before='5 minutes', "
     "after='5 minutes')"
+)
+FRAME_FORMS: Final = (
+    "frames are (10 minutes), (100 rows), (unbounded) or (5 minutes before, 1 minute after), with lengths in "
+    "units of integer times as whole numbers, and optionally 'closed left' (or right, both, neither) or "
+    "'tail 5 minutes' last"
+)
+WORD: Final = re.compile(
+    r"(?:(?P<first>closed|tail)\s+)?(?P<value>.*?)(?:\s+(?P<last>before|after))?", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -129,6 +139,34 @@ def frame(
         by_rows,
         None if tail is None else hop(tail, start, by_rows),
     )
+
+
+def parse(text: str) -> Frame:
+    """Read a frame from its text form, what stands in the brackets of ``over (...)``.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        `text` is not a frame; or what ``over`` of an aggregate raises.
+
+    Examples
+    --------
+    >>> parse("5 minutes before, 1 minute after, closed left") == frame(
+    ...     None, before="5 minutes", after="1 minute", closed="left"
+    ... )
+    True
+    >>> str(parse("100 rows"))
+    '100 rows'
+    """
+    given: dict[str, Any] = {}
+    for part in text.split(","):
+        found = WORD.fullmatch(part.strip())
+        assert found is not None, "it matches anything"
+        word = (found["first"] or found["last"] or "size").lower()
+        if (found["first"] and found["last"]) or word in given or not found["value"]:
+            raise InvalidValue(f"over: {text!r} is not a frame; {FRAME_FORMS}")
+        given[word] = found["value"].lower() if word == "closed" else number_or_text(found["value"])
+    return frame(given.pop("size", None), **given)
 
 
 def hop(tail: Length, start: Measure | None, by_rows: bool) -> Measure:

@@ -10,6 +10,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, as_given
 
 __all__ = [
+    "QUOTED",
     "Call",
     "bare",
     "number_or_text",
