@@ -275,7 +275,7 @@ class TestRefusals:
             ),
             (
                 {"--agg": "middle(v)"},
-                "--agg: 'middle(v)' is not an aggregate; functions are count, sum, min",
+                "--agg: 'middle(v)' is not an aggregate; did you mean 'mode'? functions are count, sum, min",
             ),
             ({"--agg": "sum(device)"}, "--agg: sum is not defined for column 'device'"),
             (
@@ -326,7 +326,7 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_bad_arguments_are_one_line_and_status_2(
+    def test_bad_arguments_are_two_lines_and_status_2(
         self,
         changed: dict[str, str | None],
         message: str,

@@ -218,7 +218,10 @@ class TestFilters:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("nn > 1", "--filter: there is no column 'nn'; columns are 'ts', 'zoned', 'day',"),
+            (
+                "nn > 1",
+                "--filter: there is no column 'nn'; did you mean 'n'? columns are 'ts', 'zoned', 'day',",
+            ),
             ("days > 1", "did you mean 'day'?"),
             ("n like 1", "--filter: 'n like 1' is not a comparison; filters are"),
             ("n > soon", "--filter: 'soon' is compared with 'n', a column of int8"),

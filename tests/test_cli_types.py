@@ -119,7 +119,7 @@ class TestTypes:
         ("types", "message"),
         [
             ("k", "--types: 'k' is given; types are given by column, as in --types k=string,v=double"),
-            ("kk=string", "--types: there is no column 'kk'; columns are 'k', 't', 'v'; did you mean 'k'?"),
+            ("kk=string", "--types: there is no column 'kk'; did you mean 'k'? columns are 'k', 't', 'v'"),
             ("k=text", "--types: 'text' is not a type; types are tinyint, byte, "),
             ("k=decimal(99, 2)", "--types: 'decimal(99, 2)' is not a type: "),
         ],

@@ -56,7 +56,8 @@ INSTEAD: Final = {
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
     "with .alias()": "by 'as name'",
-    aggregates.AGGREGATE_FORMS: f"functions are {', '.join(FUNCTION_NAMES)}; see windowkit aggregate --help",
+    "choose columns by left_columns and right_columns": "choose columns by --left-columns and --right-columns",
+    aggregates.AGGREGATE_FORMS: f"functions are {', '.join(FUNCTION_NAMES)}; see --help",
     "both have a zone or neither; cast one of them": "both have a zone or neither, see --left-types",
     "keys of both sides have the same types; cast one of them": "keys of both sides have the same types, "
     "see --left-types and --right-types",
@@ -76,7 +77,9 @@ def complain(error: object, status: int) -> int:
     assert given is not None, "it matches anything"
     print(f"windowkit: error: {given[0]}", file=sys.stderr)
     if allowed := said[given.end() :].removeprefix("; "):
-        print(f"  {allowed}", file=sys.stderr)
+        # What is probably meant is not looked for behind a long list.
+        listed, _, meant = allowed.rpartition("; did you mean ")
+        print(f"  did you mean {meant} {listed}" if listed else f"  {allowed}", file=sys.stderr)
     return status
 
 

@@ -192,9 +192,10 @@ def column(
     """Return a field of rows as text, and note of which kinds its values are."""
     values = [row.get(name) for row in rows]
     types = set(map(type, values)) - {type(None)}
-    for kind in sorted({KINDS[each] for each in types} - kinds.keys()):
-        at = next(at for at, value in enumerate(values) if KINDS.get(type(value)) == kind)
-        kinds[kind] = f"line {lines[at]} of {path!r}"
+    if not kinds.keys() >= {KINDS[each] for each in types}:
+        for line, value in zip(lines, values, strict=True):
+            if value is not None:
+                kinds.setdefault(KINDS[type(value)], f"line {line} of {path!r}")
     if not types <= {str, Written}:
         values = [None if value is None else text_of(value) for value in values]
     try:

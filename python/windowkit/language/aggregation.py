@@ -29,7 +29,7 @@ from windowkit.language.functions import (
     shown,
 )
 from windowkit.language.hints import Hinting, here
-from windowkit.language.windows.grammar import QUOTED, bare, quoted, read_call, unquoted
+from windowkit.language.windows.grammar import QUOTED, bare, name_after, quoted, read_call, unquoted
 
 __all__ = ["FRAMED_FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse", "parse_framed"]
 
@@ -38,7 +38,8 @@ FRAMED_FORMS: Final = (
     "aggregate and an optional 'where column', and an optional 'as name' follows it"
 )
 FRAMED: Final = re.compile(
-    rf"(?P<aggregate>(?:{QUOTED}|[^`])*?)\s*\bover\s*\((?P<frame>[^()`]*)\)(?:\s+as\s+(?P<name>\S.*))?",
+    # Words are looked for once behind each run of spaces, and not behind each space.
+    rf"(?P<aggregate>(?:{QUOTED}|[^`])*?)(?<!\s)\s*\bover\s*\((?P<frame>[^()`]*)\)(?:\s+as\s+(?P<name>\S.*))?",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -517,13 +518,16 @@ def parse_framed(text: str) -> Framed:
     """
     found = FRAMED.fullmatch(text.strip())
     if found is None:
+        if re.search(r"\)\s*over\b", text, re.IGNORECASE):
+            raise InvalidValue(f"aggregate: {text!r} is not an aggregate over a frame; {FRAMED_FORMS}")
         aggregate = parse(text)
         raise InvalidValue(
             f"aggregate: {text!r} has no frame; write {aggregate.call} over (10 minutes), or (100 rows), "
             "(unbounded), (5 minutes before, 1 minute after)"
         )
     framed = Framed(parse(found["aggregate"]), parse_frame(found["frame"]))
-    return framed if found["name"] is None else framed.alias(unquoted("aggregate", found["name"].strip()))
+    name = found["name"]
+    return framed if name is None else framed.alias(name_after("aggregate", text, name.strip()))
 
 
 def number(text: str, given: str) -> float:

@@ -40,7 +40,8 @@ FRAME_FORMS: Final = (
     "'tail 5 minutes' last"
 )
 WORD: Final = re.compile(
-    r"(?:(?P<first>closed|tail)\s+)?(?P<value>.*?)(?:\s+(?P<last>before|after))?", re.IGNORECASE | re.DOTALL
+    r"(?:(?P<first>closed|tail)\s+)?(?P<value>.*?)(?:(?<!\s)\s+(?P<last>before|after))?",
+    re.IGNORECASE | re.DOTALL,
 )
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "QUOTED",
     "Call",
     "bare",
+    "name_after",
     "number_or_text",
     "quoted",
     "read_call",
@@ -52,16 +53,21 @@ def read_call(argument: str, text: str, allowed: str, *, filters: bool = False) 
     match = CALL.fullmatch(text.strip())
     if match is None or (match["filter"] is not None and not filters):
         raise InvalidValue(f"{argument}: {text!r} is not a valid {argument}; {allowed}")
-    if match["name"] is not None and AFTER_NAME.search(match["name"]):
+    inside = match["arguments"].strip()
+    arguments = [piece.strip() for piece in split(inside, ",")] if inside else []
+    name = None if match["name"] is None else name_after(argument, text, match["name"])
+    where = None if match["filter"] is None else unquoted(argument, match["filter"])
+    return Call(match["function"].lower(), arguments, name, where)
+
+
+def name_after(argument: str, text: str, name: str) -> str:
+    """Return the name after ``as`` in the text form of an argument."""
+    if AFTER_NAME.search(name):
         raise InvalidValue(
             f"{argument}: {text!r} has more than a name after 'as'; give each {argument} by itself, a filter "
             "before 'as', and a name with such characters in backticks"
         )
-    inside = match["arguments"].strip()
-    arguments = [piece.strip() for piece in split(inside, ",")] if inside else []
-    name = None if match["name"] is None else unquoted(argument, match["name"])
-    where = None if match["filter"] is None else unquoted(argument, match["filter"])
-    return Call(match["function"].lower(), arguments, name, where)
+    return unquoted(argument, name)
 
 
 def split(text: str, separator: str) -> list[str]:
