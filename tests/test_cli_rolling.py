@@ -226,7 +226,7 @@ class TestInputs:
             (["--how", "outer"], "--how: invalid choice: 'outer' (choose from"),
             (
                 ["--suffix", ""],
-                "--suffix: the result would have two columns 'k'; give another suffix, or choose columns by --left-",
+                "--suffix: the result would have two columns 'k'; give another suffix, or choose",
             ),
             (["--route", "rows"], "unrecognized arguments: --route rows; see windowkit --help"),
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,3 +226,68 @@ class TestSpark:
         assert run(capsys, command)[:2] == (0, "")
         (row,) = pa.dataset.dataset(output).to_table(["total", "n"]).to_pylist()
         assert row == {"total": 5.5, "n": 3}
+
+    def test_rows_of_json_rolling_aggregates_and_joins_are_those_of_this_process(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table = pa.table(
+            {
+                "k": ["a", "00a", "a", None, "a"],
+                "t": [f"2024-01-01T00:{minute:02}:00" for minute in (3, 1, 7, 9, 12)],
+                "v": [1.5, None, 2.0, 4.0, 8.25],
+                "many": [[1], [], None, [2, 3], [4]],
+                "ok": [True, None, False, True, True],
+            }
+        )
+        text, typed = tmp_path / "in.jsonl", tmp_path / "in.parquet"
+        text.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        pa.parquet.write_table(table.set_column(1, "t", table["t"].cast(pa.timestamp("us"))), typed)
+        keyed = ["--by", "k", "--time", "t"]
+        rolled = [*keyed, "--agg", "sum(v) over (5 minutes) as s", "--agg", "count(*) over (2 rows) as n"]
+        times = ["--left-time", "t", "--right-time", "t", "--right-columns", "v", "--within", "6 minutes"]
+        collected = "collect_rows(k, v, many, ok) as all"
+        jobs: dict[str, list[list[str | Path]]] = {
+            "aggregate": [["--input", text, *keyed, "--window", "tumbling(1 day)", "--agg", collected]],
+            "rolling": [
+                ["--input", text, *rolled, "--filter", "v > 1.5"],
+                ["--input", typed, *rolled],
+                ["--labels", typed, "--labels-filter", "k = a", "--input", text, *rolled],
+            ],
+            "join": [["--left", text, "--right", typed, "--by", "k", *times, "--how", "left"]],
+        }
+        for command, each in jobs.items():
+            for arguments in each:
+                here, there = tmp_path / "here.parquet", tmp_path / "there.parquet"
+                given = [*arguments, "--overwrite", "--output"]
+                assert run(capsys, [*given, here], command) == (0, "", "")
+                status, out, err = run(capsys, [*given, there, "--metrics", *self.OPTIONS], command)
+                assert (status, out) == (0, ""), err
+                assert "rows in: " in err
+                wanted = pa.parquet.read_table(here)
+                found = pa.dataset.dataset(there).to_table()
+                assert found.column_names == wanted.column_names
+                assert rows(found.cast(wanted.schema)) == rows(wanted)
+        assert pa.dataset.dataset(tmp_path / "there.parquet").to_table().num_rows == 9
+        explained = ["--left", text, "--right", typed, "--by", "k", *times, "--explain", *self.OPTIONS]
+        status, out, _ = run(capsys, explained, "join")
+        assert status == 0
+        assert out.startswith("join by k over t and t: within 6 minutes, inner\n")
+        assert "column 'v': text read as double" in out
+        refusal = refused(
+            capsys,
+            [
+                "--input",
+                "in.jsonl",
+                *rolled,
+                "--output",
+                "x",
+                "--format",
+                "csv",
+                "--engine",
+                "spark",
+                "--master",
+                "spark://host:1",
+            ],
+            command="rolling",
+        )
+        assert refusal.startswith("--input: it is of format 'jsonl', which is not read on spark://host:1; ")

@@ -56,7 +56,8 @@ INSTEAD: Final = {
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
     "with .alias()": "by 'as name'",
-    "choose columns by left_columns and right_columns": "choose columns by --left-columns and --right-columns",
+    "choose columns by left_columns and right_columns": "choose columns by --left-columns "
+    "and --right-columns",
     aggregates.AGGREGATE_FORMS: f"functions are {', '.join(FUNCTION_NAMES)}; see --help",
     "both have a zone or neither; cast one of them": "both have a zone or neither, see --left-types",
     "keys of both sides have the same types; cast one of them": "keys of both sides have the same types, "
