@@ -285,7 +285,7 @@ class TestFiles:
         [
             (b'{"t": 1', "is no JSON (Expecting ',' delimiter); each line is an object"),
             (b"t,v", "is no JSON (Expecting value); each line is an object"),
-            (b'{"t": 1} {"t": 2}', "is no JSON (Extra data); each line is an object"),
+            (b'{"t": 1} {"t": 2}', "is no JSON (' {\"t\": 2}' follows the object); each line is"),
             (
                 b'[{"t": 1}]',
                 'is a list; each line is an object, as in {"k": "a", "v": 1}; jq -c \'.[]\' makes',

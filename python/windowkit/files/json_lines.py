@@ -160,10 +160,12 @@ def blocks(stream: pa.NativeFile, path: str) -> Iterator[tuple[list[dict[str, An
     size = 0
     for number, line in enumerate(io.BufferedReader(stream, 2**20), 1):
         try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n")
             if not text:
                 continue
-            row = DECODER.decode(text)
+            row, end = DECODER.raw_decode(text)
+            if end < len(text):
+                raise ValueError(f"{text[end:][:9]!r} follows the object")
         except (ValueError, RecursionError) as error:
             said = str(error).split(": line 1 ")[0]
             raise InvalidValue(
@@ -196,7 +198,9 @@ def column(
         for line, value in zip(lines, values, strict=True):
             if value is not None:
                 kinds.setdefault(KINDS[type(value)], f"line {line} of {path!r}")
-    if not types <= {str, Written}:
+    if types <= {int, Written}:
+        values = [None if value is None else str(value) for value in values]
+    elif types != {str}:
         values = [None if value is None else text_of(value) for value in values]
     try:
         return pa.array(values, pa.string())
