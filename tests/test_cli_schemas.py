@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from support.commands import refused, run
-from windowkit.files.schemas import common
+from windowkit.arrow.schemas import common
 
 ARGUMENTS = ["--by", "k", "--time", "t", "--window", "tumbling(1 day)"]
 TOTAL = [*ARGUMENTS, "--agg", "sum(v) as total"]

@@ -71,8 +71,7 @@ class TestRun:
     @pytest.mark.parametrize(
         ("data", "instead"),
         [
-            (pa.dataset.dataset(TABLE), "use dataset.scanner(columns=query.inputs).to_reader()"),
-            (pa.dataset.dataset(TABLE).scanner(), "use scanner.to_reader()"),
+            (pa.dataset.dataset(TABLE).scanner(), "give the dataset itself, of which only what is read is"),
             ({"ts": [1]}, "make it a table with pyarrow.table(...)"),
             ([TABLE, TABLE], "pyarrow.concat_tables(..., promote_options='permissive')"),
             ((each for each in TABLE.to_batches()), "pyarrow.RecordBatchReader.from_batches(schema, ...)"),

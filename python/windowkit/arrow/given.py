@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from windowkit.arrow.datasets import is_dataset, of_dataset
 from windowkit.arrow.validation import MALFORMED, imported
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
@@ -18,7 +19,7 @@ __all__ += ["refuse_spark", "refuse_twice", "schema_of"]
 
 TABLE: Final = (
     "anything with an Arrow interface (__arrow_c_stream__ or __arrow_c_array__) that holds a table, "
-    "like a pyarrow Table or RecordBatchReader, or a Polars, pandas, DuckDB or Ibis table"
+    "like a pyarrow Table, RecordBatchReader or Dataset, or a Polars, pandas, DuckDB or Ibis table"
 )
 WITHOUT_SPARK: Final = {
     "batch": TABLE,
@@ -29,11 +30,10 @@ WITHOUT_SPARK: Final = {
 BATCH: Final = 1 << 16
 """The rows of a batch that a LazyFrame makes: several are on their way at a time."""
 INSTEAD: Final = {
-    ("pyarrow", "Dataset"): (
-        "use dataset.scanner(columns=query.inputs).to_reader(); a dataset has the types of its first file, "
-        "unless pyarrow.dataset.dataset(..., schema=...) gives it others"
-    ),
-    ("pyarrow", "Scanner"): "use scanner.to_reader()",
+    (
+        "pyarrow",
+        "Scanner",
+    ): "give the dataset itself, of which only what is read is scanned, or scanner.to_reader()",
     ("pyarrow", "RecordBatchFileReader"): "use reader.read_all(), with validate=True if it is not trusted",
     ("pyspark", "DataFrame"): "call .to_spark() on it first",
     ("builtins", "dict"): "make it a table with pyarrow.table(...)",
@@ -127,6 +127,8 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
             raise InvalidType(f"{argument}: {class_name(base)} {why}; {instead}")
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if is_dataset(data):
+        return of_dataset(data, None, argument)
     if is_lazy(data):
         return of_lazy(data, argument)
     if is_a(data, "pyarrow", "MetadataRecordBatchReader"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
+from windowkit.arrow.datasets import described, is_dataset, of_dataset
 from windowkit.arrow.frames import has_each, is_frame
 from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
 from windowkit.arrow.moments import timed
@@ -22,17 +23,20 @@ from windowkit.language.rolling import Rolling
 
 __all__ = ["Source", "columns_read", "opened"]
 
+OF_FILES: Final = "if it reads several files, give them as a pyarrow Dataset, whose errors name the file"
 Asked = TypeVar("Asked", Query, Rolling)
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 T = TypeVar("T")
 
 
-def narrowed(data: Any, columns: Sequence[str]) -> Any:
+def narrowed(argument: str, data: Any, columns: Sequence[str]) -> Any:
     """Return `data` with no more than `columns`, where the others would be converted for nothing.
 
     What is Arrow already stays as it is, and so does data that lacks one of the columns: it is refused later,
     with the names of those there are.
     """
+    if is_dataset(data):
+        return of_dataset(data, columns, argument)
     if is_frame(data):
         return data[list(columns)] if has_each(data, columns) else data
     if is_lazy(data) and set(columns) <= set(data.collect_schema()):
@@ -49,7 +53,7 @@ def received(argument: str, data: Any, columns: Sequence[str] | None, full: bool
     if isinstance(data, TABLES):
         known: Data = checked(argument, data, full)
     else:
-        known = reader_of(data if columns is None else narrowed(data, columns), argument)
+        known = reader_of(data if columns is None else narrowed(argument, data, columns), argument)
     schema = known.schema
     read = legible(argument, schema)
     return known if read is schema else known.cast(read)
@@ -133,6 +137,7 @@ class Source:
     ) -> None:
         self._argument, self._aggregated, self._compute = argument, aggregated, compute
         self._is_whole, self._full = isinstance(data, TABLES), from_elsewhere(data, validate)
+        self._is_reader = isinstance(data, pa.RecordBatchReader)
         self._data = received(argument, data, columns if schema is None else schema.names, self._full)
         self._failure: BaseException | None = None
         self._time: str | None = None
@@ -241,7 +246,7 @@ class Source:
 
     def _aligned(self) -> Iterator[pa.RecordBatch]:
         try:
-            with refusing(self._argument, "its stream failed"):
+            with refusing(self._argument, "its stream failed", OF_FILES if self._is_reader else ""):
                 for batch in reader_of(self._data):
                     self._check_types(batch.schema)
                     yield self._steps(checked(self._argument, batch, self._full))
@@ -267,11 +272,6 @@ class Source:
     def table(self) -> pa.Table:
         """Return the rows as a table."""
         return self.fed(lambda rows: pa.Table.from_batches(reader_of(rows), self._schema))
-
-
-def described(schema: pa.Schema) -> str:
-    """Return what errors say of a schema."""
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def columns_read(asked: Query | Rolling, compute: Computing | None) -> list[str] | None:

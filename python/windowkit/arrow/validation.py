@@ -58,6 +58,8 @@ CONVERSIONS: Final = (TypeError, ValueError, OverflowError, NotImplementedError)
 """What is raised where values are not converted to Arrow's, by pyarrow, too."""
 UNKNOWN: Final = re.compile("unsupported format string")
 """What pyarrow says of types of Arrow that it does not have, such as integers of 128 bits."""
+CONVERTED: Final = re.compile(r"conversion error|truncated converting|Failed to parse|Unsupported cast")
+"""What pyarrow says of values that are not of the type that a column has in the first file."""
 INTERRUPT: Final = re.compile(r"Python exception: .*^KeyboardInterrupt\b", re.DOTALL | re.MULTILINE)
 """What is left of Ctrl-C where a Python generator is behind a C stream, as these carry errors as text."""
 
@@ -74,6 +76,8 @@ class refusing:  # noqa: N801 (it is used as a function is)
         What errors call the data.
     what : str
         What is wrong with it.
+    converts : str
+        What is advised if a value was not converted to its type.
 
     Raises
     ------
@@ -91,8 +95,8 @@ class refusing:  # noqa: N801 (it is used as a function is)
     windowkit.errors.InvalidValue: data: malformed Arrow data: Failed to parse string: 'x' as a scalar of ...
     """
 
-    def __init__(self, argument: str, what: str = MALFORMED) -> None:
-        self.argument, self.what = argument, what
+    def __init__(self, argument: str, what: str = MALFORMED, converts: str = "") -> None:
+        self.argument, self.what, self.converts = argument, what, converts
 
     def __enter__(self) -> None:
         pass
@@ -107,7 +111,8 @@ class refusing:  # noqa: N801 (it is used as a function is)
         if isinstance(error, MemoryError):
             raise MemoryError(f"{self.argument}: {error}") from error
         if isinstance(error, pa.ArrowException):
-            raise InvalidValue(f"{self.argument}: {self.what}: {error}") from error
+            hint = f"; {self.converts}" if self.converts and CONVERTED.search(str(error)) else ""
+            raise InvalidValue(f"{self.argument}: {self.what}: {error}{hint}") from error
 
 
 def checked(argument: str, data: Data, full: bool) -> Data:
@@ -269,7 +274,8 @@ def from_elsewhere(data: Any, validate: bool | None) -> bool:
         return boolean("validate", validate)
     # Looking through an object's classes takes longer than small pushes should.
     return not isinstance(data, TABLES) and (
-        isinstance(data, pa.RecordBatchReader) or is_a(data, "pyarrow", "MetadataRecordBatchReader")
+        isinstance(data, pa.RecordBatchReader)
+        or is_a(data, "pyarrow", "MetadataRecordBatchReader", "Dataset")
     )
 
 

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset as ds
 
+from windowkit.arrow.schemas import united
 from windowkit.cli.paths import ArgumentsError
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
 from windowkit.files.comparisons import compared, parse
 from windowkit.files.json_lines import copied
-from windowkit.files.schemas import united
 from windowkit.files.text import Inferred, Text, is_text, type_named
 from windowkit.language.checks import suggested
 from windowkit.language.windows import unquoted

@@ -15,7 +15,7 @@ from windowkit.errors import InvalidType
 __all__ = ["united"]
 
 
-def united(schemas: Mapping[str, pa.Schema], name: str) -> pa.DataType:
+def united(schemas: Mapping[str, pa.Schema], name: str, argument: str = "input") -> pa.DataType:
     """Return the type of a column that some of the files have, which are given by path.
 
     Raises
@@ -34,16 +34,18 @@ def united(schemas: Mapping[str, pa.Schema], name: str) -> pa.DataType:
             # The type so far may be that of several files, each of which may differ.
             before = list(seen)[:at]
             one = next((each for each in before if common(each, other) is None), before[0])
-            raise cannot_unite(name, (seen[one], one), (seen[other], other))
+            raise cannot_unite(argument, name, (seen[one], one), (seen[other], other))
         kind = wider
     return kind
 
 
-def cannot_unite(name: str, one: tuple[str, pa.DataType], other: tuple[str, pa.DataType]) -> InvalidType:
+def cannot_unite(
+    argument: str, name: str, one: tuple[str, pa.DataType], other: tuple[str, pa.DataType]
+) -> InvalidType:
     """Return what is raised for a column with types of which none holds the values of both."""
     return InvalidType(
-        f"input: column {name!r} is {one[1]} in {one[0]!r} and {other[1]} in {other[0]!r}; types of a column "
-        "are united if they are numbers, or times that all have a zone or none"
+        f"{argument}: column {name!r} is {one[1]} in {one[0]!r} and {other[1]} in {other[0]!r}; types of a "
+        "column are united if they are numbers, or times that all have a zone or none"
     )
 
 
