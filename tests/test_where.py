@@ -429,3 +429,35 @@ def test_what_is_not_read_is_taken_whole() -> None:
 def test_what_is_not_read_says_nothing_of_rows(text: str) -> None:
     made = split(condition(f"{text} and k = 'b'"), HOURS, TABLE.schema)
     assert str(made.rows) == "k = 'b'"
+
+
+@pytest.mark.parametrize(
+    ("where", "rows", "windows"),
+    [
+        ("true", None, True),
+        ("false", "false", False),
+        ("TRUE", None, True),
+        ("not false", None, True),
+        ("(true or true) and false", "false", False),
+        ("false or not (true and false)", None, True),
+        ("k = 'a' and true", "k = 'a'", None),
+        ("k = 'a' or false", "k = 'a'", None),
+        ("k = 'a' or true", None, True),
+        ("k = 'a' and false", "k = 'a' and false", False),
+    ],
+)
+def test_true_and_false_are_conditions(where: str, rows: str | None, windows: bool | None) -> None:
+    made = split(condition(where), HOURS, TABLE.schema)
+    assert (None if made.rows is None else str(made.rows)) == rows
+    every = HOURS.run(TABLE)
+    found = HOURS.run(TABLE, where=where)
+    assert found.schema == every.schema
+    if windows is not None:
+        assert found.num_rows == (every.num_rows if windows else 0)
+    assert HOURS.batches(TABLE, where=where).read_all() == found
+    assert where in HOURS.explain(TABLE, where=where)
+
+
+def test_a_constant_does_not_hide_what_is_wrong_beside_it() -> None:
+    with pytest.raises(wk.UnknownColumn, match="the result has no column 'nope'"):
+        HOURS.run(TABLE, where="false and nope = 1")

@@ -33,6 +33,10 @@ CONDITIONS = [
     "case when n > 3 then k = 'a' else k <> 'a' end and k is not null",
     "window_start in ('2026-01-03 01:00', '2026-01-04 00:00') and hour(window_start) < 3",
     "k = 1 or k = 'a'",
+    "true",
+    "false",
+    "not (k = 'a' and true) or (false and n > 3)",
+    "k = 'a' and not false",
 ]
 
 

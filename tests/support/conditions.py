@@ -31,10 +31,17 @@ class Operand:
     likes: bool = False
 
 
+CONSTANTS = [Known("true", lambda _: True), Known("false", lambda _: False)]
+
+
 def conditions(operands: Sequence[Operand], leaves: int = 6) -> st.SearchStrategy[Known]:
     """Return conditions on these columns."""
     return st.recursive(
-        st.sampled_from(operands).flatmap(tests),
+        st.integers(0, 9).flatmap(
+            lambda drawn: (
+                st.sampled_from(CONSTANTS) if drawn == 0 else st.sampled_from(operands).flatmap(tests)
+            )
+        ),
         lambda inner: st.one_of(
             inner.map(negated),
             st.lists(inner, min_size=2, max_size=3).map(lambda each: joined("and", each)),

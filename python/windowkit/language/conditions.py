@@ -44,6 +44,8 @@ NEGATED: Final = {
 }
 """Tests, and what is true where they are false: NaN is the greatest value, so that numbers have an order."""
 NEGATED.update({negated: plain for plain, negated in list(NEGATED.items())})
+CONSTANTS: Final[dict[Literal["and", "or"], str]] = {"and": "true", "or": "false"}
+"""What conditions of which all hold, or any, are if there are none."""
 SAME: Final = {"==": "=", "<>": "!="}
 TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 TYPED: Final = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
@@ -126,7 +128,7 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Nested:
-    """Conditions of which all hold, or any."""
+    """Conditions of which all hold, or any: of none that is true, or false."""
 
     word: Literal["and", "or"]
     members: tuple[Tree, ...]
@@ -137,8 +139,10 @@ class Nested:
         return Nested("or" if self.word == "and" else "and", members)
 
     def __str__(self) -> str:
+        if not self.members:
+            return CONSTANTS[self.word]
         return f" {self.word} ".join(
-            f"({each})" if isinstance(each, Nested) else str(each) for each in self.members
+            f"({each})" if isinstance(each, Nested) and each.members else str(each) for each in self.members
         )
 
 
@@ -276,8 +280,12 @@ class Reader:
         return found
 
     def test(self) -> Tree:
-        """Read a comparison of a column with literals."""
+        """Read a comparison of a column with literals, or one literal that is true or false."""
         start = self.at
+        for joined, constant in CONSTANTS.items():
+            if self.word() == constant and self.word(1) in ("", "and", "or", ")"):
+                self.at += 1
+                return Nested(joined, ())
         try:
             path = self.path()
         except Unread:

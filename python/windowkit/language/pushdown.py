@@ -147,6 +147,9 @@ class Splitting:
             return self.nothing(tree, "as it is no comparison of a column with literals")
         if isinstance(tree, Test):
             return self.of_test(tree)
+        if not tree.members:
+            # Of rows, that all may be needed is not said.
+            return tree if tree.word == "or" else None
         said = [self.of_rows(each) for each in tree.members]
         known = [each for each in said if each is not None]
         if tree.word == "or" and len(known) < len(said):
@@ -265,9 +268,10 @@ class Splitting:
 
 def shown(rows: Tree) -> str:
     """Return what is said of rows for the reader, with the distances from times."""
-    if isinstance(rows, Nested):
+    if isinstance(rows, Nested) and rows.members:
         return f" {rows.word} ".join(
-            f"({shown(each)})" if isinstance(each, Nested) else shown(each) for each in rows.members
+            f"({shown(each)})" if isinstance(each, Nested) and each.members else shown(each)
+            for each in rows.members
         )
     if isinstance(rows, Test) and rows.shift:
         sign = "+" if rows.shift > 0 else "-"

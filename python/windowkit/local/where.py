@@ -91,10 +91,13 @@ class Mask:
     def __init__(self, tree: Tree, schema: pa.Schema) -> None:
         expression = held(tree, schema)
         self._names = list(dict.fromkeys(names_of(tree)))
+        self._is_true = not self._names and is_true(tree)
         self._expression = Expression(str(tree), "pyarrow", expression)
 
     def __call__(self, rows: Rows) -> Rows:
         """Return the rows for which it holds."""
+        if not self._names:
+            return rows if self._is_true else rows.slice(0, 0)
         chosen = pyarrow_values("where", self._expression, rows.select(self._names))
         mask = pc.fill_null(chosen, False)
         if isinstance(rows, pa.Table):
@@ -112,6 +115,12 @@ def names_of(tree: Tree) -> Iterator[str]:
             yield from names_of(each)
 
 
+def is_true(tree: Tree) -> bool:
+    """Return what a condition is that reads no column: all of it is true and false, with AND and OR."""
+    assert isinstance(tree, Nested), "tests read columns, and nothing else is read here"
+    return (all if tree.word == "and" else any)(map(is_true, tree.members))
+
+
 def held(tree: Tree, schema: pa.Schema, zone: str | None = None, *, groups: bool = False) -> ds.Expression:
     """Return a condition on columns as an expression that is true where it holds.
 
@@ -126,7 +135,7 @@ def held(tree: Tree, schema: pa.Schema, zone: str | None = None, *, groups: bool
     """
     if isinstance(tree, Nested):
         parts = [held(each, schema, zone, groups=groups) for each in tree.members]
-        return reduce(and_ if tree.word == "and" else or_, parts)
+        return reduce(and_ if tree.word == "and" else or_, parts or [ds.scalar(tree.word == "and")])
     if isinstance(tree, Opaque):
         raise InvalidValue(
             f"where: {tree} is not compared in this process, where conditions are comparisons of a column "

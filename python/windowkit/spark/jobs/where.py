@@ -105,6 +105,8 @@ def sql_of(tree: Tree, name: Callable[[str], str], kinds: dict[str, pa.DataType]
         Of columns.
     """
     assert not isinstance(tree, Opaque), "nothing is said of rows by what is not read"
+    if isinstance(tree, Nested) and not tree.members:
+        return str(tree)
     if isinstance(tree, Nested):
         return f" {tree.word} ".join(f"({sql_of(each, name, kinds)})" for each in tree.members)
     (column,) = tree.path
