@@ -437,6 +437,7 @@ def test_metrics_count_what_goes_through(readings):
         windows = len(windowkit.spark.aggregate(readings, query, route, metrics=metrics).collect())
         counted = metrics.values()
         assert counted["rows in"] == rows
+        assert counted["rows without a time"] == readings.count() - rows > 0
         assert counted["windows out"] == windows
         assert ("bytes packed" in counted) == (route == "packed")
         if route != "rows":

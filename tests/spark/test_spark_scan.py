@@ -395,20 +395,40 @@ def test_metrics(spark, path):
     assert counted["bytes packed"] > 0
 
 
-def test_rows_without_a_time_are_not_counted(spark, tmp_path):
+def test_rows_without_a_time_are_counted_by_themselves(spark, tmp_path):
     times = pa.array([None if row % 3 == 0 else row * 10**6 for row in range(90)], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"ts": times}), tmp_path / "f.parquet", row_group_size=20)
     query = wk.query(by=[], time="ts", windows=SLIDING, aggs=wk.count())
     counted = {}
-    for route in ("scan", "packed"):
+    routes = ("scan", "packed", "catalyst-panes", "rows")
+    for route in routes:
         metrics = windowkit.spark.Metrics()
         if route == "scan":
             result = windowkit.spark.scan(spark, str(tmp_path), query, metrics=metrics)
         else:
             result = query.run(spark.read.parquet(str(tmp_path)), route=route, metrics=metrics)
         result.collect()
-        counted[route] = metrics.values()["rows in"]
-    assert counted == {"scan": 60, "packed": 60}
+        counts = metrics.values()
+        counted[route] = counts["rows in"], counts["rows without a time"]
+        assert "rows without a time: 30" in str(metrics)
+    assert counted == dict.fromkeys(routes, (60, 30))
+
+
+def test_rows_that_all_lack_a_time(spark, tmp_path):
+    """Spark goes on with an empty relation where a stage has no rows, and does not report on that stage."""
+    pq.write_table(pa.table({"ts": pa.nulls(7, pa.timestamp("us", "UTC"))}), tmp_path / "f.parquet")
+    query = wk.query(by=[], time="ts", windows=wk.tumbling("1 hour"), aggs=wk.count())
+    frame = spark.read.parquet(str(tmp_path))
+    for route in ("scan", "catalyst", "packed", "rows"):
+        metrics = windowkit.spark.Metrics()
+        if route == "scan":
+            result = windowkit.spark.scan(spark, str(tmp_path), query, metrics=metrics)
+        else:
+            result = query.run(frame, metrics=metrics, route=route)
+        assert result.collect() == []
+        counts = metrics.values()
+        assert counts["rows in"] == 0
+        assert counts.get("rows without a time", 7) == 7
 
 
 @pytest.mark.parametrize("filtered", [True, False])

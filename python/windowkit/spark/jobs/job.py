@@ -25,7 +25,7 @@ from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
-from windowkit.spark.shipping import Metrics
+from windowkit.spark.shipping import Metrics, observed_nulls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -124,7 +124,7 @@ class Job:
     @cached_property
     def rows(self) -> DataFrame:
         """Return the columns the query reads, by internal names, of the rows that have a time."""
-        return self.columns.where(f"{self.time} is not null")
+        return self.columns.where(self.has_time)
 
     @cached_property
     def bounded_rows(self) -> DataFrame:
@@ -133,8 +133,23 @@ class Job:
         A timestamp there fails the action: Catalyst would name neither column nor remedy in ANSI mode, and
         wrap without. The core checks times itself; the expressions on dates and integers cannot wrap.
         """
+        return self.columns.where(self.has_bounded_time)
+
+    def read(self, *, bounded: bool = False) -> DataFrame:
+        """Return `rows`, or `bounded_rows`; with metrics, those are counted that have no time."""
+        every = observed_nulls(self.metrics, self.columns, self.time)
+        return every.where(self.has_bounded_time if bounded else self.has_time)
+
+    @property
+    def has_time(self) -> str:
+        """Of which of the columns rows are read."""
+        return f"{self.time} is not null"
+
+    @property
+    def has_bounded_time(self) -> str:
+        """As `has_time`, with an error for times that are too far away."""
         if not self.is_timestamp:
-            return self.rows
+            return self.has_time
         kind = self.type_of(self.query.time).simpleString()
         least, most = (f"cast(timestamp_micros({sign}{FARTHEST}) as {kind})" for sign in ("-", ""))
         message = (
@@ -143,9 +158,7 @@ class Job:
             f"{FARTHEST} microseconds of 1970"
         )
         far = f"{self.time} < {least} or {self.time} > {most}"
-        return self.columns.where(
-            f"{self.time} is not null and if({far}, raise_error({literal(message)}), true)"
-        )
+        return f"{self.has_time} and if({far}, raise_error({literal(message)}), true)"
 
 
 def job(

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import fs
+from pyspark.sql import types as spark_types
+from pyspark.sql.functions import coalesce, lit
+from pyspark.sql.functions import sum as total
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import listing
@@ -28,7 +31,7 @@ from windowkit.spark.parquet.fallback import Left, chosen_rows
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of, with_rows
 from windowkit.spark.parquet.reading import Reader, fragment
 from windowkit.spark.routes import Expected, described, expected, packed, rolling, stages
-from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
+from windowkit.spark.shipping import WITHOUT_TIME, Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +40,10 @@ __all__ = ["Scan", "explain_scan", "scan"]
 
 DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""
+COUNTED: Final = spark_types.StructType(
+    [*packed.CHUNKS.fields, spark_types.StructField("dropped", spark_types.LongType())]
+)
+"""Chunks, and how many rows without a time were left out."""
 SAMPLE: Final = 8
 """Files whose footers `explain_scan` reads, spread over all."""
 
@@ -70,10 +77,16 @@ class ReadAndPack:
         return self.pack.query
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed slices of the parts of the tasks whose numbers come."""
-        yield from self.pack(self.rows(numbers))
+        """Yield packed slices of the parts of the tasks whose numbers come, and how many rows had no time."""
+        dropped = Dropped()
+        for chunks in self.pack(self.rows(numbers, dropped)):
+            yield with_dropped(chunks, dropped.taken())
+        if rest := dropped.taken():
+            # Of no chunk.
+            nothing = [pa.nulls(1, kind) for kind in stages.CHUNKS.types]
+            yield with_dropped(pa.RecordBatch.from_arrays(nothing, schema=stages.CHUNKS), rest)
 
-    def rows(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, numbers: Iterator[pa.RecordBatch], dropped: Dropped) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these tasks, with the columns of the query: those with a time, or all."""
         at = self.pack.schema.names.index(self.query.time)
         for batch in numbers:
@@ -81,7 +94,27 @@ class ReadAndPack:
                 for part in self.tasks[number]:
                     for rows in self.reader.batches(part):
                         own = rows.select(self.names)
-                        yield own if self.keeps_all else timed(own, at)
+                        kept = own if self.keeps_all else timed(own, at)
+                        dropped.rows += own.num_rows - kept.num_rows
+                        yield kept
+
+
+@dataclass
+class Dropped:
+    """How many rows without a time were left out so far, and not yet reported."""
+
+    rows: int = 0
+
+    def taken(self) -> int:
+        """Return how many, to report them."""
+        rows, self.rows = self.rows, 0
+        return rows
+
+
+def with_dropped(chunks: pa.RecordBatch, rows: int) -> pa.RecordBatch:
+    """Return chunks with a column that has a number of rows, in the first of them."""
+    counts = [rows, *[0] * (chunks.num_rows - 1)] if chunks.num_rows else []
+    return chunks.append_column("dropped", pa.array(counts, pa.int64()))
 
 
 @dataclass(frozen=True)
@@ -126,7 +159,10 @@ class Scan(Job):
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
         what = None if self.roll is None else rolling.in_one_line(self.roll)
-        chunks = numbers.mapInArrow(shipped(self.stage_1(), what), packed.CHUNKS)
+        read = numbers.mapInArrow(shipped(self.stage_1(), what), COUNTED)
+        if self.metrics is not None and self.roll is None:
+            read = self.metrics.observed(read, {WITHOUT_TIME: coalesce(total("dropped"), lit(0))})
+        chunks = read.where("chunk is not null").drop("dropped")
         chunks = observed_chunks(self.metrics, chunks)
         if self.roll is not None:
             task = rolling.Roll(self.roll, self.query, self.schema)

@@ -122,7 +122,7 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 
 
 def run(job: Job) -> DataFrame:
-    rows = observed_count(job.metrics, "rows in", job.bounded_rows)
+    rows = observed_count(job.metrics, "rows in", job.read(bounded=True))
     window = only_window(job)
     if isinstance(window, Session):
         group, shown = sql.window(window, job.time, job.internal), "session_window"

@@ -64,7 +64,7 @@ def run(job: Job) -> DataFrame:
 
 def chunks(job: Job) -> DataFrame:
     """Return what stage 1 makes of the rows of a job: its columns are `CHUNKS`."""
-    return observed_chunks(job.metrics, job.rows.mapInArrow(shipped(pack(job)), CHUNKS))
+    return observed_chunks(job.metrics, job.read().mapInArrow(shipped(pack(job)), CHUNKS))
 
 
 def pack(job: Job, *, never: bool = False) -> stages.Pack:

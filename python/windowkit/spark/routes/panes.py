@@ -93,7 +93,7 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
 
     Columns of ``job.rows`` that are named `within` part slices further; stage 2 joins the parts.
     """
-    frame = observed_count(job.metrics, "rows in", job.bounded_rows)
+    frame = observed_count(job.metrics, "rows in", job.read(bounded=True))
     *others, last = panes(job, job.time)
     # Spark takes one window() per projection.
     for position, text in enumerate(others):

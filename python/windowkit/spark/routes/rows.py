@@ -23,7 +23,7 @@ def refusal(_: Job) -> str | None:
 
 
 def run(job: Job) -> DataFrame:
-    counted = observed_count(job.metrics, "rows in", job.rows)
+    counted = observed_count(job.metrics, "rows in", job.read())
     return by_key(job, counted).mapInArrow(shipped(worker.Rows(job.query)), output_schema(job))
 
 

@@ -4,7 +4,13 @@ This is the lowest room of `windowkit.spark`; it knows queries, but neither jobs
 """
 
 from windowkit.spark.shipping import packing
-from windowkit.spark.shipping.metrics import Metrics, observed_chunks, observed_count
+from windowkit.spark.shipping.metrics import (
+    WITHOUT_TIME,
+    Metrics,
+    observed_chunks,
+    observed_count,
+    observed_nulls,
+)
 from windowkit.spark.shipping.tasks import (
     importing,
     in_one_line,
@@ -17,6 +23,7 @@ from windowkit.spark.shipping.tasks import (
 )
 
 __all__ = [
+    "WITHOUT_TIME",
     "Metrics",
     "in_one_line",
     "importing",
@@ -25,6 +32,7 @@ __all__ = [
     "named",
     "observed_chunks",
     "observed_count",
+    "observed_nulls",
     "packed_task",
     "packing",
     "running",

@@ -1,13 +1,13 @@
-"""How much went through a job: rows in, slices, packed bytes, windows out."""
+"""How much went through a job: rows in, slices, packed bytes, windows out; and rows that have no time."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Observation
-from pyspark.sql.functions import coalesce, count, length, lit
+from pyspark.sql.functions import coalesce, col, count, count_if, length, lit
 from pyspark.sql.functions import sum as total
 
 from windowkit.errors import InvalidValue
@@ -16,7 +16,9 @@ from windowkit.language.checks import number
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Metrics", "observed_chunks", "observed_count"]
+__all__ = ["WITHOUT_TIME", "Metrics", "observed_chunks", "observed_count", "observed_nulls"]
+
+WITHOUT_TIME: Final = "rows without a time"
 
 
 class Metrics:
@@ -45,7 +47,9 @@ class Metrics:
     def values(self, timeout: float = 5.0) -> dict[str, int]:
         """Return the counts by name, of the first action on the result, whether it succeeded or failed.
 
-        Keys are, as far as the route has them: ``rows in``, ``slices``, ``bytes packed``, ``windows out``.
+        Keys are, as far as the route has them: ``rows in``, ``slices``, ``bytes packed``, ``windows out``. Of
+        a query, ``rows without a time`` are those that are in no window, and not among the rows in; the key
+        is missing where nothing is left for Spark to go on with, as it does not report what came before then.
 
         Parameters
         ----------
@@ -100,7 +104,9 @@ class Metrics:
             time.sleep(0.01)
         counts: dict[str, int] = {}
         for observation, names in self._observations:
-            counts |= dict.fromkeys(names, 0) | {name: int(of) for name, of in found(observation).items()}
+            # What goes on from a stage that Spark left out is nothing; how much it dropped is not known.
+            zeros = dict.fromkeys((name for name in names if name != WITHOUT_TIME), 0)
+            counts |= zeros | {name: int(of) for name, of in found(observation).items()}
         return counts
 
     def observed(self, frame: DataFrame, counts: dict[str, Column]) -> DataFrame:
@@ -133,6 +139,11 @@ def found(observation: Observation) -> dict[str, Any]:
 def observed_count(metrics: Metrics | None, name: str, frame: DataFrame) -> DataFrame:
     """Return `frame`, its rows counted under a name if there are metrics."""
     return frame if metrics is None else metrics.observed(frame, {name: count(lit(1))})
+
+
+def observed_nulls(metrics: Metrics | None, frame: DataFrame, time: str) -> DataFrame:
+    """Return `frame`, its rows counted that have no time if there are metrics."""
+    return frame if metrics is None else metrics.observed(frame, {WITHOUT_TIME: count_if(col(time).isNull())})
 
 
 def observed_chunks(metrics: Metrics | None, chunks: DataFrame) -> DataFrame:
