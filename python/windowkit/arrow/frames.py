@@ -6,17 +6,21 @@ convert text takes longer than to aggregate it, too. So whatever is not read is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit.arrow.given import reader_of, schema_of
 from windowkit.arrow.results import NULLABLE
+from windowkit.arrow.validation import is_held
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.foreign import is_a
 
-__all__ = ["Passing", "columns_schema", "has_each", "is_frame", "outlined"]
+__all__ = ["Passing", "columns_schema", "has_each", "held_part", "is_frame", "outlined", "whole_schema"]
+
+STREAM: Final = "__arrow_c_stream__"
 
 
 def is_frame(data: object, library: str | None = None) -> bool:
@@ -59,6 +63,53 @@ def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
 def columns_schema(data: Any, read: Sequence[str] | None, argument: str = "data") -> pa.Schema:
     """Return the schema that `data` is or has, in which columns of a frame that are not `read` are null."""
     return schema_of(outlined(argument, data, read), argument)
+
+
+def whole_schema(data: Any, read: Sequence[str], argument: str = "data") -> pa.Schema:
+    """Return the schema that `data` is or has; of a frame, columns are null of which Arrow holds nothing.
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        One of these is `read`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> whole_schema(pd.DataFrame({"z": [1j, 2j], "v": [1, 2]}), ["v"]).types
+    [DataType(null), DataType(int64)]
+    """
+    if not is_frame(data) or not has_each(data, read):
+        return schema_of(data, argument)
+    try:
+        return schema_of(data, argument)
+    except (InvalidType, InvalidValue):
+        held = schema_of(held_part(data, read), argument)
+    names = list(map(str, data.columns))
+    own = [held.field(name) if name in held.names else pa.field(name, pa.null()) for name in names]
+    # At the end pandas has the columns of an index that has a name.
+    return pa.schema([*own, *(each for each in held if each.name not in names)])
+
+
+def held_part(frame: Any, read: Collection[str]) -> Any:
+    """Return a frame without the columns of which Arrow holds nothing, but with those that are `read`.
+
+    Notes
+    -----
+    Each column is converted by itself: this is for frames that are not converted as a whole.
+    """
+    names = list(map(str, frame.columns))
+    kept = [
+        at
+        for at, name in enumerate(names)
+        if name in read or (names.count(name) == 1 and is_held(columns_at(frame, [at]), STREAM))
+    ]
+    return columns_at(frame, kept)
+
+
+def columns_at(frame: Any, places: list[int]) -> Any:
+    """Return the columns of a frame at some places, whatever their names."""
+    return frame[:, places] if is_frame(frame, "polars") else frame.iloc[:, places]
 
 
 class Passing:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from windowkit.arrow.computing import Computing
+from windowkit.arrow.frames import held_part, is_frame
 from windowkit.arrow.given import refuse_spark
 from windowkit.arrow.reading import has_deep_structs
 from windowkit.arrow.source import Source
 from windowkit.arrow.validation import TABLES
+from windowkit.errors import InvalidType, InvalidValue
 
 __all__ = ["Incoming"]
 
@@ -31,6 +34,9 @@ class Incoming:
         As for `Source`.
     as_given : bool
         Whether the core takes batches of the schema as they are given.
+    reads : collection of str
+        The columns that are read of the first batch: of a frame, others that Arrow does not hold are left
+        out.
     """
 
     def __init__(
@@ -41,9 +47,10 @@ class Incoming:
         aggregated: bool = False,
         compute: Computing | None = None,
         as_given: bool = True,
+        reads: Collection[str] = (),
     ) -> None:
         self._schema, self._instead = schema, instead
-        self._aggregated, self._compute = aggregated, compute
+        self._aggregated, self._compute, self._reads = aggregated, compute, reads
         as_given = as_given and compute is None and schema is not None and not has_deep_structs(schema)
         self._expected = schema if as_given else None
 
@@ -55,14 +62,21 @@ class Incoming:
     def opened(self, batch: Any, validate: bool | None) -> Source:
         """Return rows as a source that is checked, and has the columns of the stream."""
         refuse_spark("batch", batch, self._instead)
-        source = Source(
+        opened = partial(
+            Source,
             "batch",
-            batch,
             validate=validate,
             schema=self._schema,
             aggregated=self._aggregated,
             compute=self._compute,
         )
+        try:
+            source = opened(batch)
+        except (InvalidType, InvalidValue):
+            if self._schema is not None or not is_frame(batch):
+                raise
+            # What no query reads is in no result, whether or not Arrow holds it.
+            source = opened(held_part(batch, self._reads))
         if self._schema is None and self._compute is not None:
             self._compute.check_names(source.given.names)
         return source

@@ -22,7 +22,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import boolean
 from windowkit.language.foreign import is_a
 
-__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere", "imported", "refusing"]
+__all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere", "imported", "is_held", "refusing"]
 
 TABLES: Final = (pa.Table, pa.RecordBatch)
 """Classes of data that is there as a whole."""

@@ -224,6 +224,7 @@ class Rolling:
         Parameters
         ----------
         data : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
+            Columns of a DataFrame that are not read, and that Arrow does not hold, are of type null.
 
         Raises
         ------

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit import _native
-from windowkit.arrow.given import refuse_spark, schema_of
+from windowkit.arrow.frames import whole_schema
+from windowkit.arrow.given import refuse_spark
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read
 from windowkit.arrow.results import plainly
@@ -69,7 +70,7 @@ def batches(
 def schema(distinct: Distinct, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Distinct.schema`."""
     refuse_spark("data", data, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    given = timed(schema_of(data), distinct.time, time_of(distinct))
+    given = timed(whole_schema(data, [*distinct.by, distinct.time]), distinct.time, time_of(distinct))
     bound(distinct, given)
     return given
 

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.arrow.frames import Passing
-from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
+from windowkit.arrow.frames import Passing, whole_schema
+from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.results import apart, apart_schema, joined
 from windowkit.arrow.source import Source
@@ -132,7 +132,9 @@ def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> lis
 def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Join.schema`."""
     refuse_sparks(left, right, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    return schema_of_result(bound(join, schema_of(left, "left"), schema_of(right, "right")), join)
+    own = whole_schema(left, [*join.left_by, join.left_time], "left")
+    other = whole_schema(right, [*join.right_by, join.right_time], "right")
+    return schema_of_result(bound(join, own, other), join)
 
 
 def shaped(result: Result, join: Join) -> Result:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
-from windowkit.arrow.frames import columns_schema, is_frame, outlined
+from windowkit.arrow.frames import columns_schema, is_frame, outlined, whole_schema
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit, timed
 from windowkit.arrow.reading import as_read, read_types
@@ -106,10 +106,11 @@ def results(planned: _native.Rolling, data: Any, threads: int, labels: pa.Table 
 
 def schema(rolling: Rolling, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Rolling.schema`."""
-    given = timed(schema_of(data), str(rolling.time), time_of(rolling))
-    result = pa.schema(
-        bound(rolling, given, compute=computing("data", rolling.expressions)).plan.output_schema
-    )
+    compute = computing("data", rolling.expressions)
+    read = columns_read(rolling, compute)
+    own = schema_of(data) if read is None else whole_schema(data, read)
+    given = timed(own, str(rolling.time), time_of(rolling))
+    result = pa.schema(bound(rolling, given, compute=compute).plan.output_schema)
     # The input's fields as they were, with what Arrow's interface may not carry.
     return pa.schema([*given, *list(result)[-len(rolling.aggs) :]], given.metadata)
 

@@ -76,7 +76,24 @@ class Known(State[_native.Operator]):
             own = own.remove(len(own) - 1)
         if own is not None and compute is not None:
             own = compute.removed_from(own)
-        return Incoming(own, NO_SPARK, aggregated=True, compute=compute, as_given=not self.is_stamped)
+        return Incoming(
+            own,
+            NO_SPARK,
+            aggregated=True,
+            compute=compute,
+            as_given=not self.is_stamped,
+            reads=self.reads(compute),
+        )
+
+    def reads(self, compute: Computing | None) -> list[str]:
+        """Return the columns that are read, as far as they have names."""
+        named = [name for query in self.queries.values() for name in query.named]
+        fired = [
+            name for query in self.queries.values() if query.emit is not None for name in query.emit.columns
+        ]
+        source = None if self.options.progress is None else self.options.progress.source
+        every = [*named, *fired, *([] if source is None else [source])]
+        return list(map(str, every)) if compute is None else compute.reads(every) or []
 
     @cached_property
     def time_type(self) -> pa.DataType:
