@@ -267,6 +267,14 @@ class TestFiles:
         lines(tmp_path / "4.jsonl", [{"t": 1}])
         assert run(capsys, ["--input", tmp_path, *COUNT])[1].splitlines()[1:] == ["0,10,1"]
 
+    def test_hidden_files_say_nothing_of_the_format(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "_delta_log").mkdir()
+        (tmp_path / "_delta_log" / "0.json").write_text('{"commitInfo": {}}\n')
+        pa.parquet.write_table(pa.table({"t": [1]}), tmp_path / "part.parquet")
+        assert run(capsys, ["--input", tmp_path, *COUNT])[1].splitlines()[1:] == ["0,10,1"]
+
     def test_directories_are_columns(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for zip_code in ("00123", "123"):
             (tmp_path / f"zip={zip_code}").mkdir()

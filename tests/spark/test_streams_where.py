@@ -18,7 +18,7 @@ def rows_in(query):
 
 
 @pytest.mark.parametrize(
-    "where", ["k = 'a' and n > 2", "n > 3", "window_start >= '1970-01-01 01:00:20' and k <> 'a'"]
+    "where", ["k = 'a' and n > 2", "n > 3", "true", "window_start >= '1970-01-01 01:00:20' and k <> 'a'"]
 )
 def test_results_are_those_of_a_stream_that_are_filtered(source, tmp_path, where):
     """Rows that are left out move the watermark, too, or windows would be final later."""
@@ -31,6 +31,11 @@ def test_results_are_those_of_a_stream_that_are_filtered(source, tmp_path, where
     assert everything(found) == everything(every) != []
     assert (rows_in(ours) < rows_in(other)) is ("k" in where)
     assert f"where {where}" in QUERY.explain(frame, where=where)
+
+
+def test_false_leaves_nothing(source, tmp_path):
+    found, _ = run_stream(QUERY.run(source(*mixed(3)), where="false"), tmp_path / "ours")
+    assert everything(found) == []
 
 
 def test_retractions_are_filtered_as_what_they_withdraw(source, tmp_path):

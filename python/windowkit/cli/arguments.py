@@ -397,7 +397,7 @@ COMMANDS: Final[dict[str, tuple[str, Callable[[], str], Callable[[Add], None]]]]
         add_aggregate,
     ),
     "rolling": (
-        "return every row of such files with aggregates of the rows around it",
+        "return every row of files with aggregates of the rows around it",
         lambda: functions_listed(FRAMED_FORMS),
         add_rolling,
     ),

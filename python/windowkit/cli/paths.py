@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from windowkit.files.listing import walked
+from windowkit.files.listing import is_hidden, walked
 
 __all__ = [
     "TEXT",
@@ -98,7 +98,8 @@ def format_of_input(path: Path, given: str | None) -> str:
     path = unpacked(path)
     if path.is_dir() and path.suffix.lower() not in ENDINGS:
         for file in sorted(path.rglob("*")):
-            if file.is_file() and unpacked(file).suffix.lower() in ENDINGS:
+            is_read = not any(map(is_hidden, file.relative_to(path).parts)) and file.is_file()
+            if is_read and unpacked(file).suffix.lower() in ENDINGS:
                 return ENDINGS[unpacked(file).suffix.lower()]
     return format_of("--input", path, given)
 
