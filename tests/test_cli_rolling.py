@@ -144,6 +144,14 @@ def test_joins_are_those_of_sql(
     assert rows(found.cast(wanted.schema)) == rows(wanted)
 
 
+def test_both_sides_may_be_lines_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = lines(tmp_path / "left.jsonl", [{"t": 1, "a": "x"}, {"t": 9, "a": "y", "more": [1]}])
+    right = lines(tmp_path / "right.jsonl", [{"t": 2, "b": 1.5}, {"t": 30, "b": 2}])
+    arguments = ["--left", left, "--right", right, "--left-time", "t", "--right-time", "t", "--within", "5"]
+    found = result("join", arguments, tmp_path, capsys)
+    assert found.to_pylist() == [{"t": 1, "a": "x", "more": None, "t_right": 2, "b": 1.5}]
+
+
 def test_joins_by_windows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left, right = table_of(1, 25), table_of(2, 25, "r")
     arguments = ["--left", written(left, tmp_path, "l", "csv"), "--left-time", "t", "--left-columns", "id"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -97,6 +98,8 @@ def copied(
         A line is no JSON.
     """
     made, names = Copied(), count()
+    # Another input of a job has files of its own in that folder.
+    folder = Path(tempfile.mkdtemp(dir=folder))
     for path in paths:
         ending = COMPRESSED.get(Path(path).suffix.lower())
         with system.open_input_stream(path, compression=ending) as stream:
