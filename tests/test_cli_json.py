@@ -361,3 +361,22 @@ def test_times_of_text_are_read_as_those_of_parquet(
     wanted = run(capsys, ["--input", tmp_path / "in.parquet", *command])
     assert wanted[0] == 0
     assert run(capsys, ["--input", tmp_path / "in.jsonl", *command]) == wanted
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_whole_numbers_count_from_1970(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"in.{form}"
+    counts = [1_714_564_800_000, None, -1, 1_714_564_800_123]
+    if form == "jsonl":
+        lines(path, [{"t": count} for count in counts])
+    elif form == "csv":
+        path.write_text("t,v\n" + "".join(f"{'' if count is None else count},1\n" for count in counts))
+    else:
+        pa.parquet.write_table(pa.table({"t": counts}), path)
+    command = ["--input", path, "--time", "t", "--types", "t=timestamp[ms, UTC]"]
+    status, out, err = run(capsys, [*command, "--window", "tumbling(1 day)", "--agg", "count(*)"])
+    assert (status, err) == (0, "")
+    assert sorted(out.splitlines()[1:]) == [
+        "1969-12-31 00:00:00.000Z,1970-01-01 00:00:00.000Z,1",
+        "2024-05-01 00:00:00.000Z,2024-05-02 00:00:00.000Z,2",
+    ]

@@ -231,7 +231,9 @@ def rows_of(session: SparkSession, side: Side) -> DataFrame:
                         f"--types: there is no column {name!r}; columns are "
                         f"{', '.join(map(repr, frame.columns))}{suggested(name, frame.columns)}"
                     )
-            frame = typed_frame(frame, {name: Text(each) for name, each in given.given_types.items()})
+            frame = typed_frame(
+                frame, {name: Text(each, is_given=True) for name, each in given.given_types.items()}
+            )
         chosen = [holds(frame, *parse(each)) for each in given.filters]
     return frame.where(reduce(and_, chosen)) if chosen else frame
 

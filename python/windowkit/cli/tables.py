@@ -262,7 +262,7 @@ def table_of(
     # Where files have types, text is meant as text, but for that of the time column.
     typed = dict.fromkeys([*(name for name in read if name in files.untyped), reads.time, *types])
     columns = [name for name in typed if name in there and is_text(data.schema.field(name).type)]
-    texts = {name: Text(types[name]) for name in columns if name in types}
+    texts = {name: Text(types[name], is_given=True) for name in columns if name in types}
     inferred = {name: Inferred(is_key=name in reads.by) for name in columns if name not in types}
     form = None
     if time_format is not None:

@@ -29,6 +29,8 @@ NULLS: Final = (
 """What stands for no value among values that are not text, as pyarrow's CSV reader has it."""
 INTEGER: Final = r"0|-?[1-9][0-9]{0,18}"
 FRACTION: Final = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-?inf|-?Infinity"
+COUNT: Final = "^-?[0-9]+$"
+"""Of units since 1970, where a column is to be of timestamps."""
 DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 MOMENT: Final = rf"{DAY}[ T][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:\.[0-9]{{1,9}})?)?"
 ZONE: Final = "(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
@@ -60,10 +62,14 @@ KINDS: Final = {
 
 @dataclass(frozen=True)
 class Text:
-    """How a column of text is read: as values of a type, perhaps times in a format of `strptime`."""
+    """How a column of text is read: as values of a type, perhaps times in a format of `strptime`.
+
+    Where the type is given, and one of timestamps, whole numbers count its units from 1970.
+    """
 
     type: pa.DataType
     time_format: str | None = None
+    is_given: bool = False
 
     def read(self, column: ds.Expression) -> ds.Expression:
         """Return the values of a column of strings."""
@@ -72,6 +78,12 @@ class Text:
         if is_text(self.type):
             return column.cast(self.type)
         present = pc.if_else(column.isin(NULLS), pa.scalar(None, pa.string()), column)
+        if self.is_given and self.time_format is None and pa.types.is_timestamp(self.type):
+            # Both are read, and of each only what is such.
+            is_count = pc.match_substring_regex(present, COUNT)
+            none = pa.scalar(None, pa.string())
+            count = pc.if_else(is_count, present, none).cast(pa.int64()).cast(self.type)
+            return pc.coalesce(count, pc.if_else(is_count, none, present).cast(self.type))
         if self.time_format is None:
             return present.cast(self.type)
         return pc.strptime(present, format=self.time_format, unit="s").cast(self.type)
