@@ -313,9 +313,9 @@ class Query:
         Parameters
         ----------
         data : object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a Spark DataFrame
-            For instance a pyarrow Table, RecordBatch or RecordBatchReader, or a Polars, pandas, DuckDB or
-            Ibis table. A stream is read once, batch by batch. So is a LazyFrame of Polars, whenever the
-            result, a LazyFrame, is collected.
+            For instance a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, or a Polars, pandas,
+            DuckDB or Ibis table. A stream is read once, batch by batch. So is a LazyFrame of Polars, whenever
+            the result, a LazyFrame, is collected.
         threads : int, optional
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
