@@ -99,6 +99,8 @@ def test_types_that_are_not_united_name_both_files(name: str, values: Any, kind:
     unread = wk.query(by=[], time="at", windows=wk.tumbling(10), aggs=wk.count())
     at = [each.append_column("at", pa.array([1])) for each in (ONE, other)]
     assert unread.run(of(written(tmp_path, *at)))["count(1)"].to_pylist() == [2]
+    assert unread.schema(of(written(tmp_path, *at))) == unread.schema(at[0])
+    assert "count(1): int64" in unread.explain(of(written(tmp_path, *at)))
     for evaluate in (
         lambda data: wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5)).run(data),
         lambda data: wk.join(by="k", left_time="t", right_time="t", within=5).run(ONE, data),

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowkit.arrow.datasets import is_dataset, schema_of_dataset
 from windowkit.arrow.given import reader_of, schema_of
 from windowkit.arrow.results import NULLABLE
 from windowkit.arrow.validation import is_held
@@ -61,7 +62,12 @@ def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
 
 
 def columns_schema(data: Any, read: Sequence[str] | None, argument: str = "data") -> pa.Schema:
-    """Return the schema that `data` is or has, in which columns of a frame that are not `read` are null."""
+    """Return the schema that `data` is or has, in which columns of a frame that are not `read` are null.
+
+    Of a dataset, the types of other columns are those of a file.
+    """
+    if is_dataset(data):
+        return schema_of_dataset(data, read, argument)
     return schema_of(outlined(argument, data, read), argument)
 
 
