@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from windowkit.cli.arguments import fill_of, read
 from windowkit.cli.inputs import Input, input_of
 from windowkit.cli.paths import ArgumentsError
 from windowkit.cli.tables import Reads
-from windowkit.errors import InvalidValue, WindowKitError
+from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, aggregation, windows
 from windowkit.language.join import join
 from windowkit.language.query import query
@@ -80,18 +80,17 @@ class Aggregation(Job):
     counted: ClassVar[str] = "windows"
 
     def for_csv(self, schemas: Sequence[pa.Schema]) -> Aggregation:
-        """Have windows in columns, and refuse lists, structs and bytes."""
+        """Return the job, or refuse lists, structs and bytes in its results."""
         for aggregate in self.asked.aggs:
             if aggregate.function in NESTED:
                 raise ArgumentsError(
                     f"--format: csv cannot hold the lists, structs or bytes of {aggregate}; Parquet can"
                 )
-        try:
-            return replace(self, asked=replace(self.asked, window_columns="flat"))
-        except InvalidValue as error:
+        if self.asked.window_columns == "struct":
             raise ArgumentsError(
-                f"--format: csv has no structs, so that windows are two columns; {error}"
-            ) from None
+                "--window-columns: 'struct' is given, and csv cannot hold structs; Parquet can, or use 'flat'"
+            )
+        return self
 
 
 @dataclass(frozen=True)
