@@ -5,11 +5,13 @@ Those of Spark are run by tests/spark/test_spark_docs.py.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -167,3 +169,50 @@ def test_the_site_has_every_public_name(package: str) -> None:
         value = getattr(import_module(package), name)
         home = getattr(value, "__module__", package)
         assert {f"{package}.{name}", f"{home}.{name}"} & described, f"{package}.{name} is on no page"
+
+
+API = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
+
+
+def on_page(page: Path) -> Iterator[tuple[str, Any]]:
+    """Yield what a page of the API describes, with the members that it shows."""
+    shown = r"^::: (\S+)$(?:\n    options:(?:\n      (?:members: (.*)|.*))*)?"
+    for path, members in re.findall(shown, page.read_text(), re.MULTILINE):
+        home, _, name = path.rpartition(".")
+        value = getattr(import_module(home), name)
+        yield path, value
+        if isinstance(value, type) and members != "false":
+            for member in re.findall(r"\w+", members) or [each for each in vars(value) if each[0] != "_"]:
+                of = inspect.getattr_static(value, member)
+                yield f"{path}.{member}", getattr(of, "fget", None) or getattr(of, "__func__", of)
+
+
+def entries(value: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield the entries of the sections of a docstring, as section, head and description."""
+    sections = re.compile(r"^([A-Z]\w+)\n-+\n(.*?)(?=^[A-Z]\w+(?: \w+)*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
+    for section, body in sections.findall(inspect.getdoc(value) or ""):
+        if section in ("Parameters", "Attributes", "Returns", "Yields", "Raises"):
+            for head, text in re.findall(r"^(\S.*)\n?((?:(?: .*)?\n)*(?: .*)?)", body, re.MULTILINE):
+                yield section, head, text.strip()
+
+
+@pytest.mark.parametrize("page", API, ids=title)
+def test_what_the_api_lists_it_describes(page: Path) -> None:
+    """An entry without a description is a dash in the site that nothing follows."""
+    found = [(path, *each) for path, value in on_page(page) for each in entries(value)]
+    assert len(found) > 10 or page.stem == "errors"
+    assert [(path, head) for path, _, head, text in found if not text] == []
+
+
+@pytest.mark.parametrize("page", API, ids=title)
+def test_choices_in_braces_begin_with_the_default(page: Path) -> None:
+    """The site shows the first as the default; without braces, that of the signature, if it has one."""
+    wrong = []
+    for path, value in on_page(page):
+        for section, head, _ in entries(value):
+            choices = re.match(r"(\w+) : \{\"?([^\",}]+)", head)
+            if choices and section == "Parameters":
+                default = inspect.signature(value).parameters[choices[1]].default
+                if str(default) != choices[2]:
+                    wrong.append((path, head, default))
+    assert wrong == []

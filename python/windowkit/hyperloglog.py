@@ -91,6 +91,7 @@ class HyperLogLog:
         Returns
         -------
         HyperLogLog
+            A sketch that holds what the bytes hold.
 
         Raises
         ------
@@ -214,12 +215,13 @@ class HyperLogLog:
 
         Parameters
         ----------
-        stddevs : {1, 2, 3}
-            The confidence as standard deviations of a normal distribution: 68 %, 95 % or 99.7 %.
+        stddevs : int, default 2
+            The confidence, 1, 2 or 3: as standard deviations of a normal distribution: 68 %, 95 % or 99.7 %.
 
         Returns
         -------
         lower, upper : float
+            The true number lies between them, at that confidence.
 
         Raises
         ------

@@ -187,6 +187,7 @@ def sliding_by(
     Parameters
     ----------
     array : column
+        Any column, as in `sliding`.
     times : column
         Timestamps, dates, durations or integers, as many as `array` has rows, without nulls, and ascending
         within each group.
@@ -195,7 +196,7 @@ def sliding_by(
         than the size samples.
     agg, algorithm, segments, ddof, validate
         As in `sliding`.
-    closed : {"both", "right", "left", "neither"}
+    closed : "both", "right", "left" or "neither", optional
         Without `slide`: whether a window holds the time exactly `size` before its row ("both", "left"), and
         those at the row's own time ("both", "right"). SQL has "both", the default; pandas and Polars have
         "right".

@@ -250,7 +250,7 @@ class Aggregate(Hinting):
             (or ``"unbounded rows"``) for all rows up to it.
         before, after : optional
             As `size`, and instead of it; 0 if not given. By rows, they do not count the row itself.
-        closed : {"both", "left", "right", "neither"}, optional
+        closed : "both", "left", "right" or "neither", optional
             Which of its two ends are in the frame. By default both, as in SQL; but with a `size` in rows
             only the right one, so that the frame has `size` rows. In a frame that ends with its row,
             ``"left"`` leaves out the row and, by time, all others at its time.
@@ -316,7 +316,9 @@ class Framed(Hinting):
     Parameters
     ----------
     aggregate : Aggregate
+        What is computed of the rows of a frame.
     frame : Frame
+        Which rows these are.
     label : str, optional
         The alias, if one was given after the frame.
     """

@@ -216,6 +216,7 @@ class Distinct:
         Returns
         -------
         DistinctOperator
+            One that no row was pushed to yet.
 
         Raises
         ------
@@ -262,6 +263,7 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
     Returns
     -------
     Distinct
+        A value, to be run on any table or stream.
 
     Raises
     ------

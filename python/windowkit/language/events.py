@@ -102,7 +102,7 @@ def every(length: Length, of: str = EVENT, since: str | None = None) -> Every:
     of : {"event time", "processing time"}
         Whether the watermark passes the boundaries (rows in order are watermarks), or the clock of the
         operator, which each of its calls reads once.
-    since : {"first row"}, optional
+    since : "first row", optional
         Of processing time: a key fires so long after the first row that came since it last fired, a timeout,
         rather than at multiples.
 

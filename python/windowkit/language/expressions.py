@@ -186,6 +186,7 @@ def expr(expression: Column, name: str | None = None) -> Expression:
     Returns
     -------
     Expression
+        What stands in place of a column, or for a condition on results.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Frame:
     before, after : Duration, int, Rows or None
         How far it reaches back from a row, and ahead of it: a time, a number in the units of an integer time
         column, or a number of rows. None for all there are.
-    closed : {"both", "left", "right", "neither"}
+    closed : "both", "left", "right" or "neither"
         Which of its two ends are in it.
     by_rows : bool
         Whether it counts rows rather than time.

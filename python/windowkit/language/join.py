@@ -51,6 +51,7 @@ class Join:
     windows : Window or None
         The windows that partners share; given if `within` is not.
     how : {"inner", "left", "right", "full", "semi", "anti"}
+        Which rows are returned, pairs of partners or those of one side.
     closed : {"both", "left", "right", "neither"}
         Which ends `within` includes.
     suffix : str
@@ -132,7 +133,7 @@ class Join:
             Cut keys into stretches of that length: see `windowkit.spark.join`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             As for `windowkit.spark.join`. Only for Spark.
-        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
+        result : "pyarrow", "pandas", "polars", "polars-lazy", "duckdb" or "ibis", optional
             The library whose table is returned; by default that of `left`. Not for Spark.
 
         Returns
@@ -218,6 +219,7 @@ class Join:
         Returns
         -------
         JoinOperator
+            One that no row was pushed to yet.
 
         Raises
         ------
@@ -380,7 +382,7 @@ def join(
         ``"inner"``: pairs of partners. ``"left"``, ``"right"``, ``"full"``: also the rows of that side, or of
         both, that have no partner, with nulls for the other side. ``"semi"``: the left rows that have a
         partner, once each. ``"anti"``: those that have none.
-    closed : {"both", "left", "right", "neither"}, optional
+    closed : "both", "left", "right" or "neither", optional
         Which ends of `within` are in it, by default both.
     suffix : str
         What is appended to the name of a column of the right side if the left side has one of that name.
@@ -391,6 +393,7 @@ def join(
     Returns
     -------
     Join
+        A value, to be run on any two tables or streams.
 
     Raises
     ------

@@ -334,7 +334,7 @@ class Query:
             key; see `windowkit.spark.aggregate`. Only for Spark.
         n : int, optional
             Partitions, where `partitioner` names a method.
-        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
+        result : "pyarrow", "pandas", "polars", "polars-lazy", "duckdb" or "ibis", optional
             What is returned. By default it is what `data` is: a DataFrame of pandas or Polars, a LazyFrame of
             Polars, a relation of DuckDB, a table of Ibis, or a frame of narwhals; and a pyarrow Table for all
             else. Not for Spark.
@@ -501,6 +501,7 @@ class Query:
         Returns
         -------
         Operator
+            One that no row was pushed to yet.
 
         Raises
         ------
@@ -744,7 +745,7 @@ def query(
         values, as in the results of a retracting query. Results cover the rows that remain; a window in which
         none remains is omitted. Allowed are windows whose extent no row changes, and functions from which a
         row can be removed; see "Rows that retract others" in the document "Semantics".
-    fill : {"null", "zero", "previous"} or mapping of str to these, optional
+    fill : "null", "zero", "previous" or mapping of str to these, optional
         Results have the windows without rows, too, between a key's first and its last window of a type, as
         pandas' ``resample`` does; without it they are not there. Aggregates are null in them (a count, too),
         zero, or what they are in the previous window with rows; a mapping from their names in the result
@@ -754,6 +755,7 @@ def query(
     Returns
     -------
     Query
+        A value, to be run on any data.
 
     Notes
     -----

@@ -37,6 +37,7 @@ class Rolling:
     time : str
         The time column.
     aggs : tuple of Framed
+        What is computed for each row, with the frame of each.
     """
 
     by: tuple[str, ...]
@@ -115,7 +116,7 @@ class Rolling:
             Cut keys with too many rows for one task by time: see `windowkit.spark.roll`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             Counts rows while the result is computed. Only for Spark.
-        result : {"pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"}, optional
+        result : "pyarrow", "pandas", "polars", "polars-lazy", "duckdb" or "ibis", optional
             The library whose table is returned; by default that of `data`, as for `windowkit.Query.run`. Not
             for Spark.
 
@@ -317,6 +318,7 @@ def rolling(*, by: Column | Sequence[Column], time: Column, aggs: Framed | Seque
     Returns
     -------
     Rolling
+        A value, to be run on any data.
 
     Raises
     ------

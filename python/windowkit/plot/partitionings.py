@@ -66,6 +66,7 @@ def partitioning(
     Returns
     -------
     matplotlib.axes.Axes
+        Those that were drawn on.
 
     Raises
     ------

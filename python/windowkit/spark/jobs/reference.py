@@ -45,6 +45,7 @@ def reference(df: DataFrame, query: Query) -> DataFrame:
     df : DataFrame
         Classic or Connect, with a time column of timestamps, with or without zone.
     query : Query
+        Of windows and functions that Spark has.
 
     Returns
     -------

@@ -165,6 +165,7 @@ def partitioning(
     Returns
     -------
     Partitioning
+        What `repartition` does with the same arguments.
 
     Examples
     --------

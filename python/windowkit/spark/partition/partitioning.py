@@ -43,14 +43,19 @@ class Partitioning:
     Parameters
     ----------
     partitions : int
+        How many there are.
     keys : tuple of str
+        The columns by which rows are grouped.
     types : tuple of DataType
         Of the keys: their hashes depend on them.
     method, way, reason : str
         `reason` says why `way`.
     window : Tumbling or None
+        Of which each is balanced by itself; None: all rows together.
     time : str or None
+        The time column that windows are of.
     counted : Histogram or None
+        How many rows the keys have; None if nothing was counted.
     placement : Placement or None
         Of the planned way of "waterfill".
     loads : tuple of int
@@ -66,6 +71,7 @@ class Partitioning:
     partitioner : callable or None
         Of the streaming way: returns the partitioner of a task.
     ordered : bool
+        Whether rows are taken as they come, which is the same each time, rather than sorted.
     """
 
     partitions: int

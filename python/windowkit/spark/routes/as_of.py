@@ -57,6 +57,7 @@ def as_of(
         Batch DataFrames of one session, classic or Connect. Columns are found by name as by
         `windowkit.spark.aggregate`.
     rolling : Rolling
+        The aggregates, over frames that do not look ahead.
     by, time : optional
         The keys and the time of `labels`, as for `windowkit.Rolling.at`.
     split : str, datetime.timedelta or int, optional

@@ -68,8 +68,9 @@ def aggregate(
     n : int, optional
         Partitions, where `partitioner` names a method.
     keys : str or sequence of str, optional
+        Instead of `query`, with `aggs` and `partitioner`: a plain group-by of these columns, without windows.
     aggs : Aggregate or sequence of Aggregate, optional
-        Instead of `query`: a plain group-by without windows, with `partitioner`.
+        What that computes.
     where : str or Expression, optional
         Which windows are returned: a condition in SQL on the columns of the result. The result is that of
         ``.where(...)`` on it, but what the condition says of rows is applied to `df` before anything else,

@@ -46,7 +46,7 @@ def stream(
     query : Query
         Any window, aggregate and filter; and an emission policy, but for ``at_most`` and for triggers of
         processing time.
-    output_mode : {"append", "update"}, optional
+    output_mode : "append" or "update", optional
         What a query without an emission policy returns: each window once it is final (the default), or after
         each batch the windows that its rows changed. Give ``writeStream.outputMode`` the same.
     allowed_lateness : str or datetime.timedelta, optional
@@ -61,7 +61,7 @@ def stream(
         Return late rows, too, in a column ``late_row``: a struct of all columns of `df` and ``late_reason``,
         as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
         late rows. All columns of `df` cross the shuffle then.
-    route : {"catalyst"}, optional
+    route : "catalyst", optional
         Spark's own streaming aggregation, without Python. It computes one tumbling window with aggregates
         that Spark has, in any state store, without the options above but for `output_mode`.
         Its checkpoint is Spark's: a changed aggregate is not noticed.
