@@ -132,6 +132,34 @@ def test_the_site_has_every_page() -> None:
     assert sorted(listed) == [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
 
 
+CODE_WIDTH = 88
+"""Characters in a line of code that fit into the column of a page on a screen of 1,280 pixels."""
+
+TABLE_WIDTH = 116
+"""Characters in a row of a table that do, with some 6 of padding for each column."""
+
+
+@pytest.mark.parametrize("document", PAGES, ids=title)
+def test_no_line_of_code_is_cut_off(document: Path) -> None:
+    written = re.findall(r"^ *```\w+\n(.*?)^ *```$", document.read_text(), re.DOTALL | re.MULTILINE)
+    assert [line for block in written for line in block.splitlines() if len(line) > CODE_WIDTH] == []
+
+
+@pytest.mark.parametrize("document", [each for each in PAGES if "benchmarks" not in each.parts], ids=title)
+def test_no_table_is_cut_off(document: Path) -> None:
+    """A column is as wide as its longest word, but those of `pairs` have half of the room and break words."""
+    text = re.sub(r'<div class="pairs".*?</div>', "", document.read_text(), flags=re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        rows = [re.split(r"(?<!\\)\|", row)[1:-1] for row in table.splitlines() if not row.startswith("|--")]
+        words = [[max(map(len, shown(cell).split()), default=0) for cell in row] for row in rows]
+        assert sum(max(column) + 6 for column in zip(*words, strict=True)) <= TABLE_WIDTH, table
+
+
+def shown(cell: str) -> str:
+    """Return what a reader sees of a cell, without where its links lead."""
+    return re.sub(r"\]\([^)]*\)", "", cell).replace("`", "")
+
+
 MAPS = [
     *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md", "fuzz/README.md")),
     *(page for page in PAGES if "internals" in page.parts),
