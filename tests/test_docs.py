@@ -126,6 +126,11 @@ def test_drawings_are_of_this_windowkit(name: str) -> None:
     assert (drawings.FOLDER / f"{name}.svg").read_text() == drawings.pictures()[name]
 
 
+def test_the_first_page_has_the_speeds_of_the_readme() -> None:
+    [speeds] = re.findall(r"<!-- speed:begin -->\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert speeds in (ROOT / "docs" / "index.md").read_text()
+
+
 def test_the_site_has_every_page() -> None:
     """`make docs` fails if a link is broken, but not if a menu lacks a page, or has one too many."""
     listed = re.findall(r'"([^"]+\.md)"', (ROOT / "zensical.toml").read_text())
