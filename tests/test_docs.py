@@ -131,6 +131,16 @@ def test_the_first_page_has_the_speeds_of_the_readme() -> None:
     assert speeds in (ROOT / "docs" / "index.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("polars", "group_by_dynamic"), ("pandas", "resample"), ("spark", "session_window")],
+)
+def test_a_search_for_what_others_call_it_finds_their_page(name: str, word: str) -> None:
+    """The search of the site ranks by titles first: one of that page has the word, and no other page's."""
+    titled = {page.stem for page in PAGES if re.search(rf"^#.*\b{word}\b", page.read_text(), re.MULTILINE)}
+    assert titled == {f"from-{name}"}
+
+
 def test_the_site_has_every_page() -> None:
     """`make docs` fails if a link is broken, but not if a menu lacks a page, or has one too many."""
     listed = re.findall(r'"([^"]+\.md)"', (ROOT / "zensical.toml").read_text())
