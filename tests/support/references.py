@@ -35,7 +35,7 @@ def described(of: griffe.Object) -> Iterator[Any]:
 
 
 def linked(text: str, of: griffe.Object, package: griffe.Module) -> str:
-    """Return a docstring whose references are links, but for those in its examples."""
+    """Return a docstring whose references are links."""
 
     def name(found: re.Match[str]) -> str:
         return link(found[0], found[1], package, package)
@@ -50,11 +50,9 @@ def linked(text: str, of: griffe.Object, package: griffe.Module) -> str:
             else link(f"`{first}{rest}`", first + rest, scope, package)
         )
 
-    prose, heading, examples = text.partition("\nExamples\n---")
-    prose = re.sub(r"`windowkit\.(\w+(?:\.\w+)*)`", name, prose)
-    prose = re.sub(r"(\b[Ss]ee )`(\w+)(\.\w+)?`", neighbour, prose)
-    prose = re.sub(r'"([^"]+)"\s+in\s+the\s+document\s+"([^"]+)"', section, prose)
-    return prose + heading + examples
+    text = re.sub(r"`windowkit\.(\w+(?:\.\w+)*)`", name, text)
+    text = re.sub(r"(\b[Ss]ee )`(\w+)(\.\w+)?`", neighbour, text)
+    return re.sub(r'"([^"]+)"\s+in\s+the\s+document\s+"([^"]+)"', section, text)
 
 
 def link(text: str, path: str, scope: griffe.Object, package: griffe.Module) -> str:

@@ -1,20 +1,22 @@
 """Sliding windows over one column: Arrow in, Arrow out, for user-defined functions and notebooks.
 
->>> import pyarrow as pa
->>> from windowkit import kernels
->>> kernels.sliding_sum(pa.array([1, 2, 3, 4]), 2).to_pylist()
-[3, 5, 7]
->>> kernels.sliding_mean(pa.array([1, 2, 3, 4]), 3, partial="start").to_pylist()
-[1.0, 1.5, 2.0, 3.0]
-
 A column is anything with an Arrow interface (``__arrow_c_array__`` or ``__arrow_c_stream__``: a pyarrow
 Array or ChunkedArray, a Polars Series), a numpy array, masked or not, or a pandas Series or Index. Chunks
 are joined first, which copies them; one chunk is read where it lies. A call takes up to 2**32 - 1 rows.
 Results are pyarrow Arrays. The GIL is released around all work.
 
 Nulls are skipped, NaN is the greatest value and -0.0 equals 0.0, as in Spark: of both zeros an extreme may
-be either. Which algorithm answers, and what each can do, is in the document "Kernels"; `explain` says it
-for one call.
+be either. Which algorithm answers, and what each can do, is described in "Algorithms" in the document
+"Kernels"; `explain` says it for one call.
+
+Examples
+--------
+>>> import pyarrow as pa
+>>> from windowkit import kernels
+>>> kernels.sliding_sum(pa.array([1, 2, 3, 4]), 2).to_pylist()
+[3, 5, 7]
+>>> kernels.sliding_mean(pa.array([1, 2, 3, 4]), 3, partial="start").to_pylist()
+[1.0, 1.5, 2.0, 3.0]
 """
 
 from typing import TYPE_CHECKING

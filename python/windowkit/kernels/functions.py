@@ -45,7 +45,7 @@ def sliding(
     Parameters
     ----------
     array : column
-        Any column, see the module.
+        Any column; see `windowkit.kernels`.
     size, slide : int
         Rows, at least 1. A slide greater than the size samples: rows between two windows are in none.
     agg : str

@@ -6,6 +6,15 @@ third has one partial result for each pair of key and worker (Katsipoulakis et a
 Stream Partitioning Costs*, VLDB 2017). `Partitioner` assigns rows, `cost` says what an assignment costs,
 `choose` which method suits some keys, and `plan` decides for a histogram of keys at once.
 
+Keys
+----
+Wherever this module takes keys, they are an Arrow array, chunked array, or several columns as a record
+batch, table or dict of columns, of any types but maps and unions; or what offers itself as such (Polars,
+pandas, NumPy, a list). Keys are equal as in SQL's ``GROUP BY``: null is a key like any other, NaN equals
+NaN, and -0.0 equals 0.0. Where a null or a NaN goes is decided by its hash, as for any key.
+
+Examples
+--------
 >>> import pyarrow as pa
 >>> import windowkit as wk
 >>> keys = pa.array(["hot"] * 9_000 + [f"key {i}" for i in range(1_000)])
@@ -14,13 +23,6 @@ True
 >>> level = wk.partition.cost(keys, wk.partition.Partitioner(8).assign(keys), workers=8)
 >>> level.load_ratio < 1.05, level.aggregation_cost - level.groups
 (True, 7)
-
-Keys
-----
-Wherever this module takes keys, they are an Arrow array, chunked array, or several columns as a record
-batch, table or dict of columns, of any types but maps and unions; or what offers itself as such (Polars,
-pandas, NumPy, a list). Keys are equal as in SQL's ``GROUP BY``: null is a key like any other, NaN equals
-NaN, and -0.0 equals 0.0. Where a null or a NaN goes is decided by its hash, as for any key.
 """
 
 from typing import TYPE_CHECKING

@@ -120,7 +120,7 @@ def cost(
     Parameters
     ----------
     keys : Arrow data
-        The rows' keys; see the module.
+        The rows' keys; see `windowkit.partition`.
     assignment : Arrow array
         The rows' workers: integers from 0.
     workers : int, optional

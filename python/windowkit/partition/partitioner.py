@@ -37,7 +37,7 @@ class Partitioner:
         In brackets the paper's names, which are accepted too:
 
         - ``waterfill``: by the key's hash, but rows of the few heavy keys fill up the workers below the
-          mean. Both costs are low on any skew; memory is constant. See the notes.
+          mean. Both costs are low on any skew; memory is constant; the notes say more.
         - ``shuffle`` (SH): round robin. No imbalance, up to workers × keys to aggregate.
         - ``hash`` (FLD): by the key's hash. Least to aggregate; as imbalanced as the keys.
         - ``partial-key`` (PK): the candidate with the fewest rows.
@@ -137,7 +137,7 @@ class Partitioner:
         Parameters
         ----------
         keys : Arrow data
-            The rows' keys; see the module.
+            The rows' keys; see `windowkit.partition`.
         times : Arrow array, optional
             The rows' event times if the window is one of event time: a timestamp, date or duration, or an
             integer for a window of an integer length. Rows of one window may come in any order, but windows
@@ -351,7 +351,7 @@ def candidates(
     Parameters
     ----------
     keys : Arrow data
-        The rows' keys; see the module.
+        The rows' keys; see `windowkit.partition`.
     workers, candidates, seed : int
         As in `Partitioner`.
     validate : bool, default False

@@ -70,7 +70,7 @@ class Reports(Queried):
 
     @property
     def late(self) -> int:
-        """The number of rows that came too late or without a time, once for each query; see `take_late`.
+        """The number of rows that came too late or without a time, once for each query: `take_late` has them.
 
         Examples
         --------
