@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import windowkit as wk
 from support.distincts import Model, firsts
+from support.join_streams import ORDERS, arriving
 from support.joins import Row, length, plain
 from support.tables import KEYS, TIMES, columns_of
 
@@ -109,6 +111,34 @@ def test_a_table_is_that_of_duckdb() -> None:
         ).fetchall()
     assert result["n"].to_pylist() == [n for (n,) in expected]
     assert 1000 < len(expected) < 19_000
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_many_held_rows_of_a_key_are_those_of_duckdb(order: str) -> None:
+    """So many that they are in several blocks, which are split and joined as rows come and go."""
+    rng = np.random.default_rng(ORDERS.index(order))
+    count = 3000
+    ids = rng.choice(list("aaab"), count).tolist()
+    # Of equal times, which row is the first is told by the order in which they come.
+    table = arriving(rng, rows_of(rng.permutation(2 * count)[:count].tolist(), ids), order)
+    distinct = wk.distinct("id", time="t", within=2)
+    op, parts, reached = distinct.operator(SIDE), [], -1
+    for at in range(0, count, 50):
+        parts.append(op.push(table.slice(at, 50)))
+        if rng.random() < 0.2:
+            reached = max(reached, pc.min(table["t"].slice(at + 50)).as_py() or 0)
+            parts.append(op.advance(reached))
+        if rng.random() < 0.05:
+            op = wk.DistinctOperator.restore(op.snapshot(), distinct)
+    found = pa.concat_tables([*parts, op.close()])
+    with duckdb.connect() as connection:
+        connection.register("rows", table)
+        expected = connection.execute(
+            "SELECT v FROM (SELECT *, lag(t) OVER (PARTITION BY id ORDER BY t) AS before FROM rows) "
+            "WHERE before IS NULL OR t - before > 2"
+        ).fetchall()
+    assert Counter(found["v"].to_pylist()) == Counter(v for (v,) in expected)
+    assert count // 4 < len(expected) < count
 
 
 def test_rows_that_follow_each_other_are_duplicates_of_duplicates() -> None:

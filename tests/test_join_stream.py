@@ -9,13 +9,15 @@ from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any, NoReturn
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
 import windowkit as wk
-from support.join_streams import Call, by_windows, calls, of_band, run
+from support.join_streams import ORDERS, Call, arriving, by_windows, calls, of_band, run
 from support.joins import Case, Extents, cases, of_windows, plain, windowed
 
 SIDE = pa.schema({"k": pa.string(), "t": pa.int64(), "v": pa.int64()})
@@ -72,6 +74,35 @@ def test_a_long_stream_in_small_pushes_is_the_batch_join_and_holds_little(how: s
     assert (stats.left_kept, stats.right_kept, stats.left_late) == (0, 0, 0)
     assert kept < 250
     assert held < 400_000
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_many_held_rows_of_a_key_are_joined_as_by_duckdb(how: str, order: str) -> None:
+    """So many that they are in several blocks, which are split and joined as rows come and go."""
+    rng = np.random.default_rng(ORDERS.index(order))
+    count = 3000
+    times = rng.integers(0, 3 * count, (2, count)).tolist()
+    sides = [arriving(rng, rows(own, rng.choice(list("aaab"), count).tolist()), order) for own in times]
+    op, parts, reached = band(how=how).operator(SIDE, SIDE), [], [-1, -1]
+    for at in range(0, count, 50):
+        parts += [op.push_left(sides[0].slice(at, 50)), op.push_right(sides[1].slice(at, 50))]
+        if rng.random() < 0.2:
+            ends = [pc.min(side["t"].slice(at + 50)).as_py() or 0 for side in sides]
+            reached = [max(mark) for mark in zip(reached, ends, strict=True)]
+            parts += [op.advance_left(reached[0]), op.advance_right(reached[1])]
+        if rng.random() < 0.05:
+            op = wk.JoinOperator.restore(op.snapshot(), band(how=how))
+    found = pa.concat_tables([*parts, op.close()])
+    names = [name for name in found.column_names if name in ("v", "v_right")]
+    left, right = sides
+    with duckdb.connect() as connection:
+        connection.register("l", left)
+        connection.register("r", right)
+        kind, chosen = ("" if how == "inner" else how), "l.v, r.v" if len(names) == 2 else "l.v"
+        text = f"SELECT {chosen} FROM l {kind} JOIN r ON l.k = r.k AND r.t BETWEEN l.t - 5 AND l.t + 5"
+        expected = connection.execute(text).fetchall()
+    assert Counter(zip(*(found[name].to_pylist() for name in names), strict=True)) == Counter(expected)
 
 
 @pytest.mark.parametrize("how", ["semi", "anti"])

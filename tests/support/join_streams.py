@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
@@ -15,6 +16,19 @@ import windowkit as wk
 from support.joins import Case, Extents, Found, Row, equal, extents_of, numbers
 
 LEFT, RIGHT = 0, 1
+ORDERS: Final = ("sorted", "reverse", "near", "random")
+
+
+def arriving(rng: np.random.Generator, table: pa.Table, order: str) -> pa.Table:
+    """Return rows with times ``t`` in the order in which they come."""
+    times = table["t"].to_numpy()
+    ranks = {
+        "sorted": times,
+        "reverse": -times,
+        "near": times + rng.integers(0, len(times) // 2, len(times)),
+        "random": rng.random(len(times)),
+    }
+    return table.take(np.argsort(ranks[order], kind="stable"))
 
 
 @dataclass(frozen=True)
