@@ -1,8 +1,9 @@
 """LazyFrames of Polars: results that are computed when they are collected, and what then reaches the input.
 
-Polars asks for some columns of a result, for the rows that meet a condition, and for no more than so many.
-Only the aggregates among these columns are computed, and only the columns that they read are asked of the
-input. A condition reaches the input where no row of the result depends on the rows that it leaves out.
+Polars asks for some columns of a result, for no more than so many of its rows, and of these for the ones
+that meet a condition. Only the aggregates among these columns are computed, and only the columns that they
+read are asked of the input. A condition reaches the input where no row of the result depends on the rows that
+it leaves out, and where all rows of the result are asked for, not the first.
 """
 
 from __future__ import annotations
@@ -93,14 +94,15 @@ def scan(
         wanted = named if condition is None else [*named, *condition.meta.root_names()]
         # A condition of the query's own may be on any column of its result.
         own = asked if options.get("where") is not None else narrowed(asked, wanted)
-        conditions = conjuncts(condition)
+        # Polars hands over a number of rows where it cuts before it filters.
+        conditions = conjuncts(condition) if rows is None else []
         inputs = [side.rows(wanted, conditions) for side in sides]
         for frame in frames(evaluate, own, inputs, empties, options):
-            if condition is not None:
-                frame = frame.filter(condition)
             if rows is not None:
                 frame = frame.head(rows)
                 rows -= frame.height
+            if condition is not None:
+                frame = frame.filter(condition)
             yield from frame.select(named).iter_slices(size or max(frame.height, 1))
             if rows == 0:
                 return
