@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -176,6 +177,54 @@ def test_results_are_of_the_library_of_the_left_side() -> None:
         assert twice.select(["ip", "ts"]).to_pylist() == [
             {"ip": row["ip"], "ts": row["ts"]} for row in right.take([0, 0, 1, 1, 2]).to_pylist()
         ]
+
+
+KEYS_OF_PANDAS: list[Callable[[list[Any], str], Any]] = [
+    lambda keys, _: pd.Series(keys, dtype=object),
+    lambda keys, _: pd.Series(keys, dtype="string"),
+    lambda keys, _: pd.Series(keys, dtype=pd.ArrowDtype(pa.string())),
+    lambda keys, _: pd.Series(keys, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
+    lambda keys, names: pd.Series(pd.Categorical(keys, categories=list(names))),
+    lambda keys, names: pd.Series(pd.Categorical(keys, categories=list(names), ordered=True)),
+]
+KEYS_OF_POLARS: list[Callable[[list[Any], str], Any]] = [
+    lambda keys, _: pl.Series(keys, dtype=pl.String),
+    lambda keys, _: pl.Series(keys, dtype=pl.Categorical),
+    lambda keys, names: pl.Series(keys, dtype=pl.Enum([*names])),
+]
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_keys_are_those_of_either_side_whatever_their_types(how: str) -> None:
+    join = wk.join(by="k", left_time="t", right_time="t", within=1, how=how)
+    for library, kinds in ((pd, KEYS_OF_PANDAS), (pl, KEYS_OF_POLARS)):
+        for one, other in product(kinds, kinds):
+            left = library.DataFrame({"k": one(["a", None, "b"], "ba"), "t": [1, 1, 1]})
+            right = library.DataFrame({"k": other(["b", "c", None], "cb"), "t": [1, 1, 1]})
+            wanted = join.run(left, right, result="pyarrow")["k"].to_pylist()
+            found = join.run(left, right)["k"]
+            assert [None if pd.isna(each) else each for each in found.to_list()] == wanted
+            if how not in ("right", "full") and left["k"].dtype != object:
+                assert found.dtype == left["k"].dtype
+            if library is pl:
+                lazy = join.run(left.lazy(), right.lazy())
+                assert lazy.collect()["k"].to_list() == wanted
+                assert lazy.collect_schema()["k"] == found.dtype
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_a_key_of_both_sides_has_categories_where_they_have_the_same(how: str) -> None:
+    def frame(keys: Any) -> Any:
+        return (pl if isinstance(keys, pl.Series) else pd).DataFrame({"k": keys, "t": [1]})
+
+    join = wk.join(by="k", left_time="t", right_time="t", within=1, how=how)
+    numbers = [pd.Categorical([number], categories=[1, 2]) for number in (1, 2)]
+    assert join.run(*map(frame, numbers))["k"].dtype == numbers[0].dtype
+    other = pd.Categorical([3], categories=[3])
+    assert join.run(frame(numbers[0]), frame(other))["k"].tolist() == {"right": [3], "full": [1, 3]}[how]
+    enums = [pl.Series([name], dtype=pl.Enum(["a", "b"])) for name in "ab"]
+    assert join.run(*map(frame, enums))["k"].dtype == pl.Enum(["a", "b"])
+    assert join.run(frame(enums[0]), frame(pl.Series(["c"])))["k"].dtype == pl.String
 
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -402,15 +402,19 @@ def joined(
     left: Any,
     right: Any,
     passed: Sequence[Mapping[str, Any]] = ({}, {}),
+    shared: Sequence[tuple[str, str]] = (),
 ) -> Any:
     """Return the result of a join in a form.
 
     Columns keep the types that they have in `left` and `right`, of which `origins` says where each comes from
     (whether from the left side, and by which name; None for windows), if these are tables of that library.
-    What has `passed`, of the left side and of the right one, takes the place of what `table` has.
+    What has `passed`, of the left side and of the right one, takes the place of what `table` has. A left key
+    that is `shared` also holds values of the right key beside it: if that has another type, which may have
+    other categories, the result has the values alone.
     """
     if form == "pyarrow":
         return table
+    mixed = {own for own, other in shared if type_in(left, form, own) != type_in(right, form, other)}
     of = [None if origin is None else (left if origin[0] else right, origin[1]) for origin in origins]
     own = {
         name: passed[0 if origin[0] else 1][origin[1]]
@@ -426,6 +430,8 @@ def joined(
             for name, origin in zip(table.column_names, of, strict=True)
             if name not in own and origin is not None and is_a(origin[0], "polars", "DataFrame")
         }
+        # Types that differ within a struct are no keys of one join.
+        kinds |= {name: pl.String() for name in mixed & kinds.keys() if isinstance(kinds[name], pl.Enum)}
         return frame.with_columns(
             *(pl.col(name).cast(kind) for name, kind in kinds.items() if frame.schema[name] != kind),
             *(values.alias(name) for name, values in own.items()),
@@ -438,8 +444,9 @@ def joined(
     def column(name: str, values: pa.ChunkedArray, origin: tuple[Any, str] | None) -> Any:
         if name in own:
             return own[name]
-        is_own = origin is not None and is_a(origin[0], "pandas", "DataFrame")
-        kind = origin[0].dtypes.get(origin[1]) if origin is not None and is_own else None
+        kind = None if origin is None else type_in(origin[0], "pandas", origin[1])
+        if name in mixed and isinstance(kind, pd.CategoricalDtype):
+            return pandas_array(values.cast(values.type.value_type), None, on_arrow)
         # Plain columns of pandas have no room for nulls, where rows have no partner.
         is_open = hasattr(kind, "__from_arrow__") or isinstance(kind, pd.CategoricalDtype)
         return pandas_array(values, kind if is_open or not values.null_count else None, on_arrow)
@@ -447,6 +454,13 @@ def joined(
     columns = zip(table.column_names, table.columns, of, strict=True)
     with in_pandas():
         return pd.DataFrame({name: column(name, values, origin) for name, values, origin in columns})
+
+
+def type_in(data: Any, library: str, column: str) -> Any:
+    """Return the type of a column in a table of a library; None if `data` is of another one."""
+    if not is_a(data, library, "DataFrame"):
+        return None
+    return data.schema[column] if library == "polars" else data.dtypes.get(column)
 
 
 def moments(times: pa.ChunkedArray) -> pa.ChunkedArray:

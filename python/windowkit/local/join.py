@@ -83,7 +83,9 @@ def run(
         for of_left in (True, False)
     ]
     passed = [side.passed(columns) for side, columns in zip(passing, found, strict=True)]
-    return joined(table, form, origins, left, right, passed)
+    # Without a left row, its keys are those of the right one.
+    shared = list(zip(join.left_by, join.right_by, strict=True)) if join.how in ("right", "full") else []
+    return joined(table, form, origins, left, right, passed, shared)
 
 
 def batches(
