@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from itertools import product
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -232,6 +234,30 @@ def test_rows_are_cut_before_they_are_filtered_where_the_cut_comes_first(engine:
         for count, key in product(range(eager.height), "ab"):
             found = lazy.head(count).filter(pl.col("k") == key).collect(engine=engine)
             assert_frame_equal(found, eager.head(count).filter(pl.col("k") == key))
+
+
+@pytest.mark.parametrize("columns", [None, ["o", "x"]])
+@pytest.mark.parametrize("texts", [["p", "q", None], [None] * 3])
+def test_objects_of_pandas_beside_a_lazy_frame_have_the_type_of_their_values(
+    columns: Any, texts: Any
+) -> None:
+    other = pd.DataFrame({"k": ["a", "b", "a"], "t": [3, 4, 12], "o": texts, "x": [date(2026, 1, 1)] * 3})
+    other = other.astype(object).astype({"t": "int64"})
+    join = wk.join(by="k", left_time="t", right_time="t", within=1, how="left", right_columns=columns)
+    rolling = wk.rolling(by="k", time="t", aggs=wk.last("o").over(5).alias("last"))
+    calls: list[Callable[[Any], Any]] = [
+        lambda data: join.run(data, other),
+        lambda data: rolling.at(data, other),
+    ]
+    for call in calls:
+        lazy = call(TABLE.lazy())
+        assert lazy.collect_schema() == call(TABLE).schema
+        assert_frame_equal(lazy.collect(), call(TABLE), check_row_order=False)
+    if columns is not None:
+        # What Arrow does not hold, and is not read.
+        other["z"] = [1j, 2j, 3j]
+        assert_frame_equal(join.run(TABLE.lazy(), other).collect(), join.run(TABLE, other))
+        assert_frame_equal(rolling.at(TABLE.lazy(), other).collect(), rolling.at(TABLE, other))
 
 
 class Asked:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from windowkit.arrow.computing import computing, is_by_row
 from windowkit.arrow.given import is_lazy, schema_of
 from windowkit.arrow.results import formed
-from windowkit.arrow.source import Source
+from windowkit.arrow.source import Source, columns_read
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import Expression
 from windowkit.language.foreign import is_a, is_spark
@@ -79,7 +79,7 @@ def scan(
     """
     from polars.io.plugins import register_io_source
 
-    data = [kept(each, options.get("validate")) for each in data]
+    data = [data[0], *(kept(asked, each, options.get("validate")) for each in data[1:])]
     empties = [emptied(each) for each in data]
     # Whatever does not fit is refused now, and not where the result is collected.
     schema = evaluate(asked, *empties, form="polars", **options).schema
@@ -131,12 +131,20 @@ def collected(data: Any) -> Any:
     return data.collect(engine="streaming") if is_lazy(data) else data
 
 
-def kept(data: Any, validate: bool | None) -> Any:
-    """Return data that can be read several times."""
+def kept(asked: Asked, data: Any, validate: bool | None) -> Any:
+    """Return the second data of what is asked as data that can be read several times.
+
+    Of pandas, only all values of a column of objects say which type it has in Arrow: that is found once.
+    """
     again = isinstance(data, pa.Table | pa.RecordBatch) or is_lazy(data) or is_spark(data)
-    if again or is_a(data, "polars", "DataFrame") or is_a(data, "pandas", "DataFrame"):
+    if again or is_a(data, "polars", "DataFrame"):
         return data
-    return Source("data", data, validate=validate).table()
+    if isinstance(asked, Join):
+        read = joins.read(asked.right_by, asked.right_time, joins.columns_of_right(asked))
+        return Source("right", data, read, validate=validate).table()
+    assert isinstance(asked, Rolling), "nothing else is asked of two"
+    read = columns_read(asked, computing("events", asked.expressions))
+    return Source("events", data, read, validate=validate).table()
 
 
 def emptied(data: Any) -> Any:
