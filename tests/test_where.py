@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
@@ -384,6 +384,26 @@ def test_what_is_no_condition_on_the_result(where: Any, error: type[Exception], 
     for call in (HOURS.run, HOURS.explain, HOURS.batches):
         with pytest.raises(error, match=match):
             call(TABLE, where=where)
+
+
+@pytest.mark.parametrize("deep", [1, 32, 63, 64, 65, 66, 100, 120, 150, 200, 300])
+@pytest.mark.parametrize("stack", [0, 300])
+def test_and_and_or_within_each_other(deep: int, stack: int) -> None:
+    text = "k = 'a'"
+    for at in range(deep):
+        text = f"(n > 5 or {text})" if at % 2 else f"(n > 0 and {text})"
+
+    def call(frames: int, made: Callable[[], Any]) -> Any:
+        return made() if frames == 0 else call(frames - 1, made)
+
+    for where in (text, f"not {text}"):
+        if deep <= 64:
+            assert f"where {where}" in call(stack, lambda where=where: HOURS.explain(TABLE, where=where))
+            found = call(stack, lambda where=where: HOURS.run(TABLE, where=where))
+            assert found["k"].to_pylist() == (["b"] if where.startswith("not") else ["a"])
+            continue
+        with pytest.raises(wk.InvalidValue, match="has too many parentheses within each other; AND and OR"):
+            call(stack, lambda where=where: HOURS.run(TABLE, where=where))
 
 
 def test_explain_needs_types() -> None:

@@ -52,6 +52,8 @@ TYPED: Final = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
 """Words before a string that say which type it is of."""
 WORDS: Final = ("and", "or", "not", "in", "between", "is", "null", "like", "true", "false", "case", "end")
 """Words that name no column, unless they stand in backticks."""
+DEEPEST: Final = 64
+"""How many conditions may be within each other, as all that reads them calls itself for each."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +202,28 @@ def condition(given: Any) -> Condition:
     reader = Reader(text)
     try:
         tree = reader.alternatives()
+        # Tests are a level, too.
+        is_deep = depth_of(tree) > DEEPEST + 1
     except RecursionError:
-        raise InvalidValue(f"where: {text:.60} ... has too many parentheses within each other") from None
+        is_deep = True
+    if is_deep:
+        raise InvalidValue(
+            f"where: {text:.60} ... has too many parentheses within each other; AND and OR may take "
+            f"turns {DEEPEST} times"
+        )
     if reader.at < len(reader.tokens):
         raise InvalidValue(f"where: {text!r} goes on after a condition, with {reader.rest!r}; {ALLOWED}")
     return Condition(text, tree)
+
+
+def depth_of(tree: Tree) -> int:
+    """Return how many conditions are within each other."""
+    level: list[Tree] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        level = [member for each in level if isinstance(each, Nested) for member in each.members]
+    return depth
 
 
 class Unread(Exception):  # noqa: N818  # It is caught here, and what is left is opaque.
