@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import windowkit as wk
 from support.conditions import SIGNS, Known, Operand, Row, Truth, conditions, joined
@@ -404,6 +405,43 @@ def test_and_and_or_within_each_other(deep: int, stack: int) -> None:
             continue
         with pytest.raises(wk.InvalidValue, match="has too many parentheses within each other; AND and OR"):
             call(stack, lambda where=where: HOURS.run(TABLE, where=where))
+
+
+TEXTS = [pl.String(), pl.Categorical(), pl.Enum(["b", "a", "c"])]
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+@pytest.mark.parametrize(
+    "test",
+    [
+        *(
+            "{} = 'a'",
+            "{} <> 'a'",
+            "{} in ('a', 'x')",
+            "{} not in ('a', 'x')",
+            "{} like 'a%'",
+            "not {} like 'a%'",
+        ),
+        *("{} < 'b'", "{} >= 'b'", "{} is null", "{} between 'a' and 'b' and n = 1", "'b' = {}"),
+    ],
+)
+def test_categories_of_polars_are_compared_as_text(kind: Any, test: str) -> None:
+    rows = pl.DataFrame({"k": ["a", "b", None, "c", "a"], "t": [1, 2, 3, 4, 15]})
+    aggs = [wk.count().alias("n"), wk.last("k").alias("last"), wk.collect_list("k").alias("all")]
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=aggs, window_columns="flat")
+    data = rows.with_columns(pl.col("k").cast(kind))
+    for column in ("k", "last"):
+        where = test.format(column)
+        wanted = query.run(rows, where=where)
+        found = query.run(data, where=where)
+        assert found.schema == query.run(data).schema
+        assert sorted(map(str, found.rows())) == sorted(map(str, wanted.rows()))
+        assert_frame_equal(query.run(data.lazy(), where=where).collect(), found, check_row_order=False)
+        assert query.batches(data, where=where).read_all().num_rows == found.height
+    nested = wk.query(by="s", time="t", windows=wk.tumbling(10), aggs=aggs[0])
+    structs = data.select("t", s=pl.struct("k"))
+    held = nested.run(structs, where=test.format("s.k"))
+    assert held.height == query.run(rows, where=test.format("k")).height
 
 
 def test_explain_needs_types() -> None:

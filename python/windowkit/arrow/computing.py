@@ -104,7 +104,7 @@ class Computing:
             An expression reads a column that is not there, or cannot be evaluated.
         """
         with refusing(self._argument, "its expressions cannot be evaluated"):
-            made: pa.Schema = self._computed(schema.empty_table()).schema
+            made: pa.Schema = self._computed(pa.Table.from_batches([], schema)).schema
         return made
 
     def __call__(self, rows: Rows, schema: pa.Schema) -> Rows:
@@ -157,9 +157,19 @@ def whole(values: pa.ChunkedArray) -> pa.Array:
 def without_views(table: pa.Table) -> pa.Table:
     """Return a table without views of strings, as columns of Polars come, which few functions take."""
     for at, kind in enumerate(table.schema.types):
-        if kind in VIEWS:
-            table = table.set_column(at, table.field(at).name, table.column(at).cast(VIEWS[kind]))
+        plain = without_view(kind)
+        if plain != kind:
+            table = table.set_column(at, table.field(at).name, table.column(at).cast(plain))
     return table
+
+
+def without_view(kind: pa.DataType) -> pa.DataType:
+    """Return a type without views, also as the values of dictionaries and the fields of structs."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, without_view(kind.value_type), kind.ordered)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(without_view(field.type)) for field in kind])
+    return VIEWS.get(kind, kind)
 
 
 def like_others(values: pa.ChunkedArray, schema: pa.Schema) -> pa.ChunkedArray:

@@ -61,7 +61,7 @@ class Where:
         given = condition(where)
         self._windows = Mask(given.tree, result)
         # What no result could be tested for is noticed before any row is read.
-        self._windows(result.empty_table())
+        self._windows(pa.Table.from_batches([], result))
         self.split: Split = split(given, query, rows)
         self.rows = None if self.split.rows is None else Mask(self.split.rows, shown(query, rows, result))
         """What takes the rows that may be in windows for which it holds; None if these are all."""
@@ -150,10 +150,11 @@ def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds
     kind, field = column_of(test, schema)
     if test.operator in ("is null", "is not null"):
         return field.is_null() if test.operator == "is null" else field.is_valid()
-    if pa.types.is_dictionary(kind):
-        kind, field = kind.value_type, field.cast(kind.value_type)
-    if kind in READ:
-        kind, field = READ[kind], field.cast(READ[kind])
+    own = kind.value_type if pa.types.is_dictionary(kind) else kind
+    own = READ.get(own, own)
+    if own != kind:
+        # In one step, as dictionaries are not cast to views.
+        kind, field = own, field.cast(own)
     name = quoted_path(test.path)
     try:
         if test.operator.endswith("like"):
