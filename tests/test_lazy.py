@@ -260,6 +260,30 @@ def test_objects_of_pandas_beside_a_lazy_frame_have_the_type_of_their_values(
         assert_frame_equal(rolling.at(TABLE.lazy(), other).collect(), rolling.at(TABLE, other))
 
 
+@pytest.mark.parametrize("columns", [None, ["wide", "x"]])
+def test_what_arrow_does_not_hold_passes_as_it_is(columns: Any) -> None:
+    wide = TABLE.with_columns(wide=pl.Series([2**100, None, -1], dtype=pl.Int128))
+    rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5).alias("s"))
+    options: dict[str, Any] = {"left_time": "t", "right_time": "t", "within": 1}
+    join = wk.join(by="k", **options, how="full", left_columns=columns, right_columns=columns)
+    calls: list[Callable[[Any], Any]] = [
+        lambda data: join.run(data, data),
+        lambda data: join.run(data, wide),
+        lambda data: rolling.run(data),
+        lambda data: rolling.at(data, data),
+        lambda data: wk.distinct("k", time="t", within=1).run(data),
+    ]
+    for call in calls:
+        lazy, eager = call(wide.lazy()), call(wide)
+        assert_frame_equal(lazy.collect(), eager)
+        assert_frame_equal(lazy.select("wide", "x").collect(), eager.select("wide", "x"))
+    by_wide = wk.join(by="wide", **options)
+    with pytest.raises(wk.InvalidValue, match=r"^left: column 'wide': .* Arrow does not hold it"):
+        by_wide.run(wide.lazy(), wide.lazy())
+    with pytest.raises(wk.InvalidValue, match=r"^right: column 'wide': .* Arrow does not hold it"):
+        by_wide.run(wide.lazy().with_columns(pl.lit(1).alias("wide")), wide.lazy())
+
+
 class Asked:
     """A LazyFrame that notes which columns and conditions are asked of it."""
 

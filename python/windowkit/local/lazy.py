@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from windowkit.arrow.computing import computing, is_by_row
-from windowkit.arrow.given import is_lazy, schema_of
+from windowkit.arrow.frames import columns_schema
+from windowkit.arrow.given import is_lazy
 from windowkit.arrow.results import formed
 from windowkit.arrow.source import Source, columns_read
 from windowkit.language.distinct import Distinct
@@ -217,14 +218,16 @@ def sides_of(
     by, time = options["by"], options["time"]
     alike = {key for key, other in zip(by, asked.by, strict=True) if key == other}
     return [
-        Side(data[0], frozenset(schema_of(labels).names), frozenset([*by, time])),
+        Side(data[0], frozenset(labels.columns), frozenset([*by, time])),
         Side(data[1], frozenset(key for key in keys & alike if same_type(key, labels, events)), own, {}),
     ]
 
 
 def sides_of_join(join: Join, data: Sequence[Any], empties: Sequence[Any]) -> list[Side]:
     """Return the sides of a join, and which conditions on its result reach them."""
-    left, right = (schema_of(each) for each in empties)
+    # Of columns that pass as they are, only the names matter here.
+    left = columns_schema(empties[0], [*join.left_by, join.left_time], "left")
+    right = columns_schema(empties[1], [*join.right_by, join.right_time], "right")
     planned = joins.bound(join, left, right)
     names = pa.schema(planned.output_schema).names
     origins = [(name, *of) for name, of in zip(names, planned.origins, strict=True) if of is not None]
