@@ -444,6 +444,16 @@ def test_categories_of_polars_are_compared_as_text(kind: Any, test: str) -> None
     assert held.height == query.run(rows, where=test.format("k")).height
 
 
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [("v > .5", [1.0]), ("-.5 <= v", [1.0, 0.25]), ("v in (.25, .1)", [0.25]), ("v < .5e0", [0.25, -2.0])],
+)
+def test_a_number_may_begin_with_its_point(where: str, wanted: list[float]) -> None:
+    rows = pa.table({"t": [1, 11, 21], "v": [1.0, 0.25, -2.0]})
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v").alias("v"))
+    assert query.run(rows, where=where)["v"].to_pylist() == wanted
+
+
 def test_explain_needs_types() -> None:
     with pytest.raises(wk.InvalidValue, match=r"where: .* is given without data"):
         HOURS.explain(where="k = 'a'")
