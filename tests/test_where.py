@@ -454,6 +454,45 @@ def test_a_number_may_begin_with_its_point(where: str, wanted: list[float]) -> N
     assert query.run(rows, where=where)["v"].to_pylist() == wanted
 
 
+MOMENTS = ["0001-01-01", "1970-01-01", "1970-01-01 00:00:00.5", "1970-01-01 00:00:00.123456", "9999-12-31"]
+
+
+@given(st.data())
+def test_times_are_compared_as_moments_whether_the_column_holds_them_or_not(data: st.DataObject) -> None:
+    unit = data.draw(st.sampled_from(["s", "ms", "us", "ns"]))
+    zone = data.draw(st.sampled_from([None, "Europe/Paris"]))
+    times = [None, datetime(1970, 1, 1, tzinfo=zone and PARIS), datetime(2200, 1, 1, tzinfo=zone and PARIS)]
+    table = pa.table({"k": pa.array(times, pa.timestamp(unit, zone)), "t": [1, 2, 3]})
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
+    literals = [(text, datetime.fromisoformat(text).replace(tzinfo=zone and PARIS)) for text in MOMENTS]
+    several = data.draw(st.lists(st.sampled_from(literals), min_size=1, max_size=3))
+    sign = data.draw(st.sampled_from([*SIGNS, "in"]))
+    if sign == "in":
+        written = ", ".join(f"'{text}'" for text, _ in several)
+        where, wanted = f"k in ({written})", [each for each in times if each in [one for _, one in several]]
+    else:
+        text, moment = several[0]
+        typed = data.draw(st.sampled_from(["", "date "])) if len(text) == 10 else ""
+        where, wanted = f"k {sign} {typed}'{text}'", [each for each in times if SIGNS[sign](each, moment)]
+    found = query.run(table, where=where)["k"].cast(pa.timestamp("us", zone)).to_pylist()
+    assert sorted(found) == wanted, where
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_more_digits_of_a_second_are_of_nanoseconds(zone: str | None) -> None:
+    where = "k < '1970-01-01 00:00:00.123456789'"
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count())
+    begin = 0 if zone is None else -3_600_000_000_000
+    keys = pa.array([begin + 123456788, begin + 123456789], pa.int64()).cast(pa.timestamp("ns", zone))
+    table = pa.table({"k": keys, "t": [1, 2]})
+    assert query.run(table, where=where)["k"].to_pylist() == table["k"][:1].to_pylist()
+    micros = table.set_column(0, "k", keys.cast(pa.timestamp("us", zone), safe=False))
+    with pytest.raises(
+        wk.InvalidValue, match=r"k', a column of timestamp.*; give at most six digits of a second"
+    ):
+        query.run(micros, where=where)
+
+
 def test_explain_needs_types() -> None:
     with pytest.raises(wk.InvalidValue, match=r"where: .* is given without data"):
         HOURS.explain(where="k = 'a'")

@@ -265,11 +265,12 @@ def common(
         scalars = [time_of(column, each, kind, zone) for each in values]
         wide = MICROS if any(each.type != kind for each in scalars) else kind
         if wide == MICROS and getattr(kind, "unit", "us") == "ns":
-            try:
-                # Of which microseconds would lose digits.
-                return NANOS, pa.array([each.cast(NANOS) for each in scalars], NANOS)
-            except pa.ArrowInvalid:
-                pass  # Times so far from any of the column's that their digits do not matter.
+            # Of which microseconds would lose digits.
+            near = [each for each in (cast_to(scalar, NANOS) for scalar in scalars) if each is not None]
+            if near:
+                # Of several, none of the column's is equal to the others.
+                return NANOS, pa.array(near, NANOS)
+            # One so far from any of the column's that their digits do not matter.
         return wide, pa.array([each.cast(wide) for each in scalars], wide)
     return kind, pa.array([read(column, each, kind).as_py() for each in values], kind)
 
@@ -351,24 +352,38 @@ def read(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
 def time_of(column: str, value: Any, kind: pa.DataType, zone: str | None) -> pa.Scalar:
     """Return a date or time, or one that a string states, in the type in which Spark compares it."""
     has_zone = getattr(kind, "tz", None) is not None
+    unit = getattr(kind, "unit", None)
     if isinstance(value, str):
-        try:
-            bare = pa.scalar(value).cast(MICROS)
-        except pa.ArrowInvalid:
-            bare = None  # It has a zone, or is no time.
-        return (
-            localized(column, bare, kind, zone)
-            if has_zone and bare is not None
-            else read(column, value, kind)
-        )
+        # Without a zone; otherwise it has one, or is no time.
+        bare = cast_to(value, MICROS, *([NANOS] if unit == "ns" else [])) if has_zone else None
+        if bare is not None:
+            return localized(column, bare, kind, zone)
+        # A moment that the column does not hold is compared as one; what has no times is compared with days.
+        own = cast_to(value, kind, *([] if unit is None else [INSTANT if has_zone else MICROS]))
+        if own is None and unit is not None and cast_to(value, NANOS) is not None:
+            raise InvalidValue(f"{comparison(column, value, kind)}; give at most six digits of a second")
+        return read(column, value, kind) if own is None else own
     if pa.types.is_date(value.type):
-        return localized(column, value.cast(MICROS), kind, zone) if has_zone else read(column, value, kind)
+        if has_zone:
+            return localized(column, value.cast(MICROS), kind, zone)
+        own = cast_to(value, kind, MICROS)
+        return read(column, value, kind) if own is None else own
     if has_zone == (value.type.tz is not None):
         return read(column, value, kind if has_zone else MICROS)
     raise InvalidValue(
         f"{comparison(column, value, kind)}; times with zone are compared with times with zone, and times "
         "without with dates and times without"
     )
+
+
+def cast_to(value: Any, *kinds: pa.DataType) -> pa.Scalar | None:
+    """Return a value in the first of some types that holds it, or None."""
+    if not kinds:
+        return None
+    try:
+        return pa.scalar(value).cast(kinds[0])
+    except pa.ArrowInvalid:
+        return cast_to(value, *kinds[1:])
 
 
 def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None) -> pa.Scalar:
@@ -379,7 +394,9 @@ def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None
             "timeZone names one, and wk.spark.scan takes the session's"
         )
     try:
-        return pc.assume_timezone(value, zone, ambiguous="earliest").cast(INSTANT)
+        return pc.assume_timezone(value, zone, ambiguous="earliest").cast(
+            pa.timestamp(value.type.unit, "UTC")
+        )
     except pa.ArrowInvalid as error:
         raise InvalidValue(
             f"{comparison(column, value, kind)}, in the session's zone ({str(error).splitlines()[0]}); "
