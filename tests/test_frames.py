@@ -119,6 +119,27 @@ def test_two_columns_of_one_name_stay() -> None:
     assert len(nearby(left_columns=["user", "v"]).run(TWICE, renamed(PLAIN))) == 5
 
 
+@pytest.mark.parametrize("name", ["user", "ts", "v"])
+def test_a_number_is_not_the_text_that_names_a_column(name: str) -> None:
+    data = PLAIN.rename(columns={name: "5"}).assign(x=0).rename(columns={"x": 5})
+    by, time, value = ("5" if each == name else each for each in ("user", "ts", "v"))
+    sums = wk.sum(value).over("1 day").alias("recent")
+    rolling = wk.rolling(by=by, time=time, aggs=sums)
+    found = rolling.run(data)
+    assert found.columns.tolist() == [*data.columns, "recent"]
+    assert found["recent"].tolist() == FEATURES.run(PLAIN)["recent"].tolist()
+    assert (
+        rolling.at(data, data)["recent"].tolist() == rolling.at(data, data.drop(columns=5))["recent"].tolist()
+    )
+    assert wk.distinct(by, time=time, within="2 days").run(data).columns.tolist() == data.columns.tolist()
+    near: dict[str, Any] = {"by": by, "left_time": time, "right_time": time, "within": 0}
+    with pytest.raises(wk.InvalidValue, match="left: it has two columns '5'; rename one"):
+        wk.join(**near).run(data, PLAIN)
+    with pytest.raises(wk.InvalidValue, match="right: it has two columns '5'; rename one"):
+        wk.join(**near).run(data.drop(columns=5), data)
+    assert len(wk.join(**near, left_columns=[]).run(data, data.drop(columns=5))) == 3
+
+
 def test_names_of_results_do_not_hide_columns() -> None:
     named = wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("1 day").alias("x"))
     with pytest.raises(wk.InvalidValue, match="the result would have two columns 'x'"):

@@ -39,7 +39,8 @@ def has_each(data: Any, columns: Iterable[str]) -> bool:
 def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
     """Return a frame as Arrow data, in which columns that are not `read` are of type null.
 
-    If all are read, or some are not there, `data` is returned as it is.
+    If all are read, or some are not there, `data` is returned as it is. A column of pandas whose name is no
+    text, such as 5, is left out where the column that has its text as name is read.
 
     Notes
     -----
@@ -55,7 +56,8 @@ def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
         return data
     table = reader_of(data[list(read)], argument).read_all()
     # At the end pandas has the columns of an index that has a name.
-    names = [*map(str, data.columns), *table.column_names[len(read) :]]
+    own = [str(name) for name in data.columns if name in read or str(name) not in read]
+    names = [*own, *table.column_names[len(read) :]]
     nulls = pa.nulls(table.num_rows)
     columns = [table.column(name) if name in table.column_names else nulls for name in names]
     return pa.Table.from_arrays(columns, names=names)
@@ -132,6 +134,11 @@ class Passing:
         The columns that are read.
     chosen : sequence of str, optional
         The columns that the result has; by default all.
+
+    Raises
+    ------
+    InvalidValue
+        The result would have two columns of one name.
     """
 
     def __init__(
@@ -142,6 +149,12 @@ class Passing:
         self.rows = outlined(argument, data, read) if is_frame(data, library) else data
         if self.rows is data:
             return
+        twice = [str(name) for name in data.columns if name not in read and str(name) in read]
+        if twice and chosen is None:
+            raise InvalidValue(
+                f"{argument}: it has two columns {twice[0]!r}; rename one of them, or choose others by "
+                f"{argument}_columns"
+            )
         others = [name for name in map(str, data.columns) if name not in read]
         self._names = others if chosen is None else [name for name in others if name in chosen]
         if self._names:
