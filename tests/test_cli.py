@@ -63,6 +63,16 @@ class TestJobs:
         assert run(capsys, ["--input", directory, "--output", output, *ARGUMENTS]) == (0, "", "")
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
+    def test_inputs_given_one_by_one_are_one_table(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+        pa.parquet.write_table(TABLE.slice(0, 2), one)
+        pa.parquet.write_table(TABLE.slice(2), two)
+        output = tmp_path / "out.parquet"
+        assert run(capsys, ["--input", one, "--input", two, "--output", output, *ARGUMENTS]) == (0, "", "")
+        assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
+
     def test_paths_without_an_ending_take_the_format_given(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -347,6 +357,25 @@ class TestRefusals:
         arguments = [part for name, value in options if value is not None for part in (name, value)]
         assert refused(capsys, arguments).startswith(message)
         assert [path.name for path in source.parent.iterdir()] == ["readings.parquet"]
+
+    @pytest.mark.parametrize(
+        ("option", "one", "other"),
+        [
+            ("--time", "ts", "v"),
+            ("--engine", "local", "spark"),
+            ("--output", "a.csv", "b.csv"),
+            ("--threads", "1", "2"),
+        ],
+    )
+    def test_an_option_that_has_one_value_is_given_once(
+        self, option: str, one: str, other: str, source: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        given = [each for each in ARGUMENTS if option != "--time" or each not in ("--time", "ts")]
+        status, _, said = run(capsys, ["--input", source, *given, option, one, option, other])
+        assert status == 2
+        assert said.startswith(f"windowkit: error: {option}: it is given twice, as ")
+        assert one in said
+        assert other in said
 
     @pytest.mark.parametrize(
         ("extra", "message"),

@@ -133,6 +133,20 @@ class Parser(argparse.ArgumentParser):
         sys.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help", REFUSED))
 
 
+class Once(argparse.Action):
+    """Keeps the value of an option that is given once: argparse would drop the first of two."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        seen = getattr(namespace, "seen", ())
+        if self.dest in seen:
+            first = getattr(namespace, self.dest)
+            raise argparse.ArgumentError(self, f"it is given twice, as {first!r} and {values!r}")
+        namespace.seen = (*seen, self.dest)
+        setattr(namespace, self.dest, values)
+
+
 def parser(jobs: Mapping[str, Callable[[argparse.Namespace], Any]]) -> Parser:
     """Return the parser of the command line, of commands whose arguments these make jobs of."""
     top = Parser(
@@ -153,6 +167,7 @@ def parser(jobs: Mapping[str, Callable[[argparse.Namespace], Any]]) -> Parser:
             allow_abbrev=False,
         )
         command.set_defaults(job=jobs[name], route=None)
+        command.register("action", None, Once)
         add(command.add_argument)
         add_shared(command.add_argument)
     return top
@@ -163,6 +178,7 @@ def add_input(add: Add, name: str, rows: str, *, required: bool = True) -> None:
     before = "" if name == "input" else f"{name}-"
     add(
         f"--{name}",
+        action="extend",
         required=required,
         nargs="+",
         metavar="PATH",
