@@ -7,6 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
@@ -174,6 +176,35 @@ class TestQueries:
             wk.InvalidValue, "windows: window 'tumbling(1 minute)' occurs twice; windows must have differ"
         ):
             query(windows=[wk.tumbling("1 minute"), wk.tumbling("60 seconds")])
+
+    def test_gaps_are_lengths_or_of_a_column(self) -> None:
+        for series in (pd.Series([1] * 200), pl.Series([1] * 200)):
+            for options in ({"gap": series}, {"column": series}):
+                with pytest.raises(wk.InvalidType, match=r"is a Series; .* an expression") as raised:
+                    wk.session(**options)
+                assert len(str(raised.value)) < 300
+                assert "\n" not in str(raised.value)
+        with refused(wk.InvalidType, "gap: 1.5 is a float; a length is a string", "or the name of a column"):
+            wk.session(1.5)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("empty", [pa.table({}), pd.DataFrame(), pl.DataFrame(), pl.LazyFrame()])
+    def test_a_table_without_columns_has_none(self, empty: Any) -> None:
+        for call in (query().run, wk.rolling(by=[], time="ts", aggs=wk.count().over(3)).run):
+            with pytest.raises(wk.UnknownColumn, match=r"no column '[a-z]+'; there are none$"):
+                call(empty)
+
+    def test_a_column_of_several_types_is_found_by_its_rows(self) -> None:
+        frame = pd.DataFrame({"k": [None, "a", 1], "ts": [1, 2, 3]})
+        by_key = wk.query(by="k", time="ts", windows=wk.tumbling(5), aggs=wk.count())
+        with refused(
+            wk.WindowKitError,
+            "data: column 'k': it is of pandas, and Arrow does not hold it: ",
+            "; row 1 has a str, and row 2 has an int: make all of one type, as by .astype(str)",
+        ):
+            by_key.run(frame)
+        frame["k"] = [0.5, "a", 1]
+        with refused(wk.WindowKitError, "; row 0 has a float, and row 1 has a str: make all of one type"):
+            by_key.run(frame)
 
     @pytest.mark.parametrize("make", [wk.sum, wk.count, wk.first])
     def test_an_aggregates_column_is_a_name(self, make: Any) -> None:

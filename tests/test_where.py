@@ -493,6 +493,49 @@ def test_more_digits_of_a_second_are_of_nanoseconds(zone: str | None) -> None:
         query.run(micros, where=where)
 
 
+@pytest.mark.parametrize(
+    ("kind", "where", "error", "match"),
+    [
+        (
+            pa.duration("s"),
+            "k = 'a'",
+            wk.InvalidType,
+            r"where: k is a column of duration\[s\], which no literal",
+        ),
+        (
+            pa.time64("us"),
+            "k > '10:00'",
+            wk.InvalidType,
+            "ask whether it is null, or filter the result instead",
+        ),
+        (pa.list_(pa.int8()), "k in ('a')", wk.InvalidType, "where: k is a column of list"),
+        (
+            pa.decimal128(20, 2),
+            "k = 1e1",
+            wk.InvalidValue,
+            "rounds to doubles; .* write the number without an exponent, as 10.0",
+        ),
+        (
+            pa.timestamp("s", "Europe/Paris"),
+            "k = '2024-03-31 02:30:00'",
+            wk.InvalidValue,
+            r"in zone 'Europe/Paris' \(.*; give the time with a zone",
+        ),
+        (pa.int64(), "k = 1" + "0" * 5000, wk.InvalidValue, "where: 1000.* has too many digits"),
+        (pa.int64(), "f(k) = '" + "x" * 5000, wk.InvalidValue, r"where: f\(k\) = 'x* \.\.\. is not compared"),
+        (pa.int64(), "k = 1 " + "x" * 5000, wk.InvalidValue, r"where: k = 1 x* \.\.\. is not compared"),
+        (pa.int64(), "(k = 1 " + "x" * 5000, wk.InvalidValue, "as a parenthesis is not closed"),
+        (pa.int64(), "k = 1) " + "x" * 5000, wk.InvalidValue, "goes on after a condition, with"),
+    ],
+    ids=range(10),
+)
+def test_messages_say_what_to_do_and_are_short(kind: Any, where: str, error: Any, match: str) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count())
+    with pytest.raises(error, match=match) as raised:
+        query.run(pa.table({"k": pa.nulls(1, kind), "t": [1]}), where=where)
+    assert len(str(raised.value)) < 600
+
+
 def test_explain_needs_types() -> None:
     with pytest.raises(wk.InvalidValue, match=r"where: .* is given without data"):
         HOURS.explain(where="k = 'a'")

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import boolean
+from windowkit.language.checks import a_type, boolean
 from windowkit.language.foreign import is_a
 
 __all__ = ["TABLES", "checked", "foreign_column", "from_elsewhere", "imported", "is_held", "refusing"]
@@ -203,10 +203,22 @@ def unheld(argument: str, data: Any, method: str, error: Exception) -> InvalidTy
     """Return what is raised where Arrow, or pyarrow, has none of what a DataFrame or Series holds."""
     is_table = is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame")
     names = dict.fromkeys(data.columns) if is_table else ()
-    of = next((f": column {str(name)!r}" for name in names if not is_held(data[[name]], method)), "")
+    name = next(([name] for name in names if not is_held(data[[name]], method)), [])
+    of = "".join(f": column {str(each)!r}" for each in name)
     library = "pandas" if is_a(data, "pandas", "DataFrame", "Series") else "Polars"
     kind = InvalidType if isinstance(error, TypeError | NotImplementedError) else InvalidValue
-    return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}")
+    mixed = of_types(data[name].iloc[:, 0]) if name and library == "pandas" else ""
+    return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}{mixed}")
+
+
+def of_types(values: Any) -> str:
+    """Return what a message adds of a column of pandas whose values are of several types."""
+    held = [(row, each) for row, each in enumerate(values) if each is not None and each == each]
+    other = next((row for row, each in held if type(each) is not type(held[0][1])), None)
+    if other is None:
+        return ""
+    first, second = (f"row {row} has {a_type(values.iloc[row])}" for row in (held[0][0], other))
+    return f"; {first}, and {second}: make all of one type, as by .astype(str)"
 
 
 def is_held(frame: Any, method: str) -> bool:

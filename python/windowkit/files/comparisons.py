@@ -23,7 +23,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, as_given
 from windowkit.language.windows.grammar import QUOTED, unquoted
 
-__all__ = ["NUMBER", "OPERATORS", "compared", "parse"]
+__all__ = ["NUMBER", "OPERATORS", "compared", "family", "parse", "time_of"]
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": eq,
@@ -288,7 +288,8 @@ def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[
             return pa.float64(), pa.array(doubles, pa.float64())
         if scale and kind.precision > DOUBLE_DIGITS:
             raise InvalidValue(
-                f"{comparison(column, values, kind)}, which Spark rounds to doubles; give a decimal.Decimal"
+                f"{comparison(column, values, kind)}, which Spark rounds to doubles; give a decimal.Decimal, "
+                "or write the number without an exponent, as 10.0"
             )
         # Of so few digits those are equal as doubles that are equal as the shortest decimals.
         numbers = [Decimal(repr(each)) for each in doubles]
@@ -399,6 +400,6 @@ def localized(column: str, value: pa.Scalar, kind: pa.DataType, zone: str | None
         )
     except pa.ArrowInvalid as error:
         raise InvalidValue(
-            f"{comparison(column, value, kind)}, in the session's zone ({str(error).splitlines()[0]}); "
+            f"{comparison(column, value, kind)}, in zone {zone!r} ({str(error).splitlines()[0]}); "
             "give the time with a zone, as 2024-05-01 10:00:00Z"
         ) from None

@@ -64,7 +64,9 @@ def a_type(value: object) -> str:
 
 def wrong_type(argument: str, value: object, allowed: str) -> InvalidType:
     """Return what is raised for a value of a type that is not allowed."""
-    return InvalidType(f"{argument}: {as_given(value):.60} is {a_type(value)}; {allowed}")
+    # Tables and columns of libraries take many lines.
+    shown = " ".join(as_given(value).splitlines())
+    return InvalidType(f"{argument}: {shown:.60} is {a_type(value)}; {allowed}")
 
 
 def as_given(value: object) -> str:
@@ -232,7 +234,7 @@ class Computed(str):
 def checked_name(argument: str, name: str) -> str:
     """Return `name` if it can name a column that is there."""
     if not isinstance(name, str):
-        raise InvalidType(f"{argument}: {as_given(name)} is {a_type(name)}; a name is a str{computed(name)}")
+        raise wrong_type(argument, name, f"a name is a str{computed(name)}")
     if isinstance(name, Computed):
         raise InvalidType(
             f"{argument}: {str(name)!r} is an expression; here a column is given by its name, so compute it "

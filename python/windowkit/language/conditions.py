@@ -29,6 +29,7 @@ __all__ = [
     "nested",
     "quoted_path",
     "renamed",
+    "shortened",
 ]
 
 ALLOWED: Final = (
@@ -52,6 +53,8 @@ TYPED: Final = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
 """Words before a string that say which type it is of."""
 WORDS: Final = ("and", "or", "not", "in", "between", "is", "null", "like", "true", "false", "case", "end")
 """Words that name no column, unless they stand in backticks."""
+SHOWN: Final = 200
+"""How much of a condition messages show."""
 DEEPEST: Final = 64
 """How many conditions may be within each other, as all that reads them calls itself for each."""
 
@@ -75,6 +78,15 @@ class Value:
         return quoted[1:-1].replace("''", "'")
 
     @property
+    def integer(self) -> int:
+        """What digits state."""
+        try:
+            return int(self.text)
+        except ValueError:
+            # Python reads some thousands of digits.
+            raise InvalidValue(f"where: {shortened(self.text)} has too many digits") from None
+
+    @property
     def given(self) -> Any:
         """The value as Python has it; dates and times as text."""
         if self.kind == "null":
@@ -83,7 +95,7 @@ class Value:
             return self.text.lower() == "true"
         if self.kind == "number":
             if self.text.lstrip("+-").isdigit():
-                return int(self.text)
+                return self.integer
             return float(self.text) if "e" in self.text.lower() else Decimal(self.text)
         return self.string
 
@@ -168,6 +180,11 @@ def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
     return tree
 
 
+def shortened(text: str) -> str:
+    """Return what a message shows of a condition, which programs may have written."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+
+
 def quoted_path(path: Sequence[str]) -> str:
     """Return a column, or a field of one, as SQL writes it."""
     plain = [name.isidentifier() and (at > 0 or name.lower() not in WORDS) for at, name in enumerate(path)]
@@ -208,11 +225,14 @@ def condition(given: Any) -> Condition:
         is_deep = True
     if is_deep:
         raise InvalidValue(
-            f"where: {text:.60} ... has too many parentheses within each other; AND and OR may take "
+            f"where: {shortened(text)} has too many parentheses within each other; AND and OR may take "
             f"turns {DEEPEST} times"
         )
     if reader.at < len(reader.tokens):
-        raise InvalidValue(f"where: {text!r} goes on after a condition, with {reader.rest!r}; {ALLOWED}")
+        raise InvalidValue(
+            f"where: {shortened(text)!r} goes on after a condition, with {shortened(reader.rest)!r}; "
+            f"{ALLOWED}"
+        )
     return Condition(text, tree)
 
 
@@ -412,7 +432,7 @@ class Reader:
             self.at += 1
         if self.at == first or depth:
             why = "a parenthesis is not closed" if depth else "a condition is missing"
-            raise InvalidValue(f"where: {self.text!r} is not a condition, as {why}; {ALLOWED}")
+            raise InvalidValue(f"where: {shortened(self.text)!r} is not a condition, as {why}; {ALLOWED}")
         return Opaque(self.text[self.tokens[first].start : self.tokens[self.at - 1].end])
 
 

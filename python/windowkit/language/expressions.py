@@ -17,6 +17,7 @@ from windowkit.language.checks import (
     checked_name,
     items,
     suggested,
+    wrong_type,
 )
 
 if TYPE_CHECKING:
@@ -231,8 +232,10 @@ def column(argument: str, given: Column, *, of_key: bool = False) -> str:
         Whether it becomes a column of the result, which its library names.
     """
     made = made_of(argument, given, of_key=of_key)
+    if made is None and isinstance(given, str):
+        return checked_name(argument, given)
     if made is None:
-        return checked_name(argument, given)  # type: ignore[arg-type]  # What it is not, it refuses.
+        raise wrong_type(argument, given, "a name is a str, and an expression computes a column")
     return str(made) if is_bare(made) else made
 
 
@@ -381,7 +384,8 @@ def hinting(*schemas: pyarrow.Schema) -> Iterator[None]:
         names = [name for schema in schemas for name in schema.names]
         # Windows, joins and what else is not computed take names only.
         of = meant if found is not None and found["argument"] in COMPUTED else suggested
-        raise UnknownColumn(f"{error}{'' if found is None else of(found['name'], names)}") from None
+        none = "none" if str(error).endswith("; there are ") else ""
+        raise UnknownColumn(f"{error}{none}{'' if found is None else of(found['name'], names)}") from None
 
 
 def refuse_expressions(names: Iterable[str], argument: str, why: str) -> None:

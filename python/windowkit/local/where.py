@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from windowkit.arrow.computing import pyarrow_values
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
-from windowkit.files.comparisons import compared, time_of
+from windowkit.files.comparisons import compared, family, time_of
 from windowkit.language.checks import suggested
 from windowkit.language.conditions import (
     TYPED,
@@ -25,6 +25,7 @@ from windowkit.language.conditions import (
     Value,
     condition,
     quoted_path,
+    shortened,
 )
 from windowkit.language.expressions import Expression
 from windowkit.language.intervals import NANOSECONDS
@@ -138,9 +139,10 @@ def held(tree: Tree, schema: pa.Schema, zone: str | None = None, *, groups: bool
         return reduce(and_ if tree.word == "and" else or_, parts or [ds.scalar(tree.word == "and")])
     if isinstance(tree, Opaque):
         raise InvalidValue(
-            f"where: {tree} is not compared in this process, where conditions are comparisons of a column "
-            "with literals by =, !=, <, <=, >, >=, [not] in (...), [not] between ... and ..., [not] like "
-            "'...' or is [not] null, and of these with and, or, not; filter the result instead"
+            f"where: {shortened(str(tree))} is not compared in this process, where conditions are "
+            "comparisons of a column with literals by =, !=, <, <=, >, >=, [not] in (...), [not] between ... "
+            "and ..., [not] like '...' or is [not] null, and of these with and, or, not; filter the result "
+            "instead"
         )
     return test_of(tree, schema, zone, groups)
 
@@ -165,6 +167,11 @@ def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds
         given: Any = values if test.operator.endswith("in") else values[0]
         if pa.types.is_null(kind):
             return ds.scalar(False)
+        if not family(kind):
+            raise InvalidType(
+                f"where: {name} is a column of {kind}, which no literal is compared with; ask whether it is "
+                "null, or filter the result instead"
+            )
         return compared(name, test.operator, given, kind, zone_of(kind, zone), groups=groups, of=field)
     except WindowKitError as error:
         # Comparisons of files are filters.

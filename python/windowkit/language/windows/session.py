@@ -171,4 +171,8 @@ def session(
     if gap is None and column is None:
         raise InvalidType("gap: None is given, and no column; give a gap, or the column of gaps")
     column = None if column is None else named("column", column)
-    return Session(optional_length("gap", gap), column, optional_length("at_most", at_most))  # type: ignore[arg-type]
+    try:
+        length = optional_length("gap", gap)  # type: ignore[arg-type]  # What it is not, it refuses.
+    except InvalidType as error:
+        raise InvalidType(f"{error}; or the name of a column of gaps, or an expression") from None
+    return Session(length, column, optional_length("at_most", at_most))
