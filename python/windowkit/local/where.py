@@ -24,6 +24,7 @@ from windowkit.language.conditions import (
     Tree,
     Value,
     condition,
+    nested,
     quoted_path,
     shortened,
 )
@@ -37,6 +38,8 @@ __all__ = ["Where", "held", "names_of"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
+MOST: Final = 256
+"""Of the tests of a condition that pyarrow evaluates as one expression."""
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 READ: Final = {
     pa.large_string(): pa.string(),
@@ -87,24 +90,46 @@ def windows_of(query: Query, result: pa.Schema) -> pa.DataType:
 
 
 class Mask:
-    """Takes the rows for which a condition on their columns holds."""
+    """Takes the rows for which a condition on their columns holds.
+
+    pyarrow puts the members of AND and OR within each other, and calls itself for each: thousands take long,
+    and more end the process. So a large condition is evaluated in parts.
+    """
 
     def __init__(self, tree: Tree, schema: pa.Schema) -> None:
-        expression = held(tree, schema)
         self._names = list(dict.fromkeys(names_of(tree)))
+        self._parts: list[Mask] = []
+        self._join = pc.or_
+        if isinstance(tree, Nested) and tests_in(tree) > MOST:
+            middle = len(tree.members) // 2
+            halves = (tree.members[:middle], tree.members[middle:])
+            self._parts = [Mask(nested(tree.word, list(half)), schema) for half in halves]
+            self._join = pc.and_ if tree.word == "and" else pc.or_
+        else:
+            self._expression = Expression(str(tree), "pyarrow", held(tree, schema))
         self._is_true = not self._names and is_true(tree)
-        self._expression = Expression(str(tree), "pyarrow", expression)
+
+    def chosen(self, rows: Rows) -> pa.ChunkedArray:
+        """Return whether it holds of each row."""
+        if self._parts:
+            return self._join(*(part.chosen(rows) for part in self._parts))
+        if not self._names:
+            return pa.chunked_array([pa.repeat(self._is_true, len(rows))])
+        # Of the parts of a condition nothing is asked but whether they are true.
+        return pc.fill_null(pyarrow_values("where", self._expression, rows.select(self._names)), False)
 
     def __call__(self, rows: Rows) -> Rows:
         """Return the rows for which it holds."""
-        if not self._names:
-            return rows if self._is_true else rows.slice(0, 0)
-        chosen = pyarrow_values("where", self._expression, rows.select(self._names))
-        mask = pc.fill_null(chosen, False)
+        mask = self.chosen(rows)
         if isinstance(rows, pa.Table):
             return kept(rows, mask)
         batches = kept(pa.Table.from_batches([rows]), mask).combine_chunks().to_batches()
         return batches[0] if batches else rows.slice(0, 0)
+
+
+def tests_in(tree: Tree) -> int:
+    """Return how many tests a condition has."""
+    return sum(map(tests_in, tree.members)) if isinstance(tree, Nested) else 1
 
 
 def names_of(tree: Tree) -> Iterator[str]:
