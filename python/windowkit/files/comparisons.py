@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from math import inf, isfinite, isnan
 from operator import contains, eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
@@ -216,6 +217,7 @@ def known(column: str, given: Any, kind: pa.DataType) -> Value | None:
     return value
 
 
+@lru_cache(256)
 def family(kind: pa.DataType) -> str:
     """Return the name in `FAMILIES` of a type, or nothing."""
     return next((name for name, (tests, _, _) in FAMILIES.items() if any(each(kind) for each in tests)), "")
@@ -272,6 +274,8 @@ def common(
                 return NANOS, pa.array(near, NANOS)
             # One so far from any of the column's that their digits do not matter.
         return wide, pa.array([each.cast(wide) for each in scalars], wide)
+    if pa.types.is_string(kind):
+        return kind, pa.array(values, kind)
     return kind, pa.array([read(column, each, kind).as_py() for each in values], kind)
 
 
