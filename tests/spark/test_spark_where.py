@@ -7,12 +7,15 @@ import random
 import re
 from itertools import cycle
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sf
 
 import windowkit as wk
 from support.extents import FORMS
 from support.programs import program
+from windowkit.language.conditions import condition
+from windowkit.spark.parquet.filters import with_rows
 
 HOURS = {
     "catalyst": wk.tumbling("1 hour"),
@@ -262,6 +265,15 @@ def test_sql_takes_it_from_its_own_where(spark, path, text, pruned):
 def test_what_is_no_condition(rows, where, error, match):
     with pytest.raises(error, match=match):
         query_of(wk.tumbling("1 hour")).run(rows, where=where)
+
+
+@pytest.mark.parametrize(("many", "is_read"), [(100, True), (10_000, False)])
+def test_tasks_do_not_test_rows_by_thousands_of_tests(many, is_read):
+    """pyarrow would end their process; Spark filters after them."""
+    rows = condition(" or ".join(f"k = '{number}'" for number in range(many))).tree
+    chosen, needed = with_rows(None, {}, rows, {"k": pa.string()}, "UTC")
+    assert (chosen is not None) is is_read
+    assert list(needed) == (["k"] if is_read else [])
 
 
 def test_it_is_of_queries(spark, rows, path):

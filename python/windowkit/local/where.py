@@ -34,7 +34,7 @@ from windowkit.language.pushdown import Split, split
 from windowkit.language.query import Query
 from windowkit.local.selecting import kept
 
-__all__ = ["Where", "held", "names_of"]
+__all__ = ["MOST", "Where", "held", "names_of", "tests_in"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

@@ -16,7 +16,7 @@ from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKit
 from windowkit.files.comparisons import OPERATORS, compared
 from windowkit.language.checks import a_type
 from windowkit.language.conditions import Nested, Tree, nested
-from windowkit.local.where import held, names_of
+from windowkit.local.where import MOST, held, names_of, tests_in
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.pruning import Chosen
 
@@ -102,7 +102,8 @@ def with_rows(
     zone : str or None
         The session's.
     """
-    known = None if rows is None else said(rows, kinds, zone)
+    # pyarrow ends the process over a much larger one, and Spark's own filter follows.
+    known = None if rows is None or tests_in(rows) > MOST else said(rows, kinds, zone)
     if known is None:
         return chosen, dict(needed)
     schema = pa.schema(list(kinds.items()))
