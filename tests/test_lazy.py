@@ -89,6 +89,12 @@ def conditions(draw: st.DrawFn, names: Sequence[str]) -> pl.Expr:
 
 
 def check(draw: Any, lazy: pl.LazyFrame, eager: pl.DataFrame) -> None:
+    """Compare the rows of both that meet conditions, and those that are taken by place."""
+    check_conditions(draw, lazy, eager)
+    check_pipelines(draw, lazy, eager)
+
+
+def check_conditions(draw: Any, lazy: pl.LazyFrame, eager: pl.DataFrame) -> None:
     """Compare some columns of the rows of both that meet a condition, in no order."""
     assert lazy.collect_schema() == eager.schema
     for _ in range(3):
@@ -100,7 +106,6 @@ def check(draw: Any, lazy: pl.LazyFrame, eager: pl.DataFrame) -> None:
         # As text, the zeros differ.
         found, wanted = found.with_columns(as_text), wanted.with_columns(as_text)
         assert_frame_equal(found, wanted, check_row_order=False)
-    check_pipelines(draw, lazy, eager)
 
 
 def check_pipelines(draw: Any, lazy: pl.LazyFrame, eager: pl.DataFrame) -> None:
@@ -142,7 +147,10 @@ def test_a_filter_on_a_lazy_result_is_one_on_the_result(data: st.DataObject, row
     other = pl.when(pl.col("k") == "a").then(pl.lit("b")).otherwise(pl.lit("a")).alias("k")
     keys: list[Any] = [other if each == "k" and data.draw(st.booleans()) else each for each in by]
     query = wk.query(by=keys, time="t", windows=windows, aggs=aggs, fill=fill)
-    check(data.draw, query.run(rows.lazy()), query.run(rows))
+    check_conditions(data.draw, query.run(rows.lazy()), query.run(rows))
+    # Windows are in no order that is promised. They are in one order, unless keys first come without a time.
+    rows = rows.drop_nulls("t")
+    check_pipelines(data.draw, query.run(rows.lazy()), query.run(rows))
 
 
 @given(st.data(), frames())
