@@ -475,7 +475,10 @@ def edges(schema: pa.Schema, keys: int) -> dict[int, str]:
 
     After the keys nothing but the names of queries and windows comes before the windows.
     """
-    at = next(at for at in range(keys, len(schema)) if schema.field(at).name in EXTENTS)
+    # No generator, in which what a handler of signals raises would be told as ignored.
+    at = keys
+    while schema.field(at).name not in EXTENTS:
+        at += 1
     found = {at: "window"}
     if at + 1 < len(schema):
         ranks = schema.field(at + 1)

@@ -93,7 +93,7 @@ class Query:
         one_of("window_columns", self.window_columns, WINDOW_COLUMNS)
         refuse_duplicates("query", "output column", self.columns, self.by)
         why = "; windows are structs of this name before they are two columns"
-        refuse_duplicates("query", "output column", self.columns_with("struct"), self.by, why)
+        refuse_duplicates("query", "output column", self._columns("struct"), self.by, why)
         expressions_of(self.named)
         if self.fill is not None:
             fills.check_windows(self.windows)
@@ -163,9 +163,9 @@ class Query:
         >>> query(by="k", time="ts", windows=sliding("10 minutes", "1 minute"), aggs=sum("v")).columns
         ['k', 'window_start', 'window_end', 'sum(v)']
         """
-        return self.columns_with(self.window_columns)
+        return self._columns(self.window_columns)
 
-    def columns_with(self, window_columns: str) -> list[str]:
+    def _columns(self, window_columns: str) -> list[str]:
         """Return the names of the output columns, with windows held so."""
         window_name = ["window_name"] if len(self.windows) > 1 else []
         extents = [self.window_column, *(["window_rows"] if self.has_ranks else [])]

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, new_null_array,
+};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::entry::{Entry, all_windows};
@@ -11,6 +13,7 @@ use super::names::Names;
 use crate::operator::plan::Plan;
 use crate::operator::schema::{extent_fields, rank_fields};
 use crate::types::named;
+use crate::window::Measure;
 use crate::{Error, Result};
 
 /// What results say of windows besides their keys and aggregates, one entry per window.
@@ -38,7 +41,8 @@ pub(super) struct OwnColumns {
 #[derive(Debug, Clone)]
 pub(super) struct ResultColumns {
     schema: SchemaRef,
-    /// The fields of the column of windows.
+    /// What the column of windows shows, and its fields.
+    shown: Measure,
     extents: Fields,
     aggregates: Vec<Field>,
     /// Which columns there are, besides keys, extents and aggregates.
@@ -56,6 +60,7 @@ impl ResultColumns {
     pub(super) fn of(entries: &[Entry], aggregates: Vec<Field>, several: bool) -> Result<Self> {
         let mut this = Self {
             schema: Arc::new(Schema::empty()),
+            shown: entries[0].plan.extents().clone(),
             extents: extent_fields(entries[0].plan.extents()),
             aggregates,
             query_names: several,
@@ -119,9 +124,13 @@ impl ResultColumns {
         &self.schema
     }
 
-    /// The fields of the column of windows.
-    pub(super) fn extents(&self) -> &Fields {
-        &self.extents
+    /// The column of windows with these edges.
+    ///
+    /// # Errors
+    /// `Overflow` if the type of times cannot hold one of them.
+    pub(super) fn extents(&self, starts: Vec<i64>, ends: Vec<i64>) -> Result<ArrayRef> {
+        let edges = vec![self.shown.array(starts)?, self.shown.array(ends)?];
+        Ok(Arc::new(StructArray::try_new(self.extents.clone(), edges, None)?))
     }
 
     /// A batch of results of one query.

@@ -163,10 +163,9 @@ impl Answers {
         }
         let extents: ArrayRef = match answers {
             Some(_) => {
-                let measure = queries.leader().extents();
-                let starts = measure.array(windows.iter().map(|each| each.found.start).collect())?;
-                let ends = measure.array(windows.iter().map(|each| each.found.end).collect())?;
-                Arc::new(StructArray::try_new(queries.results().extents().clone(), vec![starts, ends], None)?)
+                let starts = windows.iter().map(|each| each.found.start).collect();
+                let ends = windows.iter().map(|each| each.found.end).collect();
+                queries.results().extents(starts, ends)?
             }
             None => queries.results().no_extents(rows),
         };
