@@ -68,7 +68,9 @@ def runs(name):
 def readings(spark):
     return spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id % 29 as k", "id as t", "hash(id) as v")
 
-QUERY = wk.query(by="k", time="t", windows=wk.sliding(200, 80), aggs=[wk.median("v"), wk.sum("v")], window_columns="struct")
+# Structs, as stages have them.
+AGGS = [wk.median("v"), wk.sum("v")]
+QUERY = wk.query(by="k", time="t", windows=wk.sliding(200, 80), aggs=AGGS, window_columns="struct")
 """
 
 
@@ -143,7 +145,7 @@ spark.conf.set("spark.sql.session.timeZone", "UTC")
 executors = lambda: spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
 frame = readings(spark).selectExpr("k", "timestamp_seconds(t) as t", "v")
 windows = wk.sliding("200 seconds", "80 seconds")
-query = wk.query(by="k", time="t", windows=windows, aggs=[wk.median("v"), wk.sum("v")], window_columns="struct")
+query = wk.query(by="k", time="t", windows=windows, aggs=AGGS, window_columns="struct")
 wanted = rows(wk.spark.reference(frame, query))
 for stage in ("pack", "unpack"):
     until("two executors", lambda: executors() == 2)
