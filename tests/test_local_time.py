@@ -526,3 +526,34 @@ def test_the_oracle_knows_its_zones() -> None:
         == 23 * 3600 * SECOND
     )
     assert local_oracle.instant("Asia/Beirut", near(date(2024, 3, 31), 0)) == near(date(2024, 3, 31), -7_200)
+
+
+@pytest.mark.parametrize(
+    ("zones", "shown"),
+    [
+        (["Europe/Paris"], "Europe/Paris"),
+        (["europe/paris", "Europe/Paris"], "Europe/Paris"),
+        (["+02:00"], "+02:00"),
+        (["Europe/Paris", "Asia/Tokyo"], "UTC"),
+        ([None], "UTC"),
+        (["Europe/Paris", None], "Europe/Paris"),
+    ],
+    ids=str,
+)
+def test_windows_are_in_their_zone(zones: list[str | None], shown: str) -> None:
+    """In one zone if all that have one have the same, and else in that of the column."""
+    windows = [wk.tumbling("1 day", zone=zone).alias(f"w{at}") for at, zone in enumerate(zones)]
+    times = pa.array([datetime(2026, 7, 1, 10, tzinfo=timezone.utc)], pa.timestamp("us", "UTC"))
+    table = pa.table({"k": ["a"], "t": times})
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.count())
+    kind = pa.timestamp("us", shown)
+    operator = query.operator(order="out-of-order")
+    operator.push(table)
+    for result in (query.run(table), operator.close(), query.schema(table).empty_table()):
+        assert {result.schema.field(f"window_{edge}").type for edge in ("start", "end")} == {kind}
+    if len(windows) == 1:
+        join = wk.join(by="k", left_time="t", right_time="t", windows=windows[0])
+        pair = join.run(table, table)
+        assert pair.schema.field("window_start").type == kind
+        midnight = datetime(2026, 7, 1, tzinfo=ZoneInfo(zones[0])) if shown == "Europe/Paris" else None
+        assert midnight is None or pair["window_start"][0].as_py() == midnight
