@@ -210,7 +210,7 @@ class TestOutputs:
         assert "oops" in refused(capsys, forced, status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
-    def test_a_type_that_csv_cannot_hold_is_a_failed_job(
+    def test_a_type_that_csv_cannot_hold_is_refused_before_any_row_is_read(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         requested = [
@@ -223,7 +223,8 @@ class TestOutputs:
             "--input",
             source,
         ]
-        refused(capsys, [*requested, "--output", tmp_path / "out.csv"], status=1)
+        said = refused(capsys, [*requested, "--output", tmp_path / "out.csv"])
+        assert said.startswith("--format: csv cannot hold column 'first(unused)', which is ")
         assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
 
 

@@ -119,7 +119,7 @@ def test_many_held_rows_of_a_key_are_those_of_duckdb(order: str) -> None:
     rng = np.random.default_rng(ORDERS.index(order))
     count = 3000
     ids = rng.choice(list("aaab"), count).tolist()
-    # Of equal times, which row is the first is told by the order in which they come.
+    # No two times are equal, so that the order of arrival does not matter.
     table = arriving(rng, rows_of(rng.permutation(2 * count)[:count].tolist(), ids), order)
     distinct = wk.distinct("id", time="t", within=2)
     op, parts, reached = distinct.operator(SIDE), [], -1

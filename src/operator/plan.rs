@@ -121,7 +121,7 @@ impl Plan {
         &self.measure
     }
 
-    /// The same measure as results show windows in it, which is in their zone if they have one.
+    /// The measure of window edges in results: that of the time column, shown in the zone of the windows if they have one.
     pub(super) fn extents(&self) -> &Measure {
         &self.extents
     }

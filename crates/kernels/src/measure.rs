@@ -58,7 +58,7 @@ impl Measure {
         if self.given.is_integer() { DataType::Int64 } else { self.given.clone() }
     }
 
-    /// The same instants as the clocks of a zone show them, if they have a zone.
+    /// This measure with its timestamps shown by the clocks of a zone; timestamps without a zone stay as they are.
     pub fn in_zone(self, zone: &str) -> Self {
         let given = match self.given {
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, Some(zone.into())),

@@ -90,6 +90,8 @@ class Aggregation(Job):
             raise ArgumentsError(
                 "--window-columns: 'struct' is given, and csv cannot hold structs; Parquet can, or use 'flat'"
             )
+        if schemas:
+            super().for_csv(schemas)
         return self
 
 

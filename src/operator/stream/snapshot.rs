@@ -43,7 +43,7 @@ struct StoredQuery {
     /// Its windows begin after this.
     since: Option<i64>,
     lateness: i64,
-    /// By which rows that it may still need were cut.
+    /// The rules of time zones by which the rows that it may still need were cut into windows.
     zones: Vec<ZoneRules>,
 }
 

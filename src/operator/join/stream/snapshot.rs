@@ -30,7 +30,7 @@ struct Common {
     /// How far the left side is complete, and the right one.
     reached: [Option<i64>; 2],
     rows: [u64; 2],
-    /// By which rows that are held were given windows.
+    /// The rules of the time zone by which held rows were assigned to windows.
     zone: Option<ZoneRules>,
 }
 
