@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -462,3 +463,37 @@ def test_an_integer_for_a_column_of_timestamps_is_refused() -> None:
         query.operator(schema=schema, emit=wk.emit(wk.every(5)))
     with pytest.raises(wk.InvalidValue, match=r"^every: it is finer than column 't'"):
         query.operator(schema=schema, emit=wk.emit(wk.every("5 microseconds")))
+
+
+def test_queries_of_several_zones_come_and_go() -> None:
+    """Results show windows in the zone of all queries, if there is one; earlier ones are withdrawn in it."""
+
+    def days(zone: str | None, emit: wk.Emission | None = None) -> wk.Query:
+        windows = wk.tumbling("1 day", zone=zone)
+        return wk.query(by="k", time="t", windows=windows, aggs=wk.count().alias("n"), emit=emit)
+
+    def rows(*hours: int) -> pa.Table:
+        times = [datetime(2026, 7, 1, tzinfo=timezone.utc) + timedelta(hours=hour) for hour in hours]
+        return pa.table({"k": ["a"] * len(hours), "t": pa.array(times, pa.timestamp("us", "UTC"))})
+
+    early = wk.emit(early=wk.rows(1), refinement="retracting")
+    for first, second, shown in [
+        ("Europe/Paris", None, "Europe/Paris"),
+        (None, "Europe/Paris", "Europe/Paris"),
+        ("Europe/Paris", "Asia/Tokyo", "UTC"),
+    ]:
+        operator = days(first, early).operator(order="out-of-order", name="first")
+        before = operator.push(rows(8))
+        operator.add(days(second, early), name="second")
+        during = operator.push(rows(9, 40))
+        assert before.schema.field("window_start").type.tz == (first or "UTC")
+        assert during.schema.field("window_start").type.tz == shown
+        operator.remove("first")
+        after = operator.push(rows(41))
+        assert after.schema.field("window_start").type.tz == (second or "UTC")
+        counts: dict[Any, int] = {}
+        for result in (before, during, after, operator.close()):
+            for row in result.to_pylist():
+                window = row.get("query_name", "first"), row["window_start"], row["n"]
+                counts[window] = counts.get(window, 0) + row["weight"]
+        assert set(counts.values()) <= {0, 1}, "no result is withdrawn that was not emitted"

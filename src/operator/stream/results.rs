@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use super::entry::{Entry, all_windows};
 use super::names::Names;
 use crate::operator::plan::Plan;
-use crate::operator::schema::{extent_fields, rank_fields};
+use crate::operator::schema::{extent_fields, rank_fields, shown};
 use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
@@ -58,10 +58,11 @@ impl ResultColumns {
     /// # Errors
     /// `InvalidValue` where two would have one name.
     pub(super) fn of(entries: &[Entry], aggregates: Vec<Field>, several: bool) -> Result<Self> {
+        let shown = shown(entries[0].plan.measure(), all_windows(entries));
         let mut this = Self {
             schema: Arc::new(Schema::empty()),
-            shown: entries[0].plan.extents().clone(),
-            extents: extent_fields(entries[0].plan.extents()),
+            extents: extent_fields(&shown),
+            shown,
             aggregates,
             query_names: several,
             window_names: entries.iter().any(|entry| entry.plan.windows().len() > 1),

@@ -69,7 +69,7 @@ impl Ledger {
         (reach, horizon): (&Reach<'_>, Option<i64>),
     ) -> Result<Recorded> {
         self.before.get_or_insert((self.batches.len(), self.rows));
-        let columns = shape.own(&answer.batch);
+        let columns = shape.own(&answer.batch)?;
         let (number, mut is_held) = (self.batches.len() as u32, false);
         let (mut gone, mut which) = (Vec::<Emitted>::new(), Vec::<u32>::new());
         let mut suppressed = vec![false; answer.windows.len()];

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
+use arrow_cast::cast;
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::operator::plan::Plan;
+use crate::operator::schema::extent_fields;
 use crate::operator::stream::entry::Entry;
 use crate::operator::stream::names::Names;
 use crate::operator::stream::shedding::SHARE;
@@ -22,6 +24,9 @@ pub(super) struct Shape {
     names: Names,
     /// Positions of the columns that the query has values in: keys, window, ranks and numbers if it has them, aggregates.
     own: Vec<usize>,
+    /// Which of them is the column of windows, and its type here, whatever zone results show windows in: that changes
+    /// as queries come and go.
+    extents: (usize, DataType),
     query_name: Option<usize>,
     window_name: Option<usize>,
 }
@@ -58,6 +63,7 @@ impl Shape {
             .chain(marked);
         Ok(Self {
             own: own.collect(),
+            extents: (keys, DataType::Struct(extent_fields(plan.measure()))),
             names: Names::new(plan.windows().iter().map(|(name, _)| name.as_str())),
             name: entry.name.clone(),
             plan,
@@ -116,13 +122,22 @@ impl Shape {
     }
 
     /// The columns that the query has values in.
-    pub(super) fn own(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
-        self.own.iter().map(|&at| batch.column(at).clone()).collect()
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(super) fn own(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let mut columns: Vec<ArrayRef> = self.own.iter().map(|&at| batch.column(at).clone()).collect();
+        let (at, kind) = &self.extents;
+        columns[*at] = cast(&columns[*at], kind)?;
+        Ok(columns)
     }
 
     /// Their types.
     pub(super) fn own_types(&self) -> Vec<DataType> {
-        self.own.iter().map(|&at| self.schema.field(at).data_type().clone()).collect()
+        let mut types: Vec<DataType> =
+            self.own.iter().map(|&at| self.schema.field(at).data_type().clone()).collect();
+        self.extents.1.clone_into(&mut types[self.extents.0]);
+        types
     }
 
     /// Results of another shape of the query, in which there were other queries.
@@ -135,7 +150,7 @@ impl Shape {
             None => self.names.column(&vec![0; batch.num_rows()])?,
         };
         let updates = batch.column(known.width() - 1).clone();
-        self.batch(known.own(batch), names, updates)
+        self.batch(known.own(batch)?, names, updates)
     }
 
     /// Retractions of results with these own columns; `which` is the number of each one's window in the query.
@@ -151,7 +166,7 @@ impl Shape {
         let rows = updates.len();
         let mut columns: Vec<Option<ArrayRef>> = vec![None; self.schema.fields().len()];
         for (&at, values) in self.own.iter().zip(own) {
-            columns[at] = Some(values);
+            columns[at] = Some(cast(&values, self.schema.field(at).data_type())?);
         }
         if let Some(at) = self.query_name {
             let queries = StringArray::from_iter_values(std::iter::repeat_n(self.name.as_str(), rows));
