@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -67,6 +68,23 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
     op.push(rows(2))
     assert op.watermark.cast(pa.int64()).as_py() == 3 * SECOND
     assert op.close()["sum(v)"].to_pylist() == [3]
+
+
+def test_triggers_go_by_the_clock_that_stands_still() -> None:
+    """Also those of a query that comes after the clock was set back: no tick is passed twice."""
+    clock = Clock()
+    clock.now = 67
+    op = QUERY.operator(clock=clock)
+    op.push(rows(1))
+    clock.now = 61
+    every = wk.every("9 microseconds", of="processing time")
+    whole = replace(QUERY, windows=(wk.global_window(),))
+    op.add(whole, name="early", emit=wk.emit(early=every, refinement="accumulating"))
+    op.push(rows(2))
+    clock.now = 68
+    assert op.push(rows(3)).num_rows == 0
+    clock.now = 72
+    assert op.push(rows(4))["sum(v)"].to_pylist() == [7]
 
 
 def test_the_system_s_clock_is_the_default() -> None:

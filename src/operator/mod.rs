@@ -12,6 +12,7 @@ mod binding;
 mod bounded;
 mod buckets;
 mod call;
+mod dates;
 mod distinct;
 mod fill;
 mod gathered;
@@ -35,6 +36,7 @@ mod zone_rules;
 pub use batching::BATCH_ROWS;
 pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
+pub use dates::dates;
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
 pub use fill::Fill;
 pub use join::{

@@ -76,6 +76,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wids::wids, module)?)?;
     module.add_function(wrap_pyfunction!(wids::extent, module)?)?;
     module.add_function(wrap_pyfunction!(zone::crosses_midnight, module)?)?;
+    module.add_function(wrap_pyfunction!(zone::dates, module)?)?;
     module.add_function(wrap_pyfunction!(zone::zone_name, module)?)?;
     module.add_function(wrap_pyfunction!(types::name_types, module)?)?;
     module.add_class::<sketch::PyHyperLogLog>()?;

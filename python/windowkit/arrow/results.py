@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -29,6 +29,8 @@ __all__ = [
     "apart_schema",
     "edges",
     "finished",
+    "dated",
+    "dated_schema",
     "flat",
     "flat_schema",
     "form_of",
@@ -499,6 +501,24 @@ def apart(result: Result, extents: Mapping[int, str]) -> Result:
     for at, column in enumerate(result.columns):
         columns += column.flatten() if at in extents else [column]
     return type(result).from_arrays(columns, schema=apart_schema(result.schema, extents))
+
+
+def dated(result: Result, keys: int, days: Callable[[pa.Array], pa.Array]) -> Result:
+    """Return a result of so many keys with the days of windows, which `days` makes of their starts."""
+    schema, columns = dated_schema(result.schema, keys), list(result.columns)
+    (at,) = edges(result.schema, keys)
+    starts = columns[at].flatten()[0]
+    if isinstance(result, pa.Table):
+        columns[at] = pa.chunked_array(map(days, starts.chunks), pa.date32())
+    else:
+        columns[at] = days(starts)
+    return type(result).from_arrays(columns, schema=schema)
+
+
+def dated_schema(schema: pa.Schema, keys: int) -> pa.Schema:
+    """Return the schema of what `dated` returns."""
+    (at,) = edges(schema, keys)
+    return schema.set(at, pa.field("window_date", pa.date32(), schema.field(at).nullable)).remove_metadata()
 
 
 def flat_schema(schema: pa.Schema, keys: int) -> pa.Schema:

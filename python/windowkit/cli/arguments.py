@@ -16,7 +16,8 @@ from windowkit.language import aggregates, windows
 from windowkit.language.aggregation import FRAMED_FORMS
 from windowkit.language.functions import FORMS as FUNCTION_NAMES
 from windowkit.language.join import ENDS, KINDS
-from windowkit.language.query import MAX_WINDOWS, WINDOW_COLUMNS
+from windowkit.language.query import MAX_WINDOWS
+from windowkit.language.window_columns import WINDOW_COLUMNS
 from windowkit.language.windows.text import FORMS as WINDOW_NAMES
 
 __all__ = ["REFUSED", "complain", "fill_of", "parser", "read"]

@@ -24,6 +24,7 @@ import pyarrow as pa
 from windowkit.errors import InvalidValue
 from windowkit.language.conditions import Condition, Nested, Opaque, Test, Tree, Value, nested, quoted_path
 from windowkit.language.durations import Duration
+from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.query import Query
 
 __all__ = ["Split", "refuse_changing", "split"]
@@ -36,6 +37,7 @@ TIME: Final = re.compile(
 FARTHEST: Final = 2**71
 """Nanoseconds (75,000 years): around any year of four digits, windows so long are within Spark's times."""
 EDGES: Final = ("start", "end")
+DAY: Final = NANOSECONDS["day"]
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Splitting:
         if any(self.are_same(test.path[:1], (name,)) for name in map(str, self.query.by)):
             return self.nothing(test, "as it is of a field within a key")
         is_aggregate = any(self.are_same(test.path, (each.name,)) for each in self.query.aggs)
-        what = "of an aggregate" if is_aggregate else "neither of a key nor of a window's start or end"
+        what = "of an aggregate" if is_aggregate else "neither of a key nor of a window's start, end or date"
         return self.nothing(test, f"as it is {what}")
 
     def key_of(self, test: Test) -> str | None:
@@ -179,8 +181,9 @@ class Splitting:
         return next((name for name in map(str, self.query.by) if self.are_same(test.path, (name,))), None)
 
     def edge_of(self, test: Test) -> str | None:
-        """Return whether a test is of windows' start or end."""
-        return next((edge for edge in EDGES if self.are_same(test.path, self.path_of(edge))), None)
+        """Return whether a test is of windows' start or end, or of their date."""
+        edges = ("date",) if self.query.window_columns == "date" else EDGES
+        return next((edge for edge in edges if self.are_same(test.path, self.path_of(edge))), None)
 
     def are_same(self, path: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Return whether a path of a condition is that of a column."""
@@ -190,8 +193,8 @@ class Splitting:
 
     def path_of(self, edge: str) -> tuple[str, ...]:
         """Return the column that holds starts or ends of windows."""
-        is_flat = self.query.window_columns == "flat"
-        return (f"window_{edge}",) if is_flat else (self.query.window_column, edge)
+        is_struct = self.query.window_columns == "struct"
+        return (self.query.window_column, edge) if is_struct else (f"window_{edge}",)
 
     def of_key(self, test: Test) -> Tree | None:
         """Return what a test of a key says of rows: the same."""
@@ -224,7 +227,7 @@ class Splitting:
         made = list(self.bounds(test, edge, length))
         if not made:
             return self.nothing(test, "as it leaves the times of rows open")
-        if not all(self.is_plain(value) for value in test.values):
+        if not all(self.is_date(value) if edge == "date" else self.is_plain(value) for value in test.values):
             values = ", ".join(value.text for value in test.values)
             return self.nothing(test, f"as {values} is not written as a time of {self.kind}")
         return nested("or", made)
@@ -240,14 +243,21 @@ class Splitting:
         if test.operator not in ("=", "in", "<", "<=", ">", ">="):
             return
         # Rows of a window that begins at X are in [X, X + length), of one that ends there in [X - length, X).
-        low, high = (0, length) if edge == "start" else (-length, 0)
+        low, high = (-length, 0) if edge == "end" else (0, length)
+        if edge == "date":
+            # Engines read a date as midnight in some zone, at most a day from that of the windows.
+            low, high = low - 2 * DAY, high + 3 * DAY
         for value in test.values:
-            least = Test(path, ">" if test.operator == ">" else ">=", (value,), low)
+            least = Test(path, ">" if test.operator == ">" and edge != "date" else ">=", (value,), low)
             most = Test(path, "<", (value,), high)
             if test.operator in ("=", "in"):
                 yield Nested("and", (least, most))
             else:
                 yield least if test.operator[0] == ">" else most
+
+    def is_date(self, value: Value) -> bool:
+        """Return whether a literal is a day, and read as such by every engine."""
+        return value.kind in ("string", "date") and DATE.fullmatch(value.string) is not None
 
     def is_plain(self, value: Value) -> bool:
         """Return whether a literal is a time of the column's type, and read as such by every engine."""
@@ -258,7 +268,7 @@ class Splitting:
         if "\\" in value.text:
             return False
         if pa.types.is_date(self.kind) or value.kind == "date":
-            return value.kind in ("string", "date") and DATE.fullmatch(value.string) is not None
+            return self.is_date(value)
         if not pa.types.is_timestamp(self.kind):
             return False
         found, has_zone = TIME.fullmatch(value.string), self.kind.tz is not None

@@ -18,6 +18,7 @@ from windowkit.language.options import QueryPlan
 from windowkit.language.processing import ProcessingTime
 from windowkit.language.running import by_data, query_options
 from windowkit.language.weights import check_weights
+from windowkit.language.window_columns import WINDOW_COLUMNS, Day, WindowColumns, day_of
 from windowkit.language.windows import Window, quoted
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ AGGREGATES: Final = (
 """What errors say of aggregates."""
 LATE_LIMIT: Final = 10**6
 """Late rows that an operator holds for `take_late`, unless it says otherwise."""
-WINDOW_COLUMNS: Final = ("flat", "struct")
-"""How results hold windows; the first is the default, for every engine."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,8 +65,8 @@ class Query:
         for any number.
     emit : Emission or None
         When streams emit windows that are not final, and how results of a window relate.
-    window_columns : {"flat", "struct"}
-        Whether a window is two columns of results, or one.
+    window_columns : {"flat", "struct", "date"}
+        Whether a window is two columns of results, or one: a struct, or the day on which it begins.
     weight : str or None
         The column of weights, if rows may retract others.
     fill : str, tuple of pairs of str, or None
@@ -80,7 +79,7 @@ class Query:
     aggs: tuple[Aggregate, ...]
     max_windows: int | None = MAX_WINDOWS
     emit: Emission | None = None
-    window_columns: str = "flat"
+    window_columns: WindowColumns = "flat"
     weight: str | None = None
     fill: fills.Fill | None = None
 
@@ -90,7 +89,8 @@ class Query:
         if not self.aggs:
             raise InvalidValue("aggs: () is empty; a query has at least one aggregate")
         refuse_duplicates("windows", "window", [window.name for window in self.windows])
-        one_of("window_columns", self.window_columns, WINDOW_COLUMNS)
+        if one_of("window_columns", self.window_columns, WINDOW_COLUMNS) == "date":
+            day_of(self.windows)
         refuse_duplicates("query", "output column", self.columns, self.by)
         why = "; windows are structs of this name before they are two columns"
         refuse_duplicates("query", "output column", self._columns("struct"), self.by, why)
@@ -149,7 +149,8 @@ class Query:
     def window_column(self) -> str:
         """Name of the output column that holds windows as structs: Spark's, ``window`` or ``session_window``.
 
-        Flat columns (see `query`) are ``window_start`` and ``window_end``, whichever windows these are.
+        Flat columns (see `query`) are ``window_start`` and ``window_end``, and the day is ``window_date``,
+        whichever windows these are.
         """
         return "session_window" if all(each.is_session for each in self.windows) else "window"
 
@@ -165,13 +166,26 @@ class Query:
         """
         return self._columns(self.window_columns)
 
-    def _columns(self, window_columns: str) -> list[str]:
+    @property
+    def day(self) -> Day:
+        """How the days on which its windows begin are found, for ``window_columns="date"``.
+
+        Raises
+        ------
+        InvalidValue
+            They do not each begin on a day of its own.
+        """
+        return day_of(self.windows)
+
+    def _columns(self, window_columns: WindowColumns) -> list[str]:
         """Return the names of the output columns, with windows held so."""
         window_name = ["window_name"] if len(self.windows) > 1 else []
         extents = [self.window_column, *(["window_rows"] if self.has_ranks else [])]
         if window_columns == "flat":
             prefixes = ("window", *extents[1:])
             extents = [f"{prefix}_{edge}" for prefix in prefixes for edge in ("start", "end")]
+        elif window_columns == "date":
+            extents = ["window_date"]
         aggregates = (aggregate.name for aggregate in self.aggs)
         return [*map(str, self.by), *window_name, *extents, *aggregates]
 
@@ -707,7 +721,7 @@ def query(
     aggs: Aggregate | Sequence[Aggregate],
     max_windows: int | None = MAX_WINDOWS,
     emit: Emission | None = None,
-    window_columns: Literal["flat", "struct"] = "flat",
+    window_columns: WindowColumns = "flat",
     weight: Column | None = None,
     fill: str | Mapping[str, str] | None = None,
 ) -> Query:
@@ -735,11 +749,14 @@ def query(
         When a stream emits windows that are not final, and how their results relate:
         `windowkit.emit`. `Query.run` and `Query.batches`, here and in Spark, ignore it, as all rows are
         there and every window is final.
-    window_columns : {"flat", "struct"}
+    window_columns : {"flat", "struct", "date"}
         How results hold windows, in every engine. By default in two columns, ``window_start`` and
         ``window_end``, to sort, join and group by, or to write as CSV. ``"struct"`` is one column as Spark's
         own ``window(...)`` makes it, ``window`` (``session_window`` if all windows are sessions), a struct of
         ``start`` and ``end``; ``window_rows_start`` and ``window_rows_end`` become ``window_rows``.
+        ``"date"`` is one column ``window_date``, the day on which the window begins, in the zone of the
+        windows: for tumbling and sliding windows that begin every so many days, weeks, months, quarters or
+        years, all of one ``zone`` (without one, days are those of UTC) and equally long after midnight.
     weight : str, optional
         A column of signed integers: 1, or -1 where a row retracts an earlier one with the same key, time and
         values, as in the results of a retracting query. Results cover the rows that remain; a window in which

@@ -15,13 +15,14 @@ from windowkit.arrow.computing import computing
 from windowkit.arrow.frames import columns_schema
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import read_types
-from windowkit.arrow.results import flat, flat_schema, formed
+from windowkit.arrow.results import dated, dated_schema, flat, flat_schema, formed
 from windowkit.arrow.source import Source, columns_read, opened
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import integer
 from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
+from windowkit.language.window_columns import Day
 from windowkit.language.windows import time_type
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def batches(
     # A generator would end with the first of them, as if there were no more batches.
     # Where Python runs no code of its own between batches, no handler of signals runs there.
     made = map(pa.record_batch, result)
-    if query.window_columns == "flat" or chosen is not None:
+    if query.window_columns != "struct" or chosen is not None:
         made = map(partial(remade, partial(own_batch, query, chosen)), made)
     return lent(shaped_schema(pa.schema(result.schema), query), made)
 
@@ -195,12 +196,23 @@ def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
 
 def shaped(result: Result, query: Query) -> Result:
     """Return a result of the core with its windows in the columns that `query` asks for."""
-    return flat(result, len(query.by)) if query.window_columns == "flat" else result
+    if query.window_columns == "flat":
+        return flat(result, len(query.by))
+    if query.window_columns == "date":
+        return dated(result, len(query.by), partial(days, query.day))
+    return result
+
+
+def days(day: Day, starts: pa.Array) -> pa.Array:
+    """Return the days on which windows begin, of their starts."""
+    return pa.array(_native.dates(starts, day.zone, day.shift))
 
 
 def shaped_schema(schema: pa.Schema, query: Query) -> pa.Schema:
     """Return the schema of what `shaped` returns."""
-    return flat_schema(schema, len(query.by)) if query.window_columns == "flat" else schema
+    if query.window_columns == "flat":
+        return flat_schema(schema, len(query.by))
+    return dated_schema(schema, len(query.by)) if query.window_columns == "date" else schema
 
 
 def plan(query: Query, schema: pa.Schema, *, of_stream: bool = False) -> _native.Plan:

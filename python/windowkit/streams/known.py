@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
 from windowkit.language.processing import ProcessingTime, Stamps
 from windowkit.language.query import Query
+from windowkit.language.window_columns import refuse_other_days
 from windowkit.language.windows import units
 from windowkit.local.query import shaped_schema, slices_schema, stream_plan
 from windowkit.streams.calls import State
@@ -27,7 +28,7 @@ from windowkit.streams.options import Options
 from windowkit.streams.sampled import refuse
 from windowkit.streams.watermarks import one_key, one_row, time_type
 
-__all__ = ["NO_SPARK", "Entry", "Known", "of_queries"]
+__all__ = ["NO_SPARK", "Entry", "Known", "of_queries", "refuse_unlike"]
 
 NO_SPARK: Final = " to an operator; operators take Arrow data, and query.run takes streams of Spark"
 
@@ -162,11 +163,7 @@ class Known(State[_native.Operator]):
                     f"query: it is by {list(query.by)} over {query.time!r}, but the operator's queries by "
                     f"{list(other.by)} over {other.time!r}; queries of one operator share keys and time"
                 )
-            if other.window_columns != query.window_columns:
-                raise InvalidValue(
-                    f"query: its window_columns is {query.window_columns!r}, but that of the operator's "
-                    f"queries is {other.window_columns!r}; queries of one operator have the same"
-                )
+            refuse_unlike("query", [query, other])
         if "update" in query.columns:
             raise InvalidValue(
                 "query: results would have two columns 'update'; a stream adds it, so give the other one "
@@ -234,3 +231,21 @@ def of_queries(queries: Iterable[Query]) -> tuple[Expression, ...]:
     expressions = expressions_of(name for query in queries for name in query.named)
     Computing("query", expressions).check_rows()
     return expressions
+
+
+def refuse_unlike(argument: str, queries: Sequence[Query]) -> None:
+    """Refuse queries that hold windows differently, as the results of an operator have the same columns.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    own = queries[0]
+    for other in queries[1:]:
+        if other.window_columns != own.window_columns:
+            raise InvalidValue(
+                f"{argument}: window_columns is {own.window_columns!r} for {own}, and "
+                f"{other.window_columns!r} for {other}; queries of one operator have the same"
+            )
+        if own.window_columns == "date":
+            refuse_other_days(argument, {str(own): own.day, str(other): other.day})

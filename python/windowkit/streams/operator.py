@@ -25,7 +25,7 @@ from windowkit.language.shedding import Shed
 from windowkit.local.query import stream_plan
 from windowkit.streams.calls import Calls, Returned
 from windowkit.streams.decisions import summary
-from windowkit.streams.known import NO_SPARK, Known, of_queries
+from windowkit.streams.known import NO_SPARK, Known, of_queries, refuse_unlike
 from windowkit.streams.options import Options
 from windowkit.streams.reports import Reports
 from windowkit.streams.results import Results
@@ -321,12 +321,7 @@ class Operator(Rows, Times, Results, Reports):
             raise InvalidValue(
                 f"queries: {len(given_queries)} given; the snapshot is of {len(names)}: {names}"
             )
-        forms = {query.window_columns for query in given_queries}
-        if len(forms) > 1:
-            raise InvalidValue(
-                "queries: window_columns is 'flat' for some and 'struct' for others; queries of one operator "
-                "have the same"
-            )
+        refuse_unlike("queries", given_queries)
         named = dict(zip(names, given_queries, strict=True))
         expressions = of_queries(given_queries)
         plans = [(name, stream_plan(query, schema, expressions)) for name, query in named.items()]

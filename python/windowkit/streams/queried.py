@@ -47,10 +47,10 @@ class Queried(Called[Known]):
 
         return self._calls.make(call, bound, closed=closed)
 
-    def _look_at_clock(self, core: _native.Operator, *, has_waited: bool = False) -> None:
+    def _look_at_clock(self, core: _native.Operator, state: Known, *, has_waited: bool = False) -> None:
         """Tell the core the time, and whether the caller has waited for rows until now."""
         if core.has_clock:
-            core.set_clock(self._clock.now(None), has_waited)
+            core.set_clock(self._clock.now(core.watermark if state.is_stamped else None), has_waited)
 
     def _emitted(self, state: Known, step: Callable[..., Any], *arguments: Any) -> pa.Table:
         """Return the windows that a step of the core emits, in the columns that the queries ask for."""

@@ -96,7 +96,7 @@ class Results(Queried):
         """
 
         def fire(core: _native.Operator, state: Known) -> pa.Table:
-            self._look_at_clock(core)
+            self._look_at_clock(core, state)
             return self._emitted(state, core.fire, state.key(key))
 
         return self._ask("fire", fire)

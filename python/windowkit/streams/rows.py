@@ -88,7 +88,7 @@ class Rows(Queried):
         assert core is not None, "bound before"
 
         def stamped(rows: Any) -> Any:
-            self._look_at_clock(core)
+            self._look_at_clock(core, state)
             now = self._clock.now(core.watermark)
             return core.push(self._clock.stamped(pa.RecordBatchReader.from_stream(rows), now))
 

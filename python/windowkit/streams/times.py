@@ -128,7 +128,7 @@ class Times(Queried):
         def advance(core: _native.Operator, state: Known) -> pa.Table:
             if key is not None:
                 return self._advanced(core, state, watermark, key)
-            self._look_at_clock(core, has_waited=watermark is None)
+            self._look_at_clock(core, state, has_waited=watermark is None)
             if watermark is None and (core.follows or (core.has_clock and not state.is_stamped)):
                 return self._emitted(state, core.follow)
             return self._emitted(state, core.advance, self._moment(core, state, "watermark", watermark))
@@ -166,7 +166,7 @@ class Times(Queried):
                 "in advance(time, key=...)"
             )
         at = in_time("watermark", watermark, state.time_type)
-        self._look_at_clock(core)
+        self._look_at_clock(core, state)
         return self._emitted(state, core.advance_key, at, state.key(key))
 
     def keys_ahead(self) -> pa.Table:
@@ -305,7 +305,7 @@ class Times(Queried):
         self, call: str, step: Callable[[_native.Operator], Callable[..., Any]], source: Any
     ) -> pa.Table:
         def change(core: _native.Operator, state: Known) -> pa.Table:
-            self._look_at_clock(core)
+            self._look_at_clock(core, state)
             return self._emitted(state, step(core), state.source(source))
 
         return self._ask(call, change)
@@ -345,7 +345,7 @@ class Times(Queried):
         """
 
         def punctuate(core: _native.Operator, state: Known) -> pa.Table:
-            self._look_at_clock(core)
+            self._look_at_clock(core, state)
             at = self._moment(core, state, "time", time)
             return self._emitted(state, core.punctuate, at, state.key(key))
 

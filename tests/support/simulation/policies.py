@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import windowkit as wk
+from support.plain import plain
 from support.streams import scaled
 
 Weights = Counter[tuple[str, str]]
@@ -65,7 +66,13 @@ def final(emitted: pa.Table) -> pa.Table:
 
 def weigh(weights: Weights, emitted: pa.Table, queries: Mapping[str, wk.Query]) -> None:
     """Add the weights of results; over any prefix, each is there or is not."""
-    for row in emitted.to_pylist() if "weight" in emitted.column_names else ():
+    if "weight" not in emitted.column_names:
+        return
+    # As numbers, times are the same in every zone: which one results are in depends on all queries.
+    columns = map(plain, emitted.columns)
+    for row in (
+        dict(zip(emitted.column_names, values, strict=True)) for values in zip(*columns, strict=True)
+    ):
         name = row.get("query_name") or next(iter(queries))
         policy = queries[name].emit
         if policy is None or policy.refinement != "retracting":

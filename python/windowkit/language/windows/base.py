@@ -189,6 +189,11 @@ class Window(ABC):
         return None
 
     @property
+    def day_shift(self) -> int | None:
+        """How long after midnight its windows begin, in nanoseconds, if each begins on a day of its own."""
+        return None
+
+    @property
     def is_fixed(self) -> bool:
         """Whether no row changes where its windows begin and end, so that a row can be taken out of one."""
         return not self.rows_may_move

@@ -68,6 +68,13 @@ class Localised(Window):
         most = units(period) * (LONGEST_MONTH if isinstance(period, Months) else 1)
         return most + 2 * DAY if self.is_local else most
 
+    def shift_of_days(self, distance: Period, start_time: Period | None) -> int | None:
+        """Return how long after midnight windows at this distance begin; None if not each on another day."""
+        is_daily = isinstance(distance, Duration) and distance.nanoseconds % DAY == 0
+        if not is_daily and not isinstance(distance, Months):
+            return None
+        return start_time.nanoseconds % DAY if isinstance(start_time, Duration) else 0
+
     def calendar_arguments(self) -> list[str]:
         """Return the last arguments of a text form."""
         named = {"zone": self.zone, "week_start": self.week_start}

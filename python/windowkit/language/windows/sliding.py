@@ -114,6 +114,11 @@ class Sliding(Localised):
         return None if self.counts_rows else self.longest_period(self.size)
 
     @property
+    def day_shift(self) -> int | None:
+        """How long after midnight its windows begin, if slide is a number of days or months."""
+        return None if self.is_multi_measure else self.shift_of_days(self.slide, self.start_time)
+
+    @property
     def known_before_rows(self) -> bool:
         """Whether streams know where a window is before its rows: if it is by time."""
         return not self.counts_rows

@@ -70,6 +70,11 @@ class Tumbling(Localised):
         return None if self.counts_rows else self.longest_period(self.size)
 
     @property
+    def day_shift(self) -> int | None:
+        """How long after midnight its windows begin, if size is a number of days or months."""
+        return self.shift_of_days(self.size, self.start_time)
+
+    @property
     def known_before_rows(self) -> bool:
         """Whether streams know where a window is before its rows: if it is by time."""
         return not self.counts_rows

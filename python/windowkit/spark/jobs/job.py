@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -23,6 +23,7 @@ from windowkit.language.checks import a_type
 from windowkit.language.engines import naming
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
+from windowkit.language.window_columns import HALF_A_DAY, Day
 from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
 from windowkit.spark.shipping import Metrics, observed_nulls
@@ -40,6 +41,8 @@ PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """Names that SQL may write without backticks."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
+EPOCH: Final = "timestamp_ntz '1970-01-01 00:00:00'"
+MICROSECOND: Final = "interval '0 00:00:00.000001' day to second"
 
 ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.BooleanType: pa.bool_(),
@@ -352,6 +355,18 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def date_of(start: str, kind: spark.DataType, day: Day) -> str:
+    """Return the day on which a window begins, of its start of some type, as SQL writes it; see `Day`."""
+    if isinstance(kind, spark.DateType):
+        return start
+    if isinstance(kind, spark.TimestampType):
+        # Spark's casts are by the clocks of the session, which may show a time twice.
+        start = f"{EPOCH} + {MICROSECOND} * unix_micros({start})"
+        if day.zone is not None:
+            start = f"convert_timezone('UTC', {literal(day.zone)}, {start})"
+    return f"to_date({start} + {MICROSECOND} * {(HALF_A_DAY - day.shift) // 1000}L)"
+
+
 def shaped(result: DataFrame, query: Query) -> DataFrame:
     """Return the result of a job of `query` with its windows in the columns that the query asks for."""
     if query.window_columns == "struct":
@@ -363,7 +378,10 @@ def shaped(result: DataFrame, query: Query) -> DataFrame:
     numbered = result.toDF(*(f"o{position}" for position in range(len(nested))))
     chosen = []
     for position, name in enumerate(nested):
-        if position in extents:
+        if position == at and query.window_columns == "date":
+            kind = cast(spark.StructType, result.schema[at].dataType)["start"].dataType
+            chosen.append(f"{date_of(f'o{at}.start', kind, query.day)} as window_date")
+        elif position in extents:
             chosen += [f"o{position}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
         else:
             chosen.append(f"o{position} as {identifier(name)}")

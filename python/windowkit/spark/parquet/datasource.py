@@ -28,7 +28,8 @@ from windowkit.language import aggregates, windows
 from windowkit.language.checks import one_of
 from windowkit.language.engines import naming
 from windowkit.language.expressions import refuse_expressions
-from windowkit.language.query import WINDOW_COLUMNS, Query, query
+from windowkit.language.query import Query, query
+from windowkit.language.window_columns import WINDOW_COLUMNS
 from windowkit.language.windows import quoted, split, unquoted
 from windowkit.local.query import plan, shaped
 from windowkit.spark.parquet import footers
@@ -306,6 +307,10 @@ class Whole:
                 assert isinstance(kind, spark.ArrayType)
                 by_name[aggregate.name].dataType = spark.ArrayType(kind.elementType, False)
         if self.query.window_columns == "struct":
+            return spark.StructType(fields)
+        if self.query.window_columns == "date":
+            at = fields.index(window)
+            fields[at] = spark.StructField("window_date", spark.DateType(), window.nullable)
             return spark.StructType(fields)
         extents = results.edges(output, len(self.query.by))
         flat: list[spark.StructField] = []
