@@ -281,7 +281,8 @@ class Times(Queried):
         Returns
         -------
         pyarrow.Table
-            Windows that end as the watermark moves on. If it was the last source, the watermark stays.
+            Windows that end as the watermark moves on. Where all sources have ended, it is the greatest of
+            theirs, whichever ended last.
 
         Raises
         ------

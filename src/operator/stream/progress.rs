@@ -102,6 +102,8 @@ pub(super) struct Seen {
     delay: Delay,
     /// By number; those without rows never spoke.
     sources: Vec<Source>,
+    /// Up to when those were complete that have ended: the greatest of them.
+    ended: Option<i64>,
     present: Present,
 }
 
@@ -251,25 +253,28 @@ impl Seen {
     }
 
     /// Waits no longer for rows of a source; returns whether it was one.
-    pub(super) fn end(&mut self, source: u32) -> Result<bool> {
+    pub(super) fn end(&mut self, source: u32, clock: Clock) -> Result<bool> {
         let Some(known) = self.sources.get_mut(source as usize) else { return Ok(false) };
         let ended = std::mem::replace(known, Source::new(&self.delay)?);
+        if ended.is_live() {
+            self.ended = self.ended.max(ended.watermark(&self.delay, clock)?);
+        }
         Ok(self.present.end(source) || ended.is_live())
     }
 
     /// Up to when the stream is complete, by its sources: the least of those that are not idle, or else the greatest of
-    /// all, whichever of them was idle first.
+    /// all, whichever of them was idle first, or ended.
     pub(super) fn watermark(&self, clock: Clock) -> Result<Option<i64>> {
-        let (mut awake, mut idle) = (Vec::new(), None);
+        let (mut awake, mut quiet) = (Vec::new(), self.ended);
         for source in self.sources.iter().filter(|source| source.is_live()) {
             let watermark = source.watermark(&self.delay, clock)?;
             match self.is_idle(source, clock) {
-                true => idle = idle.max(watermark),
+                true => quiet = quiet.max(watermark),
                 false => awake.push(watermark),
             }
         }
         // None of one is none of all.
-        Ok(awake.into_iter().min().unwrap_or(idle))
+        Ok(awake.into_iter().min().unwrap_or(quiet))
     }
 }
 
@@ -279,7 +284,7 @@ impl Progress {
         let types = delay.source.iter().map(|&at| input.field(at).data_type().clone()).collect();
         Ok(Self {
             index: KeyIndex::new(types)?,
-            seen: Seen { delay, sources: Vec::new(), present: Present::default() },
+            seen: Seen { delay, sources: Vec::new(), ended: None, present: Present::default() },
         })
     }
 
@@ -329,11 +334,11 @@ impl Progress {
 
     /// This without the sources that have ended.
     fn of_live(&self) -> Result<Self> {
-        let Seen { delay, sources, present } = &self.seen;
+        let Seen { delay, sources, ended, present } = &self.seen;
         let is_live = |&at: &u32| sources[at as usize].is_live() || present.holds(at);
         let live: Vec<u32> = (0..sources.len() as u32).filter(is_live).collect();
         let sources = live.iter().map(|&at| sources[at as usize].clone()).collect();
-        let seen = Seen { delay: *delay, sources, present: present.renumbered(&live) };
+        let seen = Seen { delay: *delay, sources, ended: *ended, present: present.renumbered(&live) };
         let index = if delay.source.is_some() { &live[..] } else { &[] };
         Ok(Self { index: self.index.only(index)?, seen })
     }
@@ -359,7 +364,7 @@ impl Progress {
         if live.seen.delay.source.is_some() {
             to.keys(&live.index)?;
         }
-        to.value(&(&live.seen.present, &live.seen.sources));
+        to.value(&(&live.seen.present, &live.seen.sources, live.seen.ended));
         Ok(())
     }
 
@@ -369,14 +374,14 @@ impl Progress {
         if delay.source.is_some() {
             from.keys(&mut self.index, check)?;
         }
-        let (present, sources): (Present, Vec<Source>) = from.value()?;
+        let (present, sources, ended): (Present, Vec<Source>, _) = from.value()?;
         let known = if delay.source.is_some() { self.index.len() } else { 1 };
         let are_sound =
             sources.iter().all(|source| source.is_sound(delay.by)) && present.is_sound(sources.len());
         if sources.len() > known || !are_sound {
             return broken();
         }
-        (self.seen.present, self.seen.sources) = (present, sources);
+        (self.seen.present, self.seen.sources, self.seen.ended) = (present, sources, ended);
         Ok(())
     }
 }

@@ -268,7 +268,7 @@ impl Operator {
     fn try_end_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
         check_open(self.closed, "end_source")?;
         let (number, mut seen) = self.source(name)?;
-        if !seen.end(number)? {
+        if !seen.end(number, self.clock())? {
             let name = if name.is_null(0) { "null".to_owned() } else { array_value_to_string(name, 0)? };
             return Err(Error::InvalidValue(format!(
                 "source: no row of '{name}' has come, and it was not added; progress() lists the sources of a stream"
