@@ -19,9 +19,9 @@ COLUMNS = {"i": pa.int64(), "f": pa.float64(), "s": pa.string(), "d": pa.date32(
 """The columns of the aggregates, and their types."""
 
 
-def of(typed: bool, *besides: str) -> pa.Table:
-    """Return rows of nulls, of the aggregates' types or of none but for those of columns that are named."""
-    kinds = {name: kind if typed or name in besides else pa.null() for name, kind in COLUMNS.items()}
+def of(typed: bool) -> pa.Table:
+    """Return rows of nulls, of the aggregates' types or of none."""
+    kinds = {name: kind if typed else pa.null() for name, kind in COLUMNS.items()}
     return pa.table({**TIMES, **{name: pa.nulls(4, kind) for name, kind in kinds.items()}})
 
 
@@ -48,12 +48,11 @@ def test_aggregates(
     aggregate: wk.Aggregate, windows: wk.Window, way: Callable[[wk.Query, pa.Table], pa.Table]
 ) -> None:
     query = wk.query(by="k", time="t", windows=windows, aggs=aggregate.alias("x"))
-    # Filters are conditions, and so booleans.
-    found, wanted = way(query, of(False, "b")), way(query, of(True))
+    found, wanted = way(query, of(False)), way(query, of(True))
     assert in_order(found.to_pylist()) == in_order(wanted.to_pylist())
 
 
-@pytest.mark.parametrize("aggregate", [each for each in AGGREGATES if each.condition is None], ids=str)
+@pytest.mark.parametrize("aggregate", AGGREGATES, ids=str)
 def test_rolling_aggregates(aggregate: wk.Aggregate) -> None:
     rolling = wk.rolling(by="k", time="t", aggs=aggregate.over("2 rows").alias("x"))
     assert rolling.run(of(False)).to_pylist() == rolling.run(of(True)).to_pylist()
@@ -129,6 +128,33 @@ def test_keys_of_queries_and_of_distinct() -> None:
     )
     assert (first["k"], first["count(1)"], second["count(1)"]) == (None, 2, 1)
     assert wk.distinct("k", time="t", within=5).run(table)["t"].to_pylist() == [1, 30]
+
+
+@pytest.mark.parametrize("way", [run, stream])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("kind", ["gaps", "marks", "between"])
+def test_columns_that_windows_read(kind: str, exclusive: bool, way: Callable[..., pa.Table]) -> None:
+    """As one of nulls of the type that they have to have."""
+    typed = pa.int64() if kind == "gaps" else pa.bool_()
+    windows = {
+        "gaps": wk.session("x"),
+        "marks": wk.punctuation("x", at="start" if exclusive else "end"),
+        "between": wk.between("x", "x", exclusive=exclusive),
+    }[kind]
+    emit = wk.emit(early=wk.on("x")) if kind == "marks" else None
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.count(), emit=emit)
+    found, wanted = (way(query, pa.table({**TIMES, "x": pa.nulls(4, of)})) for of in (pa.null(), typed))
+    assert found.schema == wanted.schema
+    assert in_order(found.to_pylist()) == in_order(wanted.to_pylist())
+
+
+def test_weights() -> None:
+    """A null is none, and of no rows none is missing."""
+    query = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.count(), weight="w")
+    table = pa.table({**TIMES, "w": pa.nulls(4)})
+    assert query.run(table.slice(0, 0)).num_rows == 0
+    with pytest.raises(wk.InvalidValue, match="weight: row 0 has null in column 'w'"):
+        query.run(table)
 
 
 WITHOUT_TIMES = pa.table({"k": ["a", "b"], "t": pa.nulls(2), "v": [1, 2]})

@@ -27,6 +27,11 @@ pub(crate) fn find(schema: &Schema, argument: &str, name: &str) -> Result<usize>
     }
 }
 
+/// Whether a column of this type says of rows that they are something; one of nothing but nulls says it of none.
+pub(super) fn is_boolean(kind: &DataType) -> bool {
+    matches!(kind, DataType::Boolean | DataType::Null)
+}
+
 /// What a window column shows: the times of a measure, in the zone of these windows if there is one.
 pub(super) fn shown<'a>(measure: &Measure, windows: impl IntoIterator<Item = &'a Window>) -> Measure {
     let zones = windows.into_iter().filter_map(|window| window.calendar()?.zone()).map(Zone::name);

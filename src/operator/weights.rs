@@ -51,7 +51,7 @@ impl Weights {
     ) -> Result<Self> {
         let column = find(input, "weight", name)?;
         let kind = input.field(column).data_type();
-        if !kind.is_signed_integer() {
+        if !kind.is_signed_integer() && *kind != DataType::Null {
             return Err(Error::InvalidType(format!(
                 "weight: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1",
                 kind = named(kind)

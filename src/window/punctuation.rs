@@ -7,7 +7,7 @@
 //! | time | O(1) per row |
 //! | source | Traub et al. 2019, §4.4 (after Li et al., 2008: forward context free) |
 
-use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray};
+use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
 use serde::Serialize;
 
@@ -53,9 +53,9 @@ impl Punctuation {
         self.mark
     }
 
-    /// The rows that a column marks; a null does not mark a row.
+    /// The rows that a column marks; a null does not mark a row, nor does a column of nothing but nulls.
     pub fn marks(column: &ArrayRef) -> BooleanBuffer {
-        let column: &BooleanArray = column.as_boolean();
+        let Some(column) = column.as_boolean_opt() else { return BooleanBuffer::new_unset(column.len()) };
         match column.nulls() {
             Some(nulls) => column.values() & nulls.inner(),
             None => column.values().clone(),

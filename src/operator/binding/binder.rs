@@ -2,7 +2,7 @@
 
 use arrow_schema::{DataType, Schema};
 
-use crate::operator::schema::find;
+use crate::operator::schema::{find, is_boolean};
 use crate::operator::window_spec::{Length, Moment};
 use crate::types::named;
 use crate::window::{GapColumn, Measure};
@@ -144,7 +144,7 @@ impl Binder<'_> {
     pub(super) fn marks(&self, input: &Schema, column: &str) -> Result<usize> {
         let at = find(input, "windows", column)?;
         match input.field(at).data_type() {
-            DataType::Boolean => Ok(at),
+            kind if is_boolean(kind) => Ok(at),
             given => Err(Error::InvalidType(format!(
                 "windows: {} reads column '{column}', which is {given}; allowed are booleans",
                 self.name,
@@ -164,6 +164,8 @@ impl Binder<'_> {
         let unit = match given {
             DataType::Duration(_) if is_time => Measure::new(column, given)?.nanos_per_unit(),
             _ if given.is_integer() && !is_time => Some(1),
+            // No row is in a session.
+            DataType::Null => Some(1),
             _ => None,
         };
         let Some(unit) = unit else {

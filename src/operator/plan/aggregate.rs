@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::aggregate::{Function, Operand, User};
-use crate::operator::schema::{find, has_own_order};
+use crate::operator::schema::{find, has_own_order, is_boolean};
 use crate::operator::stored::{Planned, Stored};
 use crate::types::named;
 use crate::{Error, Result};
@@ -66,7 +66,7 @@ pub(super) fn bind_aggregate(
         spec.columns.iter().map(|name| find(input, "aggs", name)).collect::<Result<_>>()?;
     let filter = spec.filter.as_ref().map(|name| find(input, "where", name)).transpose()?;
     if let Some(filter) = filter.map(|filter| input.field(filter))
-        && *filter.data_type() != DataType::Boolean
+        && !is_boolean(filter.data_type())
     {
         return Err(Error::InvalidType(format!(
             "where: column '{}' is {}; allowed are booleans",

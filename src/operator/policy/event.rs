@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use arrow_array::{Array, RecordBatch, cast::AsArray};
+use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::Schema;
 
 use super::Term;
 use crate::operator::Length;
 use crate::operator::length::length;
-use crate::operator::schema::find;
+use crate::operator::schema::{find, is_boolean};
 use crate::types::named;
-use crate::window::Measure;
+use crate::window::{Measure, Punctuation};
 use crate::{Error, Result};
 
 /// What sets a latch of a key: its rows, or the progress of time.
@@ -72,9 +72,7 @@ impl Event {
     pub(in crate::operator) fn marked(&self, rows: &RecordBatch) -> Option<BooleanBuffer> {
         match self {
             Self::Marked(column) => {
-                let marks = rows.column(*column).as_boolean();
-                let values = marks.values();
-                Some(marks.nulls().map_or_else(|| values.clone(), |valid| values & valid.inner()))
+                Some(Punctuation::marks(rows.column(*column)))
             }
             Self::Passed(_) | Self::Ticked(_) | Self::Waited(_) => None,
         }
@@ -125,7 +123,7 @@ fn passes(step: i64, (before, after): Progress) -> bool {
 fn booleans(input: &Schema, argument: &str, name: &str) -> Result<usize> {
     let position = find(input, argument, name)?;
     match input.field(position).data_type() {
-        DataType::Boolean => Ok(position),
+        kind if is_boolean(kind) => Ok(position),
         other => Err(Error::InvalidType(format!(
             "{argument}: column '{name}' is {other}; allowed are booleans",
             other = named(other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -24,6 +25,7 @@ from windowkit.language.engines import naming
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.language.window_columns import HALF_A_DAY, Day
+from windowkit.language.windows import time_type
 from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
 from windowkit.spark.shipping import Metrics, observed_nulls
@@ -251,6 +253,7 @@ def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
         for column in query.inputs
         if (position := position_of(column, names, frame, argument_of(column, query, of_side))) is not None
     }
+    frame = with_types(frame, {positions[name]: kind for name, kind in needed(query) if name in positions})
     # The zone moves no instant, but users' own windows and functions see it, as they do in Spark's functions.
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     read = {
@@ -264,6 +267,26 @@ def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
     with naming("spark"):
         planned = plan(query, pa.schema([*read.items(), *others]))
     return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+
+
+def needed(query: Query) -> Iterator[tuple[str, str]]:
+    """Yield columns that have to be of some type, in which those of nothing but nulls are given to Spark."""
+    yield from ((each.condition, "boolean") for each in query.aggs if each.condition is not None)
+    if any(each is not None for window in query.windows for each in window.lengths().values()):
+        kind = time_type(query.windows)
+        if not pa.types.is_duration(kind):
+            yield query.time, "bigint" if pa.types.is_integer(kind) else "timestamp"
+
+
+def with_types(frame: DataFrame, kinds: Mapping[int, str]) -> DataFrame:
+    """Return a DataFrame whose columns at some positions have these types, where they are of type void."""
+    fields, names = frame.schema.fields, frame.columns
+    voids = {at: kind for at, kind in kinds.items() if isinstance(fields[at].dataType, spark.NullType)}
+    if not voids:
+        return frame
+    numbered = frame.toDF(*(f"i{at}" for at in range(len(names))))
+    typed = (f"cast(i{at} as {voids[at]}) as i{at}" if at in voids else f"i{at}" for at in range(len(names)))
+    return numbered.selectExpr(*typed).toDF(*names)
 
 
 def argument_of(column: str, query: Query, of_side: str) -> str:
