@@ -11,6 +11,7 @@ use super::gathered::Gathered;
 use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
+use super::spread::{PARTS, Spreading, spread};
 use crate::aggregate::{Input, Rows};
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
@@ -27,7 +28,7 @@ pub struct Bounded {
     /// The columns of this query's slices, computed on first use.
     slice_types: Vec<DataType>,
     first_compaction: usize,
-    compact_at: usize,
+    spreading: Spreading,
     /// How many rows were pushed, where they are weighed.
     weighed: usize,
 }
@@ -35,6 +36,8 @@ pub struct Bounded {
 /// What is stored of the rows.
 enum Held {
     Slices(Box<Worker>),
+    /// The same by parts of keys, where these are many.
+    Parts(Vec<Worker>),
     /// Rows as they came, where a window needs them in order.
     Rows(Box<Gathered>),
 }
@@ -46,6 +49,8 @@ struct Worker {
     table: SliceTable,
     ids: Vec<u32>,
     slots: Vec<u32>,
+    /// How many slots there are before those of each slice are merged.
+    compact_at: usize,
 }
 
 /// The columns of a batch that a query reads, without rows whose time is null.
@@ -60,14 +65,14 @@ impl Bounded {
     pub fn new(plan: Arc<Plan>) -> Result<Self> {
         let held = match plan.needs_rows() {
             true => Held::Rows(Box::new(Gathered::new(plan.clone())?)),
-            false => Held::Slices(Box::new(Worker::new(&plan)?)),
+            false => Held::Slices(Box::new(Worker::new(&plan, FIRST_COMPACTION)?)),
         };
         Ok(Self {
             plan,
             held,
             slice_types: Vec::new(),
             first_compaction: FIRST_COMPACTION,
-            compact_at: FIRST_COMPACTION,
+            spreading: Spreading::DEFAULT,
             weighed: 0,
         })
     }
@@ -85,8 +90,17 @@ impl Bounded {
                 self.weighed += batch.num_rows();
             }
         }
+        self.spread_out(batches)?;
         let worker = match &mut self.held {
             Held::Rows(gathered) => return gathered.push(batches, threads),
+            Held::Parts(workers) => {
+                let (plan, first) = (&self.plan, self.first_compaction / PARTS);
+                return spread(plan, batches, workers, threads, |worker, rows| {
+                    worker.table.check_room(rows.num_rows())?;
+                    worker.push(plan, rows)?;
+                    worker.compact(plan, first)
+                });
+            }
             Held::Slices(worker) => worker,
         };
         worker.table.check_room(batches.iter().map(RecordBatch::num_rows).sum())?;
@@ -96,7 +110,7 @@ impl Bounded {
             threads,
             |part| part.iter().try_for_each(|batch| worker.push(plan, batch)),
             |part| {
-                let mut helper = Worker::new(plan)?;
+                let mut helper = Worker::new(plan, usize::MAX)?;
                 part.iter().try_for_each(|batch| helper.push(plan, batch))?;
                 Ok(helper)
             },
@@ -107,16 +121,46 @@ impl Bounded {
             check()?;
             worker.table.append(other.table, &translate);
         }
-        self.compact()
+        worker.compact(plan, self.first_compaction)
+    }
+
+    /// Begins parts of keys, if there are no rows yet and keys seem to be many.
+    fn spread_out(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        let is_first = matches!(&self.held, Held::Slices(worker) if worker.keys.is_empty());
+        if is_first && self.spreading.is_worthwhile(&self.plan, batches)? {
+            let first = self.first_compaction / PARTS;
+            let workers = (0..PARTS).map(|_| Worker::new(&self.plan, first));
+            self.held = Held::Parts(workers.collect::<Result<_>>()?);
+        }
+        Ok(())
+    }
+
+    /// What is held of the rows, all keys together.
+    ///
+    /// # Errors
+    /// `InvalidValue` where rows are held.
+    fn whole(&mut self) -> Result<&mut Worker> {
+        if let Held::Parts(workers) = &mut self.held {
+            let mut whole = Worker::new(&self.plan, self.first_compaction)?;
+            for part in std::mem::take(workers) {
+                check()?;
+                let translate = whole.keys.absorb(&part.keys)?;
+                whole.table.append(part.table, &translate);
+            }
+            self.held = Held::Slices(Box::new(whole));
+        }
+        match &mut self.held {
+            Held::Slices(worker) => Ok(worker),
+            Held::Parts(_) | Held::Rows(_) => Err(Error::InvalidValue(
+                "slices: a window of the query needs rows in order, which slices do not keep; push rows instead".into(),
+            )),
+        }
     }
 
     /// Takes in slices: keys, start, with sessions last, then each partial's state columns.
     pub fn push_slices(&mut self, batch: &RecordBatch) -> Result<()> {
-        let plan = &self.plan;
-        let worker = match &mut self.held {
-            Held::Slices(worker) => worker,
-            Held::Rows(_) => return Err(no_slices()),
-        };
+        let (plan, first) = (&self.plan.clone(), self.first_compaction);
+        let worker = self.whole()?;
         worker.table.check_room(batch.num_rows())?;
         let mut columns = batch.columns().iter();
         let keys: Vec<ArrayRef> = columns.by_ref().take(plan.by().len()).cloned().collect();
@@ -138,11 +182,11 @@ impl Bounded {
             .into_iter()
             .map(|width| columns.by_ref().take(width).cloned().collect())
             .collect();
-        let Worker { keys: index, table, ids, .. } = &mut **worker;
+        let Worker { keys: index, table, ids, .. } = worker;
         ids.clear();
         index.assign(&keys, batch.num_rows(), ids)?;
         table.push_slices(ids, &starts, lasts.as_deref(), &states)?;
-        self.compact()
+        worker.compact(plan, first)
     }
 
     /// Takes in slices that [`Bounded::slices`] of the same query returned.
@@ -159,18 +203,21 @@ impl Bounded {
 
     /// Slots that are open: slices, some of them more than once if rows came out of order.
     pub fn slots(&self) -> usize {
-        match &self.held {
-            Held::Slices(worker) => worker.table.len(),
-            Held::Rows(_) => 0,
-        }
+        self.workers().iter().map(|worker| worker.table.len()).sum()
     }
 
     /// Bytes held by keys, slots and their partials; 0 where rows are stored instead. Buffers that values share with the
     /// batches that brought them are counted in full.
     pub fn bytes(&self) -> usize {
+        self.workers().iter().map(|worker| worker.keys.bytes() + worker.table.bytes()).sum()
+    }
+
+    /// What holds slices.
+    fn workers(&self) -> &[Worker] {
         match &self.held {
-            Held::Slices(worker) => worker.keys.bytes() + worker.table.bytes(),
-            Held::Rows(_) => 0,
+            Held::Slices(worker) => std::slice::from_ref(worker),
+            Held::Parts(workers) => workers,
+            Held::Rows(_) => &[],
         }
     }
 
@@ -182,49 +229,29 @@ impl Bounded {
     /// `InvalidValue` without buckets, or where windows need rows in order; `Overflow` where a partial does not fit the
     /// columns of its state.
     pub fn slices(&mut self, buckets: u32) -> Result<Vec<(u32, RecordBatch)>> {
-        let Held::Slices(worker) = &mut self.held else { return Err(no_slices()) };
-        let Worker { keys, table, .. } = std::mem::replace(&mut **worker, Worker::new(&self.plan)?);
-        self.compact_at = self.first_compaction;
+        let none = Worker::new(&self.plan, self.first_compaction)?;
+        let Worker { keys, table, .. } = std::mem::replace(self.whole()?, none);
         buckets::split_slices(&self.plan, &keys, table, buckets)
     }
 
     /// All windows of what was pushed.
     pub fn finish(self) -> Result<Output> {
         match self.held {
-            Held::Slices(worker) => Output::new(self.plan, worker.keys, worker.table),
+            Held::Slices(worker) => Output::new(self.plan, vec![(worker.keys, worker.table)]),
+            Held::Parts(workers) => Output::new(
+                self.plan,
+                workers.into_iter().map(|worker| (worker.keys, worker.table)).collect(),
+            ),
             Held::Rows(gathered) => {
                 let (keys, rows, order) = gathered.finish()?;
                 Output::of_rows(self.plan, keys, rows, order)
             }
         }
     }
-
-    /// Merges the slots of each slice once their number has doubled, so that memory is proportional to slices, not
-    /// rows, in any order.
-    fn compact(&mut self) -> Result<()> {
-        let Held::Slices(worker) = &mut self.held else { return Ok(()) };
-        let Worker { keys, slicer, table, .. } = &mut **worker;
-        if table.len() < self.compact_at {
-            return Ok(());
-        }
-        let all = table.take();
-        let order = all.order_by_key(keys.len(), check)?;
-        *table = all.regroup(&order, (0, keys.len()), self.plan.edges(), check)?;
-        slicer.reset();
-        self.compact_at = self.first_compaction.max(2 * table.len());
-        Ok(())
-    }
-}
-
-fn no_slices() -> Error {
-    Error::InvalidValue(
-        "slices: a window of the query needs rows in order, which slices do not keep; push rows instead"
-            .into(),
-    )
 }
 
 impl Worker {
-    fn new(plan: &Plan) -> Result<Self> {
+    fn new(plan: &Plan, compact_at: usize) -> Result<Self> {
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
         Ok(Self {
             keys: KeyIndex::new(types.collect())?,
@@ -232,7 +259,23 @@ impl Worker {
             table: SliceTable::new(plan.empty_partials()?, plan.edges().gap().is_some()),
             ids: Vec::new(),
             slots: Vec::new(),
+            compact_at,
         })
+    }
+
+    /// Merges the slots of each slice once their number has doubled, from `first` of them on, so that memory is
+    /// proportional to slices, not rows, in any order.
+    fn compact(&mut self, plan: &Plan, first: usize) -> Result<()> {
+        let Self { keys, slicer, table, .. } = self;
+        if table.len() < self.compact_at {
+            return Ok(());
+        }
+        let all = table.take();
+        let order = all.order_by_key(keys.len(), check)?;
+        *table = all.regroup(&order, (0, keys.len()), plan.edges(), check)?;
+        slicer.reset();
+        self.compact_at = first.max(2 * table.len());
+        Ok(())
     }
 
     fn push(&mut self, plan: &Plan, batch: &RecordBatch) -> Result<()> {
@@ -336,7 +379,12 @@ mod tests {
         Arc::new(Int64Array::from_iter_values(values))
     }
 
-    fn run(rows: &Rows, batch_rows: usize, threads: usize, compaction: usize) -> Windows {
+    /// Whether keys are spread over parts, whatever they are, or never.
+    fn spreading(always: bool) -> Spreading {
+        if always { Spreading { rows: 1, sample: 1 } } else { Spreading::DEFAULT }
+    }
+
+    fn run(rows: &Rows, batch_rows: usize, threads: usize, compaction: usize, spread: bool) -> Windows {
         let batches: Vec<RecordBatch> = rows
             .chunks(batch_rows)
             .map(|rows| {
@@ -353,7 +401,10 @@ mod tests {
         let plan = Plan::new(batches[0].schema(), vec!["k".into()], "t".into(), windows(), aggregates.into())
             .unwrap();
         let mut bounded = Bounded::new(Arc::new(plan)).unwrap();
-        (bounded.first_compaction, bounded.compact_at) = (compaction, compaction);
+        (bounded.first_compaction, bounded.spreading) = (compaction, spreading(spread));
+        if let Held::Slices(worker) = &mut bounded.held {
+            worker.compact_at = compaction;
+        }
         let (first, rest) = batches.split_at(batches.len() / 2);
         bounded.push(first, threads).unwrap();
         bounded.push(rest, threads).unwrap();
@@ -376,10 +427,73 @@ mod tests {
         #[test]
         fn equals_the_definition(
             rows in prop::collection::vec((0i64..4, -40i64..40, -9i64..9), 1..80),
-            batch_rows in 1usize..30, compaction in 4usize..64,
+            batch_rows in 1usize..30, compaction in 4usize..64, spread: bool,
         ) {
-            prop_assert_eq!(run(&rows, batch_rows, 1, compaction), oracle(&rows));
+            prop_assert_eq!(run(&rows, batch_rows, 1, compaction, spread), oracle(&rows));
         }
+    }
+
+    proptest! {
+        /// Slices of parts are those of all keys; more rows and slices may come after them.
+        #[test]
+        fn parts_are_one_before_they_are_split(
+            rows in prop::collection::vec((0i64..9, -40i64..40, -9i64..9), 1..80), buckets in 1u32..5,
+        ) {
+            let slices = |spread: bool| {
+                let columns = |at: fn(&(i64, i64, i64)) -> i64| column(rows.iter().map(at));
+                let columns = [("k", columns(|row| row.0)), ("t", columns(|row| row.1)), ("v", columns(|row| row.2))];
+                let batch = RecordBatch::try_from_iter(columns).unwrap();
+                let aggregates = vec![AggregateSpec::new("sum", &["v"], "sum")];
+                let plan =
+                    Plan::new(batch.schema(), vec!["k".into()], "t".into(), windows(), aggregates).unwrap();
+                let mut bounded = Bounded::new(Arc::new(plan)).unwrap();
+                bounded.spreading = spreading(spread);
+                bounded.push(&[batch.clone()], 2).unwrap();
+                let made = bounded.slices(buckets).unwrap();
+                for (_, batch) in &made {
+                    bounded.push_own_slices(batch).unwrap();
+                }
+                bounded.push(&[batch], 1).unwrap();
+                (bounded.slots(), made, bounded.slices(buckets).unwrap())
+            };
+            let key = |batch: &RecordBatch, row: usize| {
+                [0, 1].map(|at| batch.column(at).as_primitive::<Int64Type>().value(row))
+            };
+            let sorted = |parts: Vec<(u32, RecordBatch)>| -> BTreeMap<_, _> {
+                let rows = parts.iter().flat_map(|(part, batch)| {
+                    (0..batch.num_rows()).map(move |row| ((*part, key(batch, row)), batch.slice(row, 1)))
+                });
+                rows.collect()
+            };
+            let (one, other) = (slices(false), slices(true));
+            prop_assert_eq!(sorted(one.1), sorted(other.1));
+            prop_assert_eq!(sorted(one.2), sorted(other.2));
+        }
+    }
+
+    #[test]
+    fn keys_are_spread_where_they_are_many() {
+        let batch = |keys: i64, rows: i64| {
+            let columns = [
+                ("k", column((0..rows).map(|row| row % keys))),
+                ("t", column(0..rows)),
+                ("v", column(0..rows)),
+            ];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let aggregates = vec![AggregateSpec::new("sum", &["v"], "sum")];
+        let plan =
+            Plan::new(batch(1, 1).schema(), vec!["k".into()], "t".into(), windows(), aggregates).unwrap();
+        let plan = Arc::new(plan);
+        let is_spread = |batch: RecordBatch| {
+            let mut bounded = Bounded::new(plan.clone()).unwrap();
+            bounded.push(&[batch], 2).unwrap();
+            matches!(bounded.held, Held::Parts(_))
+        };
+        let (rows, sample) = (Spreading::DEFAULT.rows as i64, Spreading::DEFAULT.sample as i64);
+        assert!(is_spread(batch(sample, rows)));
+        assert!(!is_spread(batch(sample / 2, rows)));
+        assert!(!is_spread(batch(rows, rows - 1)));
     }
 
     #[test]
@@ -412,9 +526,11 @@ mod tests {
         let in_order: Rows = (0..150_000).map(|i| (noise(i) & 15, i / 200, noise(i + 1) % 1000)).collect();
         let disorder: Rows = in_order.iter().map(|row| (row.0, (row.1 * 379) % 751, row.2)).collect();
         for rows in [in_order, disorder] {
-            let one = run(&rows, 50_000, 1, FIRST_COMPACTION);
-            assert_eq!(run(&rows, 50_000, 3, FIRST_COMPACTION), one);
-            assert_eq!(run(&rows, 1_000, 2, 5_000), one);
+            let one = run(&rows, 50_000, 1, FIRST_COMPACTION, false);
+            for spread in [false, true] {
+                assert_eq!(run(&rows, 50_000, 3, FIRST_COMPACTION, spread), one);
+                assert_eq!(run(&rows, 1_000, 2, 5_000, spread), one);
+            }
             assert_eq!(one, oracle(&rows));
         }
     }

@@ -26,7 +26,10 @@ pub fn dates(starts: &ArrayRef, zone: Option<&str>, shift: i64) -> Result<ArrayR
         let by_clock = i128::from(start) + i128::from(ahead - shift + per_day / 2);
         let day = by_clock.div_euclid(i128::from(per_day));
         i32::try_from(day).map_err(|_| {
-            Error::Overflow(format!("windows: the day of {} does not fit a date of 32 bits", measure.shown(start)))
+            Error::Overflow(format!(
+                "windows: the day of {} does not fit a date of 32 bits",
+                measure.shown(start)
+            ))
         })
     };
     let values = measure.read(starts)?;

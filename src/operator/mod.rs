@@ -26,6 +26,7 @@ mod plan;
 mod policy;
 mod rolling;
 mod schema;
+mod spread;
 mod stored;
 mod stream;
 mod weights;

@@ -45,17 +45,22 @@ const AHEAD: usize = 4;
 /// Every window of the rows pushed so far, computed one block of keys at a time, and batch by batch within a block.
 pub struct Output {
     plan: Arc<Plan>,
-    keys: Vec<ArrayRef>,
-    source: Source,
-    order: KeyOrder,
-    /// Keys `blocks[i]..blocks[i + 1]` are one block.
-    blocks: Vec<usize>,
+    parts: Vec<Part>,
+    /// Some keys of a part each: which part, the first of them and the one after the last.
+    blocks: Vec<(usize, usize, usize)>,
     next_block: usize,
     limit: Limit,
     /// Whether answers or keys are of variable size.
     varies: bool,
     /// The blocks that are being read, those before `next_block`.
     begun: VecDeque<Begun>,
+}
+
+/// Some of the keys: all, or those of a part.
+struct Part {
+    keys: Vec<ArrayRef>,
+    source: Source,
+    order: KeyOrder,
 }
 
 /// A block of which some batches may have been computed.
@@ -71,6 +76,7 @@ struct Begun {
 
 /// Some keys, and which of their windows have been emitted.
 struct Block {
+    part: usize,
     slices: SliceTable,
     /// The windows that are determined by rows, if the query has such.
     ranked: Option<RankedLists>,
@@ -86,24 +92,31 @@ struct Block {
 }
 
 impl Output {
-    pub(super) fn new(plan: Arc<Plan>, keys: KeyIndex, table: SliceTable) -> Result<Self> {
-        let order = table.order_by_key(keys.len(), check)?;
-        Self::of(plan, keys, Source::Slices(table), order)
+    /// The windows over slices, of parts of keys that have none in common.
+    pub(super) fn new(plan: Arc<Plan>, parts: Vec<(KeyIndex, SliceTable)>) -> Result<Self> {
+        let part = |(keys, table): (KeyIndex, SliceTable)| {
+            let order = table.order_by_key(keys.len(), check)?;
+            Ok(Part { keys: keys.values()?, source: Source::Slices(table), order })
+        };
+        Self::of(plan, parts.into_iter().map(part).collect::<Result<_>>()?)
     }
 
     /// The windows over rows, whose order by key is in `order`.
     pub(super) fn of_rows(plan: Arc<Plan>, keys: KeyIndex, rows: Ordered, order: KeyOrder) -> Result<Self> {
-        Self::of(plan, keys, Source::Rows(rows), order)
+        Self::of(plan, vec![Part { keys: keys.values()?, source: Source::Rows(rows), order }])
     }
 
-    fn of(plan: Arc<Plan>, keys: KeyIndex, source: Source, order: KeyOrder) -> Result<Self> {
-        let limit = Limit::of(&plan, &source, &order)?;
-        let blocks = blocks(&plan, &order);
-        let keys = keys.values()?;
+    fn of(plan: Arc<Plan>, parts: Vec<Part>) -> Result<Self> {
+        let limit = Limit::of(&plan, parts.iter().map(|part| (&part.source, &part.order)))?;
+        let blocks = parts.iter().enumerate().flat_map(|(number, part)| {
+            let bounds = blocks(&plan, &part.order);
+            bounds.windows(2).map(|bound| (number, bound[0], bound[1])).collect::<Vec<_>>()
+        });
+        let blocks = blocks.collect();
         let fields = plan.output().fields();
         let answers = &fields[fields.len() - plan.aggregates().len()..];
-        let varies = fields[..keys.len()].iter().chain(answers).any(|field| varies(field.data_type()));
-        Ok(Self { plan, keys, source, order, blocks, next_block: 0, limit, varies, begun: VecDeque::new() })
+        let varies = fields[..plan.by().len()].iter().chain(answers).any(|field| varies(field.data_type()));
+        Ok(Self { plan, parts, blocks, next_block: 0, limit, varies, begun: VecDeque::new() })
     }
 
     /// The schema of the batches.
@@ -145,7 +158,7 @@ impl Output {
     /// That of an interrupt, after which nothing is left; other errors are in the place of the batches that they concern.
     fn compute(&mut self, count: usize, ahead: usize, threads: usize) -> Result<()> {
         let mut begun = std::mem::take(&mut self.begun);
-        while begun.len() < count && self.next_block + 1 < self.blocks.len() {
+        while begun.len() < count && self.next_block < self.blocks.len() {
             let ready = VecDeque::new();
             begun.push_back(Begun { number: self.next_block, block: None, ready, is_read: false });
             self.next_block += 1;
@@ -210,19 +223,18 @@ impl Output {
 
     /// Whether every block of keys has been read.
     pub fn is_done(&self) -> bool {
-        self.begun.is_empty() && self.next_block + 1 >= self.blocks.len()
+        self.begun.is_empty() && self.next_block >= self.blocks.len()
     }
 
     /// A block of keys, its slices sorted and merged.
     fn block(&self, number: usize) -> Result<Block> {
         check()?;
-        let (from, to) = (self.blocks[number], self.blocks[number + 1]);
-        let (slices, ranked) = match &self.source {
-            Source::Slices(table) => {
-                (table.regroup(&self.order, (from, to), self.plan.edges(), check)?, None)
-            }
+        let (part, from, to) = self.blocks[number];
+        let Part { source, order, .. } = &self.parts[part];
+        let (slices, ranked) = match source {
+            Source::Slices(table) => (table.regroup(order, (from, to), self.plan.edges(), check)?, None),
             Source::Rows(rows) => {
-                let (slices, lists) = ranked::block(rows, &self.order, from, to)?;
+                let (slices, lists) = ranked::block(rows, order, from, to)?;
                 for (window, count) in lists.counts() {
                     self.limit.add(&self.plan, window, count as u64)?;
                 }
@@ -230,6 +242,7 @@ impl Output {
             }
         };
         Ok(Block {
+            part,
             slices,
             ranked,
             window: 0,
@@ -257,7 +270,7 @@ impl Output {
     fn computed(&self, block: &mut Block) -> Result<Option<Made>> {
         if !self.varies {
             let Some((window, windows)) = self.listed(block) else { return Ok(None) };
-            return self.batch(window, block.slices.partials(), windows).map(Some);
+            return self.batch(block, window, windows).map(Some);
         }
         if block.listed.is_none() {
             block.listed = self.listed(block).map(|(window, windows)| (window, windows, 0));
@@ -265,7 +278,7 @@ impl Output {
         let Some((window, windows, from)) = block.listed.take() else { return Ok(None) };
         loop {
             let rows = block.size.rows().min(windows.keys.len() - from);
-            match self.batch(window, block.slices.partials(), windows.part(from, from + rows)) {
+            match self.batch(block, window, windows.part(from, from + rows)) {
                 Ok(made) => {
                     block.size.follow(rows, bytes(made.batch.columns()));
                     if from + rows < windows.keys.len() {
@@ -301,14 +314,17 @@ impl Output {
         None
     }
 
-    /// A batch of results for the windows with this number, over slices that store `partials`.
-    fn batch(&self, number: usize, partials: &[Box<dyn Partials>], windows: Windows) -> Result<Made> {
+    /// A batch of results for windows of a block, which are of the type with this number.
+    fn batch(&self, block: &Block, number: usize, windows: Windows) -> Result<Made> {
         check()?;
         let rows = windows.keys.len();
         let (name, window) = &self.plan.windows()[number];
         let keys = UInt32Array::from(windows.keys);
-        let mut columns: Vec<ArrayRef> =
-            self.keys.iter().map(|key| take(key, &keys, None)).collect::<std::result::Result<_, _>>()?;
+        let mut columns: Vec<ArrayRef> = self.parts[block.part]
+            .keys
+            .iter()
+            .map(|key| take(key, &keys, None))
+            .collect::<std::result::Result<_, _>>()?;
         if self.plan.windows().len() > 1 {
             columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, rows))));
         }
@@ -319,7 +335,7 @@ impl Output {
         if self.plan.has_ranks() {
             columns.push(ranks(window, windows.ranks, rows)?);
         }
-        let answers = partials.iter().map(|partials| {
+        let answers = block.slices.partials().iter().map(|partials| {
             check()?;
             partials.answer(&windows.ranges)
         });

@@ -135,11 +135,15 @@ impl<'a> Timed<'a> {
         let valid = nulls.filter(|nulls| nulls.null_count() > 0);
         let mut valid = valid.map(|nulls| nulls.inner().clone());
         if let Some(gaps) = plan.gap_column() {
-            let all = Self { plan, batch, valid: None };
-            let with = gaps.valid(&all.column(gaps.position)?)?;
+            let with = gaps.valid(&Self::whole(plan, batch).column(gaps.position)?)?;
             valid = Some(valid.map_or(with.clone(), |valid| &valid & &with));
         }
         Ok(Self { plan, batch, valid: valid.map(|valid| BooleanArray::new(valid, None)) })
+    }
+
+    /// A batch with all of its rows.
+    pub(super) fn whole(plan: &'a Plan, batch: &'a RecordBatch) -> Self {
+        Self { plan, batch, valid: None }
     }
 
     /// The column at a position of the plan's schema.

@@ -69,7 +69,8 @@ impl Stored {
         let columns = self.inputs.iter().map(|&position| read(position)).collect::<Result<_>>()?;
         let filter = self.filter.map(&mut read).transpose()?;
         let nothing = |filter: &ArrayRef| BooleanArray::new_null(filter.len());
-        let filter = filter.map(|filter| filter.as_boolean_opt().cloned().unwrap_or_else(|| nothing(&filter)));
+        let filter =
+            filter.map(|filter| filter.as_boolean_opt().cloned().unwrap_or_else(|| nothing(&filter)));
         let taken = match self.weight {
             None => filter,
             Some((column, sign)) => Some(sign.taken(&read(column)?, filter.as_ref())?),

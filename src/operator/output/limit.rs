@@ -22,10 +22,13 @@ impl Limit {
     ///
     /// # Errors
     /// `InvalidValue` if they are more than the plan allows.
-    pub(super) fn of(plan: &Plan, source: &Source, order: &KeyOrder) -> Result<Self> {
+    pub(super) fn of<'a>(
+        plan: &Plan,
+        parts: impl Iterator<Item = (&'a Source, &'a KeyOrder)> + Clone,
+    ) -> Result<Self> {
         let unlimited = || Self { most: None, counted: AtomicU64::new(0) };
         let Some(most) = plan.max_windows() else { return Ok(unlimited()) };
-        let slots = order.slots.len();
+        let slots = parts.clone().map(|(_, order)| order.slots.len()).sum();
         let at_most = |window: &Window| match (window.by_time(), window.by_rows()) {
             (Some(rules), _) => rules.at_most(slots, &Ending::ALL),
             (None, Some(rules)) if rules.has_few() => slots as u64,
@@ -33,7 +36,7 @@ impl Limit {
         };
         let windows = plan.windows();
         if plan.fill().is_some() {
-            return Self::filled(plan, order, most);
+            return Self::filled(plan, parts.map(|(_, order)| order), most);
         }
         if windows.iter().map(|(_, window)| at_most(window)).fold(0, u64::saturating_add) <= most {
             return Ok(unlimited());
@@ -45,7 +48,9 @@ impl Limit {
                 *count = count.saturating_add(own);
             }
         };
-        for key in 0..order.bounds.len() - 1 {
+        let keys = parts
+            .flat_map(|(source, order)| (0..order.bounds.len() - 1).map(move |key| (source, order, key)));
+        for (source, order, key) in keys {
             check()?;
             match source {
                 Source::Slices(table) => {
@@ -65,9 +70,10 @@ impl Limit {
     }
 
     /// Counts the windows by time from each key's first to its last, with rows or without. O(slots).
-    fn filled(plan: &Plan, order: &KeyOrder, most: u64) -> Result<Self> {
+    fn filled<'a>(plan: &Plan, orders: impl Iterator<Item = &'a KeyOrder>, most: u64) -> Result<Self> {
         let mut counts = vec![0u64; plan.windows().len()];
-        for key in 0..order.bounds.len() - 1 {
+        for (order, key) in orders.flat_map(|order| (0..order.bounds.len() - 1).map(move |key| (order, key)))
+        {
             check()?;
             let times =
                 || order.slots[order.bounds[key]..order.bounds[key + 1]].iter().map(|&(time, _)| time);

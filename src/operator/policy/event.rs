@@ -71,9 +71,7 @@ impl Event {
     /// The rows that set it, if rows do. It cannot fail: whatever may be refused is refused by [`Event::read`].
     pub(in crate::operator) fn marked(&self, rows: &RecordBatch) -> Option<BooleanBuffer> {
         match self {
-            Self::Marked(column) => {
-                Some(Punctuation::marks(rows.column(*column)))
-            }
+            Self::Marked(column) => Some(Punctuation::marks(rows.column(*column))),
             Self::Passed(_) | Self::Ticked(_) | Self::Waited(_) => None,
         }
     }
