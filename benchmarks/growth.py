@@ -13,6 +13,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -44,9 +45,6 @@ WINDOWS: Final = {
     "global": wk.global_window(),
 }
 BAND: Final = wk.join(by="k", left_time="t", right_time="t", within=1, how="full", right_columns="v")
-AS_OF: Final = wk.join(
-    by="k", left_time="t", right_time="t", within=(100, 0), pick="last", how="left", right_columns="v"
-)
 DISTINCT: Final = wk.distinct("k", time="t", within=2)
 
 Step = Callable[[pa.Table], object]
@@ -109,7 +107,6 @@ def sides() -> Iterator[tuple[str, Callable[[pa.Schema], tuple[Step, Step]]]]:
         return op.push, lambda _: op.close()
 
     yield "join, band", of(BAND)
-    yield "join, as of", of(AS_OF)
     yield "distinct", distinct
 
 
@@ -132,10 +129,10 @@ def page(output: object, facts: pages.Record, records: list[pages.Record]) -> st
     lines = [
         "# How work grows with a stream",
         "",
-        "Written by `benchmarks/growth.py`: a stream of n rows, of twice and of four times as many, in calls of a fixed "
-        "size. Nothing ends before the stream does, so that all rows are held, in whatever order their times come; "
-        "*inwards* is from both ends by turns. A column says how many times as long twice the rows take: 2 is linear, "
-        "4 quadratic.",
+        "Written by `benchmarks/growth.py`: a stream of n rows, of twice and of four times as many, in "
+        "calls of a fixed size. Nothing ends before the stream does, so that all rows are held, in whatever "
+        "order their times come; *inwards* is from both ends by turns. A column says how many times as long "
+        "twice the rows take: 2 is linear, 4 quadratic.",
         "",
         *pages.listed(facts),
         "",
@@ -154,7 +151,7 @@ def page(output: object, facts: pages.Record, records: list[pages.Record]) -> st
 
 def growths(taken: list[float]) -> list[float]:
     """Return how many times as long each takes as the one before."""
-    return [after / before for before, after in zip(taken, taken[1:], strict=False)]
+    return [after / before for before, after in pairwise(taken)]
 
 
 def main() -> None:
@@ -185,8 +182,8 @@ def main() -> None:
             print(f"{name}, {keys}, {order}: {taken[0] * 1000:.0f} ms, times {shown}", flush=True)
     if options.record:
         facts = pages.machine(["pyarrow", "numpy"]) | {
-            "settings": f"n is {options.rows:,}, {options.call} rows in a call, the best of {options.repeats}, "
-            f"seed {options.seed}"
+            "settings": f"n is {options.rows:,}, {options.call} rows in a call, "
+            f"the best of {options.repeats}, seed {options.seed}"
         }
         pages.keep(options.output, facts, records)
         pages.write(options.output, page)
