@@ -6,6 +6,7 @@
 mod hash;
 mod integers;
 mod rows;
+mod text;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
 use arrow_cast::cast;
@@ -15,6 +16,7 @@ pub use hash::{hash_rows, remix, supported as hashable};
 use integers::IntegerKeys;
 use rows::RowKeys;
 pub use rows::{decoded, encodable, encoded, holds, normalised};
+use text::TextKeys;
 use windowkit_kernels::dictionary::{plain, widened};
 use windowkit_kernels::poll::Poll;
 use windowkit_kernels::select::take;
@@ -52,6 +54,8 @@ enum Kind {
     Global { seen: bool },
     /// One column of integers or of values stored as integers.
     Integers(IntegerKeys),
+    /// One column of strings or bytes.
+    Text(TextKeys),
     /// Anything else, by its row encoding.
     Rows(RowKeys),
 }
@@ -67,6 +71,7 @@ impl KeyIndex {
             [one] if IntegerKeys::supports(plain(one)) => {
                 Kind::Integers(IntegerKeys::new(plain(one).clone()))
             }
+            [one] if TextKeys::supports(plain(one)) => Kind::Text(TextKeys::new(plain(one).clone())),
             _ => Kind::Rows(RowKeys::new(types.iter().map(plain).cloned().collect())?),
         };
         Ok(Self { types, kind })
@@ -82,6 +87,7 @@ impl KeyIndex {
         match &self.kind {
             Kind::Global { seen } => usize::from(*seen),
             Kind::Integers(keys) => keys.len(),
+            Kind::Text(keys) => keys.len(),
             Kind::Rows(keys) => keys.len(),
         }
     }
@@ -91,6 +97,7 @@ impl KeyIndex {
         match &self.kind {
             Kind::Global { .. } => 0,
             Kind::Integers(keys) => keys.bytes(),
+            Kind::Text(keys) => keys.bytes(),
             Kind::Rows(keys) => keys.bytes(),
         }
     }
@@ -161,6 +168,10 @@ impl KeyIndex {
                 Ok(())
             }
             Kind::Integers(keys) => keys.assign(&columns[0], ids),
+            Kind::Text(keys) => {
+                keys.assign(&columns[0], ids);
+                Ok(())
+            }
             Kind::Rows(keys) => keys.assign(columns, ids),
         }
     }
@@ -171,6 +182,7 @@ impl KeyIndex {
         let values = match &self.kind {
             Kind::Global { .. } => vec![],
             Kind::Integers(keys) => vec![keys.values()?],
+            Kind::Text(keys) => vec![keys.values()?],
             Kind::Rows(keys) => keys.values()?,
         };
         values
@@ -214,6 +226,7 @@ impl KeyIndex {
         let mut ids = Vec::with_capacity(other.len());
         match (&mut self.kind, &other.kind) {
             (Kind::Rows(keys), Kind::Rows(others)) => keys.absorb(others, &mut ids),
+            (Kind::Text(keys), Kind::Text(others)) => keys.absorb(others, &mut ids),
             (_, Kind::Integers(others)) => self.assign_plain(&[others.values()?], other.len(), &mut ids)?,
             _ => self.assign_plain(&[], other.len(), &mut ids)?,
         }
