@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
 import windowkit as wk
+from support import holding, local_oracle, oracle
 from support.failing import InjectedError
-from support.simulation import fails, passes, simulate
+from support.holding import Definition
+from support.simulation import fails, passes, received, simulate
 from support.simulation.disturbances import FAILED, INTERRUPTED
+from support.simulation.late import LateRows
+from support.simulation.shedding import Sample
+from support.simulation.waiting import Waiting
 
 
 @pytest.mark.slow
@@ -65,6 +72,52 @@ def test_a_lost_row_is_found(kind: type, lost: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kind, lost, without_last)
     own = (1, 61, 4) if kind is wk.JoinOperator else (3, 63, 4)
     assert any(fails(seed, 40) for seed in range(*own))
+
+
+def by_standard_time(name: str | None, day: int) -> tuple[tuple[int, int, int], ...]:
+    """Return one stretch of time, in which the clock is that of the year's beginning."""
+    year = (date(1970, 1, 1) + timedelta(days=day)).replace(month=1, day=1)
+    offset = local_oracle.offset_at(local_oracle.zone_of(name), (year - date(1970, 1, 1)).days * 86_400)
+    return (((day - 3) * 86_400, (day + 4) * 86_400, offset),)
+
+
+MISREAD: dict[str, tuple[Any, str, Any]] = {
+    "rows that retract others": (holding, "remaining", lambda query, rows, columns: rows),
+    "sessions that no row joins any more": (Definition, "seal_sessions", lambda of: None),
+    "panes of rows since the last one": (received, "discards", lambda query: False),
+    "at most so many results of a call": (Waiting, "is_complete", lambda of, name: True),
+    "results that come later": (Waiting, "due", lambda of, query, definition: of.past[-1]),
+    "late rows beyond the limit": (LateRows, "room", lambda of: 10**6),
+    "keys that are dropped": (Sample, "may_lack", lambda of, group, share: False),
+    "changes of clocks": (local_oracle, "segments", by_standard_time),
+    "gaps from a column": (oracle, "gap_of", lambda window, row, kind, columns: 5),
+    "the watermark of results": (wk.Operator, "watermark_out", property(lambda op: op.watermark)),
+}
+"""What the simulation, or the operator, would take each draw for, if it did not know what it means."""
+
+
+@pytest.fixture
+def own_clocks() -> Iterator[None]:
+    """Let nothing that is known of clocks come into a test, or out of it."""
+    caches = (local_oracle.instant, local_oracle.landmark)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("own_clocks")
+@pytest.mark.parametrize("draw", MISREAD)
+def test_what_is_drawn_matters(draw: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MISREAD[draw])
+    assert any(fails(seed, 40) for seed in range(0, 200, 2))
+
+
+def test_a_lost_slice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    push = wk.Operator.push_slices
+    monkeypatch.setattr(wk.Operator, "push_slices", lambda op, slices: push(op, slices.slice(1)))
+    assert any(fails(seed, 40) for seed in range(0, 200, 2))
 
 
 @pytest.mark.parametrize(

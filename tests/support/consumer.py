@@ -55,8 +55,22 @@ def replace(last: Held, emitted: pa.Table, queries: Mapping[str, wk.Query], time
         if span is None:
             del last[at]
             continue
+        if query.weight is not None and not rows_left(query, values):
+            assert columns["update"][row], f"{at} has no rows, and replaces nothing"
+            last.pop(at, None)
+            continue
         assert columns["update"][row] or at not in last, f"{at} comes twice, and not as an update"
         last[at] = [*span, told_ranks, *values]
+
+
+def rows_left(query: wk.Query, values: list[Any]) -> bool:
+    """Whether rows of a window remain; a query of rows with weights that does not count them is not told."""
+    counts = [
+        value
+        for each, value in zip(query.aggs, values, strict=True)
+        if each.function == "count_all" and each.condition is None
+    ]
+    return all(counts)
 
 
 def identity_by_ranks(kind: Any, ranks: Any) -> Any:

@@ -7,9 +7,9 @@ calls, however often they failed and were made again, and by whichever operator.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import windowkit as wk
 from support.consumer import Held
@@ -19,6 +19,20 @@ from support.oracle_aggregates import aggregate
 from support.plain import plain
 from support.rows_oracle import FinalWindow, Kept, assert_alike
 from support.stream_oracle import by_rows, over
+
+TWIN = "twin"
+"""The column of numbers that a row and the one that retracts it share."""
+
+
+class Expected(NamedTuple):
+    """A window that is final by now, and the rows in it."""
+
+    at: tuple[str, tuple[Any, ...], str]
+    start: int
+    end: int
+    ranks: Any
+    rows: Sequence[int]
+    query: wk.Query
 
 
 def windows_of(held: Held) -> list[Any]:
@@ -33,6 +47,8 @@ class Definition(Kept):
         super().__init__(*arguments, **named)
         # Up to when its key was complete when a row came.
         self.watermarks: dict[int, int | None] = {}
+        # Sessions that no row may join any more, as they were emitted.
+        self.sealed: dict[Any, list[FinalWindow]] = defaultdict(list)
 
     def copy(self) -> Definition:
         other = copy.copy(self)
@@ -40,7 +56,13 @@ class Definition(Kept):
         other.ahead = dict(self.ahead)
         other.taken = defaultdict(dict, {window: dict(rows) for window, rows in self.taken.items()})
         other.late, other.points = list(self.late), list(self.points)
+        other.sealed = defaultdict(list, {at: list(sessions) for at, sessions in self.sealed.items()})
         return other
+
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        for at in [at for at in self.sealed if at[0] == name]:
+            del self.sealed[at]
 
     def emit(self, is_final: Any, fresh: set[int] | None, update: bool) -> dict[Any, list[Any]]:
         columns = {name: plain(self.table[name]) for name in self.any_query().by} if fresh else {}
@@ -49,30 +71,103 @@ class Definition(Kept):
         return {}
 
     def changes(self, _: int | None) -> dict[Any, list[Any]]:
+        if self.seals:
+            self.seal_sessions()
         return {}
 
-    def check(self, held: Held) -> None:
-        """Assert that a consumer holds the windows that are final by now, and no others."""
-        wanted, growing = self.final_windows()
-        got = [
+    def seal_sessions(self) -> None:
+        """Keep the sessions that are over as they are."""
+        sessions = [
+            (name, window)
+            for name, (query, *_) in self.queries.items()
+            for window in query.windows
+            if isinstance(window, wk.Session)
+        ]
+        times = self.times() if sessions else []
+        columns = {name: plain(self.table[name]) for name in self.schema.names} if sessions else {}
+        for name, window in sessions:
+            for group, rows in self.groups(name, window, columns).items():
+                for each in list(self.sessions(window, rows, times, columns, group)):
+                    self.sealed[name, group, window.name].append(each)
+                    self.seal(name, window, each.rows)
+
+    def sessions(
+        self,
+        window: wk.Session,
+        rows: list[int],
+        times: list[Any],
+        columns: dict[str, list[Any]],
+        group: tuple[Any, ...],
+    ) -> Iterator[FinalWindow]:
+        """Yield the sessions of some rows that are over, where no row joins those that are emitted."""
+        if by_rows(window):
+            ranked = sorted(rows, key=lambda row: (times[row], row))
+            yield from self.finals(window, ranked, times, columns, group)
+            return
+        reached = self.reached(group)
+        for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
+            if reached is not None and end <= reached:
+                yield FinalWindow(None, start, end, tuple(inside), None)
+
+    def check(
+        self, held: Held, asked: Callable[[tuple[str, tuple[Any, ...], str]], bool] = lambda at: True
+    ) -> None:
+        """Assert that a consumer holds the windows that are final by now, and no others.
+
+        Perhaps only of some queries, keys and windows.
+        """
+        expected, growing = self.expected()
+        self.compare(held, [each for each in expected if asked(each.at)], growing, asked)
+
+    def compare(
+        self,
+        held: Held,
+        expected: Sequence[Expected],
+        growing: dict[Any, list[tuple[int, int]]],
+        asked: Callable[[tuple[str, tuple[Any, ...], str]], bool],
+    ) -> None:
+        """Assert that a consumer holds these windows; of those that it was asked for, no others."""
+        assert_alike(self.valued(expected), [each for each in self.of(held, growing) if asked(each[0])])
+
+    def of(self, held: Held, growing: dict[Any, list[tuple[int, int]]]) -> list[Any]:
+        """Return the windows that a consumer holds of its queries, without parts of sessions that grow."""
+        return [
             (at, start, end, ranks, values)
             for at, start, end, ranks, values in windows_of(held)
             if at[0] in self.queries
             and not any(first <= start and end <= last for first, last in growing.get(at, ()))
         ]
-        assert_alike(wanted, got)
 
     def final_windows(self) -> tuple[list[Any], dict[Any, list[tuple[int, int]]]]:
         """Return the windows that are final, and sessions that are not, but parts of which may have been."""
+        expected, growing = self.expected()
+        return self.valued(expected), growing
+
+    def valued(self, expected: Sequence[Expected]) -> list[Any]:
+        """Return windows with their aggregates."""
         times = self.times()
         columns = {name: plain(self.table[name]) for name in self.schema.names}
-        expected: list[Any] = []
+        return [
+            (*window, [self.value(each, rows, times, columns) for each in query.aggs])
+            for *window, rows, query in expected
+        ]
+
+    def expected(self) -> tuple[list[Expected], dict[Any, list[tuple[int, int]]]]:
+        """Return the windows that are final, and sessions that are not, but parts of which may have been."""
+        times = self.times()
+        columns = {name: plain(self.table[name]) for name in self.schema.names}
+        expected = [
+            Expected(at, each.start, each.end, each.ranks, each.rows, self.queries[at[0]].query)
+            for at, sessions in self.sealed.items()
+            for each in sessions
+        ]
         growing: dict[Any, list[tuple[int, int]]] = defaultdict(list)
         for name, (query, since, lateness) in self.queries.items():
             windows = (
                 (window, group, rows)
                 for window in query.windows
                 for group, rows in self.groups(name, window, columns).items()
+                if not (self.seals and isinstance(window, wk.Session))
             )
             for window, group, rows in windows:
                 at, counted = (name, group, window.name), self.counted(name, window, times)
@@ -85,7 +180,7 @@ class Definition(Kept):
                             if as_it_was is None:
                                 continue
                             inside, ranks = as_it_was
-                        expected.append((at, each.start, each.end, ranks, inside, query))
+                        expected.append(Expected(at, each.start, each.end, ranks, inside, query))
                     continue
                 for start, end, inside, _ in extents(window, rows, counted, self.time_type, columns):
                     if since is not None and start <= since:
@@ -96,12 +191,9 @@ class Definition(Kept):
                     within = [row for row in inside if self.came_in_time(row, window, end, lateness)]
                     # A landmark window exists if there are rows since the one before.
                     if (start, end) in self.windows_of(window, within, counted, columns):
-                        expected.append((at, start, end, None, within, query))
-        wanted = [
-            (*window, [self.value(each, rows, times, columns) for each in query.aggs])
-            for *window, rows, query in expected
-        ]
-        return wanted, growing
+                        left = remaining(query, within, columns)
+                        expected += [Expected(at, start, end, None, left, query)] if left else []
+        return expected, growing
 
     def is_final(self, window: wk.Window, end: int, group: tuple[Any, ...]) -> bool:
         reached = self.reached(group)
@@ -146,3 +238,16 @@ class Definition(Kept):
             return aggregate(each, rows, times, columns, self.schema)
         values = [columns[each.columns[0]][row] for row in rows]
         return MEANINGS[each.user.name]([value for value in values if value is not None])
+
+
+def remaining(query: wk.Query, rows: Sequence[int], columns: dict[str, list[Any]]) -> Sequence[int]:
+    """Return the rows that others do not retract, if rows of a query have weights.
+
+    A row and the one that retracts it have the same number in a column for that.
+    """
+    if query.weight is None:
+        return rows
+    weights, numbers = columns[query.weight], columns[TWIN]
+    left = Counter(numbers[row] for row in rows if weights[row] > 0)
+    left.subtract(numbers[row] for row in rows if weights[row] < 0)
+    return [row for row in rows if weights[row] > 0 and left[numbers[row]]]

@@ -7,6 +7,7 @@ whenever it is restored.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -196,9 +197,13 @@ class Followed:
         self.op = first.operator(
             order=stream.order, schema=self.schema, store=stream.store, **lateness, **stream.options
         )
-        # In units of any time column it is more than a row is late.
+        # In units of any time column it is more than a row is late. It is given the rows that remain.
         self.definition = Definition(
-            "q1", first, self.schema, order=stream.order, allowed_lateness=10**12 if lateness else 0
+            "q1",
+            dataclasses.replace(first, weight=None),
+            self.schema,
+            order=stream.order,
+            allowed_lateness=10**12 if lateness else 0,
         )
         for other in others:
             self.definition.add(self.op.add(other), other)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 import windowkit as wk
 from support.plain import plain
-from support.streams import scaled
+from support.simulation.places import Place
+
+WAITS: Final[Sequence[Mapping[str, int | None]]] = [
+    *[{"at_most": None, "later": None}] * 5,
+    {"at_most": 1, "later": None},
+    {"at_most": 5, "later": None},
+    {"at_most": None, "later": 0},
+    {"at_most": None, "later": 20},
+    {"at_most": 2, "later": 20},
+]
+"""How many results a call returns at most, and how long they wait."""
 
 Weights = Counter[tuple[str, str]]
 """Of each row of a retracting query, by its name: how often it was emitted and not retracted."""
@@ -22,13 +31,13 @@ OWN: Final = ("query_name", "window_name", "update", "emission", "weight")
 
 
 @st.composite
-def any_trigger(draw: st.DrawFn, kind: pa.DataType, has_clock: bool) -> wk.Trigger:
+def any_trigger(draw: st.DrawFn, place: Place, has_clock: bool) -> wk.Trigger:
     simple = st.sampled_from(
         [
             wk.rows(1),
             wk.rows(3),
             wk.rows(10),
-            wk.every(scaled(7, kind)),
+            wk.every(place.length(7)),
             wk.on("m"),
             wk.on("n"),
             *([wk.every("9 microseconds", of="processing time")] if has_clock else []),
@@ -49,45 +58,74 @@ def any_trigger(draw: st.DrawFn, kind: pa.DataType, has_clock: bool) -> wk.Trigg
 
 
 @st.composite
-def any_policy(draw: st.DrawFn, kind: pa.DataType, has_clock: bool) -> wk.Emission | None:
-    """Draw a policy whose final results are those of a query without one."""
-    refinement = draw(st.sampled_from([None, None, None, "accumulating", "retracting", "retracting"]))
+def any_policy(
+    draw: st.DrawFn, place: Place, has_clock: bool, refinements: Sequence[str | None], *, may_wait: bool
+) -> wk.Emission | None:
+    """Draw a policy of one of these refinements, whose results wait now and then; None is none."""
+    refinement = draw(st.sampled_from(refinements))
     if refinement is None:
         return None
-    return wk.emit(draw(st.none() | any_trigger(kind, has_clock)), refinement)
+    waits = draw(st.sampled_from(WAITS if may_wait else WAITS[:1]))
+    later = None if waits["later"] is None else place.length(waits["later"])
+    trigger = draw(st.none() | any_trigger(place, has_clock))
+    return wk.emit(trigger, refinement, at_most=waits["at_most"], later=later)
 
 
-def final(emitted: pa.Table) -> pa.Table:
-    """Return the results of windows that are final."""
-    if "emission" not in emitted.column_names:
-        return emitted
-    return emitted.filter(pc.is_in(emitted["emission"], pa.array(["final", "late"])))
+class Told(NamedTuple):
+    """What results say of themselves, row by row."""
+
+    name: str
+    window: wk.Window
+    update: bool
+    emission: str
+
+    @property
+    def is_final(self) -> bool:
+        return self.emission in ("final", "late")
+
+
+def told(emitted: pa.Table, queries: Mapping[str, wk.Query]) -> list[Told]:
+    """Return what results say of themselves."""
+    count, first = emitted.num_rows, next(iter(queries))
+
+    def values(name: str, otherwise: Any) -> list[Any]:
+        return emitted[name].to_pylist() if name in emitted.column_names else [otherwise] * count
+
+    windows = {name: {window.name: window for window in query.windows} for name, query in queries.items()}
+    names = values("query_name", first)
+    given = zip(
+        names, values("window_name", None), values("update", False), values("emission", "final"), strict=True
+    )
+    return [
+        Told(name, windows[name][window or queries[name].windows[0].name], update, emission)
+        for name, window, update, emission in given
+    ]
 
 
 def weigh(weights: Weights, emitted: pa.Table, queries: Mapping[str, wk.Query]) -> None:
     """Add the weights of results; over any prefix, each is there or is not."""
-    if "weight" not in emitted.column_names:
+    if "weight" not in emitted.column_names or not emitted.num_rows:
         return
-    # As numbers, times are the same in every zone: which one results are in depends on all queries.
-    columns = map(plain, emitted.columns)
-    for row in (
-        dict(zip(emitted.column_names, values, strict=True)) for values in zip(*columns, strict=True)
+    # Queries that were added since bring columns of nulls, and another name for windows.
+    columns = {
+        name.replace("session_window", "window"): plain(emitted[name])
+        for name in emitted.column_names
+        if name not in OWN
+    }
+    names = sorted(columns)
+    values = zip(*(columns[name] for name in names), strict=True)
+    for row, weight, of_row in zip(
+        told(emitted, queries), emitted["weight"].to_pylist(), values, strict=True
     ):
-        name = row.get("query_name") or next(iter(queries))
-        policy = queries[name].emit
+        policy = queries[row.name].emit
         if policy is None or policy.refinement != "retracting":
-            assert row["weight"] == 1, row
+            assert weight == 1, row
             continue
-        assert (row["weight"] == -1) == (row["emission"] == "retraction"), row
-        # Queries that were added since bring columns of nulls, and another name for windows.
-        known = {
-            column.replace("session_window", "window"): value
-            for column, value in row.items()
-            if value is not None and column not in OWN
-        }
-        at = (name, repr([row.get("window_name") or queries[name].windows[0].name, *sorted(known.items())]))
-        weights[at] += row["weight"]
-        assert weights[at] in (0, 1), row
+        assert (weight == -1) == (row.emission == "retraction"), row
+        known = [(name, value) for name, value in zip(names, of_row, strict=True) if value is not None]
+        at = (row.name, repr([row.window.name, *known]))
+        weights[at] += weight
+        assert weights[at] in (0, 1), (row, known)
 
 
 def counted(weights: Weights, name: str) -> int:

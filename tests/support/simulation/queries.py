@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import windowkit as wk
-from support.consumer import Held, replace
 from support.extents import spans_of
-from support.holding import Definition
+from support.holding import TWIN, Definition
 from support.plain import column, key, plain
 from support.simulation.disturbances import assert_like
-from support.simulation.policies import Weights, counted, final, retracting, weigh
+from support.simulation.forms import WEIGHT
+from support.simulation.policies import told
+from support.simulation.received import Received
 from support.simulation.run import Run
 from support.simulation.setting import any_setting, drawn
+from support.simulation.shedding import Sample
 from support.simulation.step import Step
 from support.simulation.steps import Steps
+from support.stream_oracle import by_rows
 from support.streams import scalar, scaled
 
 
@@ -29,9 +33,7 @@ class Saved(NamedTuple):
     snapshot: bytes | None
     queries: dict[str, wk.Query]
     definition: Definition
-    held: Held
-    weights: Weights
-    late: list[int]
+    received: Received
     clock: int
 
 
@@ -44,28 +46,31 @@ class QueryRun(Run):
     def __init__(self, random: Random, log: Callable[[str], None]) -> None:
         super().__init__(log)
         self.setting = drawn(any_setting(), random)
-        self.time, self.steps = self.setting.time, Steps(random, self.setting)
+        self.place, self.steps = self.setting.place, Steps(random, self.setting)
         self.number = self.steps.number
         # What the operator's clock says, if it has one.
         self.clock = self.steps.now
         self.op = self.new()
-        self.definition, self.held, self.late = self.defined(), Held(), list[int]()
-        self.weights: Weights = Weights()
+        self.definition, self.received = self.defined(), Received(self.setting.options.get("late_limit"))
+        # Which keys are kept does not depend on what happens.
+        self.sample = Sample() if self.setting.shed else None
         self.saved = self.save(None)
-        log(f"{self.setting.order}, allowed_lateness={self.setting.lateness}, max_delay={self.setting.delay}")
+        setting = self.setting
+        log(f"{setting.order}, allowed_lateness={setting.lateness}, max_delay={setting.delay}")
+        log(str(setting.options))
         others = {name: query for name, (query, _) in self.steps.others.items()}
-        for name, query in {"q1": self.setting.query, **others}.items():
-            log(f"{name}: {', '.join(map(str, [*query.windows, *query.aggs]))}")
+        for name, query in {"q1": setting.query, **others}.items():
+            log(f"{name}: {', '.join(map(str, [*query.windows, *query.aggs]))}, {query.emit}, {query.weight}")
 
     def new(self) -> wk.Operator:
         """Return the operator that the run begins with."""
         setting = self.setting
         return setting.query.operator(
             order=setting.order,
-            allowed_lateness=scaled(setting.lateness, self.time),
-            progress=None if setting.delay is None else wk.delay(scaled(setting.delay, self.time)),
-            store=setting.store,
+            allowed_lateness=scaled(setting.lateness, self.place.kind),
+            progress=None if setting.delay is None else wk.delay(scaled(setting.delay, self.place.kind)),
             schema=setting.given(setting.schema.empty_table()).schema,
+            **setting.options,
             **self.timing(),
         )
 
@@ -107,22 +112,34 @@ class QueryRun(Run):
             order=setting.order,
             allowed_lateness=setting.lateness,
             max_delay=setting.delay,
+            updates=setting.updates,
         )
 
     def save(self, snapshot: bytes | None) -> Saved:
         queries, definition = dict(self.op.queries), self.definition.copy()
-        held, weights = dict(self.held), self.weights.copy()
-        return Saved(snapshot, queries, definition, held, weights, list(self.late), self.clock)
+        return Saved(snapshot, queries, definition, self.received.copy(), self.clock)
 
     def call(self, step: Step) -> Any:
         op, definition, argument = self.op, self.definition, step.argument
+        share, out = op.stats().shed_share if self.sample else 1.0, op.watermark_out
+        late = len(definition.late)
         match step.kind:
             case "push":
-                rows = self.setting.given(argument)
-                if argument.num_rows and self.setting.processing:
-                    self.wind(plain(argument[self.setting.at])[0])
-                emitted = self.surely(lambda: op.push(rows))
+                rows = self.without_strangers(argument)
+                given = self.setting.given(rows)
+                if rows.num_rows and self.setting.processing:
+                    self.wind(plain(rows[self.setting.at])[0])
+                emitted = self.surely(lambda: op.push(given))
+                definition.push(rows)
+            case "push_slices":
+                emitted, is_sliced = self.push_slices(argument)
                 definition.push(argument)
+                if is_sliced:
+                    # Those without a time are in no slice.
+                    times = definition.times()
+                    lost = [row for _, row, _ in definition.late[late:] if times[row] is not None]
+                    self.received.late.lose(len(lost))
+                    late = len(definition.late)
             case "advance":
                 self.wind(argument)
                 emitted = self.surely(lambda: op.advance(self.at(argument)))
@@ -143,7 +160,7 @@ class QueryRun(Run):
                 definition.close()
             case "add":
                 query, lateness = self.steps.others[argument]
-                scale = scaled(lateness, self.time)
+                scale = scaled(lateness, self.place.kind)
                 named = self.surely(
                     lambda: op.add(query, name=argument, allowed_lateness=scale), lambda: argument
                 )
@@ -154,16 +171,80 @@ class QueryRun(Run):
                 self.remove(argument)
                 return None
             case "take_late":
-                late = self.surely(op.take_late)
-                self.late += late["id"].to_pylist()
-                return late
-        weigh(self.weights, emitted, op.queries)
-        replace(self.held, emitted, op.queries, self.time)
-        for group, end in ends(final(emitted), self.setting.query.by):
-            reached = definition.reached(group)
-            assert reached is not None
-            assert end <= reached, "a window is emitted before it is final"
+                taken = self.surely(op.take_late)
+                self.take_late(taken["id"].to_pylist())
+                return taken
+        self.received.late.add(self.numbers(row for _, row, _ in definition.late[late:]))
+        self.received.take(emitted, op.queries, definition, step.kind == "close")
+        self.assert_in_time(emitted, out)
+        if not self.setting.updates:
+            assert True not in emitted["update"].to_pylist()
+            assert None not in spans_of(emitted)
+        if self.sample is not None:
+            self.sample.take(emitted, share, self.received.held, definition, self.setting.query.by)
+            assert op.stats().shed_share <= share
         return emitted
+
+    def numbers(self, rows: Iterable[int]) -> list[int]:
+        """Return the numbers of rows of the definition's table."""
+        numbers = self.definition.table["id"].to_pylist()
+        return [numbers[row] for row in rows]
+
+    def without_strangers(self, rows: pa.Table) -> pa.Table:
+        """Return rows without those that retract one that was left out."""
+        if not self.setting.is_weighted:
+            return rows
+        known, kept = set(self.definition.table[TWIN].to_pylist()), []
+        for number, weight in zip(rows[TWIN].to_pylist(), rows[WEIGHT].to_pylist(), strict=True):
+            known |= {number} if weight > 0 else set()
+            kept.append(number in known)
+        return rows.filter(pa.array(kept, pa.bool_()))
+
+    def push_slices(self, rows: pa.Table) -> tuple[pa.Table, bool]:
+        """Push rows as slices, if they may be; return results, and whether they were slices."""
+        op = self.op
+        if op.takes_slices:
+            slices = op.queries["q1"].slices(rows)
+            try:
+                return self.surely(lambda: op.push_slices(slices)), True
+            except wk.InvalidValue as error:
+                if "has rows before and after" not in str(error):
+                    raise
+        return self.surely(lambda: op.push(rows)), False
+
+    def take_late(self, numbers: list[int]) -> None:
+        """Take the numbers of late rows: all that are held, or those of keys that are not dropped."""
+        late = self.received.late
+        if self.sample is not None:
+            share, missing = self.op.stats().shed_share, Counter(late.held)
+            missing.subtract(numbers)
+            assert min(missing.values(), default=0) >= 0, f"{numbers} are not all late"
+            columns = {name: plain(self.definition.table[name]) for name in self.setting.query.by}
+            rows = {number: row for row, number in enumerate(self.definition.table["id"].to_pylist())}
+            for number in +missing:
+                group = self.definition.group_of(rows[number], columns)
+                assert self.sample.may_lack(group, share), f"{number} of {group} is missing"
+            late.count -= missing.total()
+            numbers = late.held
+        late.take(numbers)
+
+    def assert_in_time(self, emitted: pa.Table, out: Any) -> None:
+        """Assert that windows are emitted when they are final, and after the watermark of earlier results."""
+        if not emitted.num_rows:
+            return
+        before = None if out is None else plain(pa.array([out]))[0]
+        keys = [[key(value) for value in plain(emitted[name])] for name in self.setting.query.by]
+        groups = list(zip(*keys, strict=True)) if keys else [()] * emitted.num_rows
+        rows = zip(told(emitted, self.op.queries), groups, spans_of(emitted), strict=True)
+        for row, group, span in ((row, group, span) for row, group, span in rows if span and row.is_final):
+            reached = self.definition.reached(group)
+            assert reached is not None
+            assert span[1] <= reached, "a window is emitted before it is final"
+            window, lateness = row.window, self.definition.queries[row.name].lateness
+            is_by_time = not (by_rows(window) or isinstance(window, wk.Global))
+            if is_by_time and lateness == 0 and not row.update and before is not None:
+                late = span[1] < before or (span[1] == before and not isinstance(window, wk.Session))
+                assert not late, "a result comes after the watermark of results says that it has come"
 
     def group(self, of: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return a key as the definition has it."""
@@ -171,24 +252,35 @@ class QueryRun(Run):
 
     def at(self, time: int) -> Any:
         """Return a time as calls take it: that of the clock is not given."""
-        return None if self.setting.processing else scalar(time, self.time)
+        return None if self.setting.processing else scalar(time, self.place.kind)
 
     def key(self, name: str, value: Any) -> Any:
         return key(plain(column([value], self.setting.schema.field(name).type))[0])
 
     def remove(self, name: str) -> None:
-        self.surely(lambda: self.op.remove(name), lambda: None)
+        try:
+            self.surely(lambda: self.op.remove(name), lambda: None)
+        except wk.InvalidValue as error:
+            if "still held back" not in str(error):
+                raise
+            assert not self.received.waiting.is_complete(name)
+            return
         self.definition.remove(name)
-        for at in [at for at in self.held if at[0] == name]:
-            del self.held[at]
-        for row in [row for row in self.weights if row[0] == name]:
-            del self.weights[row]
+        self.received.remove(name)
 
     def go_back(self) -> None:
-        snapshot, queries, definition, held, weights, late, self.clock = self.saved
+        snapshot, queries, definition, received, self.clock = self.saved
         self.op = self.new() if snapshot is None else wk.Operator.restore(snapshot, queries, **self.timing())
-        self.definition, self.held, self.late = definition.copy(), dict(held), list(late)
-        self.weights = weights.copy()
+        self.definition, self.received = definition.copy(), received.copy()
+
+    def assert_repeated(self, emitted: pa.Table, repeated: pa.Table) -> None:
+        shares = [
+            {*each["shed_share"].to_pylist()} if "shed_share" in each.column_names else {1.0}
+            for each in (emitted, repeated)
+        ]
+        # When the state is measured depends on what came since a restart, and so may the share.
+        if shares[0] == shares[1]:
+            super().assert_repeated(emitted, repeated)
 
     def refusals(self) -> list[Callable[[], object]]:
         op = self.op
@@ -199,33 +291,29 @@ class QueryRun(Run):
             lambda: wk.Operator.restore(op.snapshot()[:-1], dict(op.queries)),
         ]
         if self.definition.watermark is not None:
-            behind = scalar(self.definition.watermark - 1, self.time)
+            behind = scalar(self.definition.watermark - 1, self.place.kind)
             calls.append(lambda: op.advance(behind))
         if not self.setting.query.by:
             calls.append(lambda: op.advance(self.at(0), key=1))
         return calls
 
     def check(self) -> None:
-        self.definition.check(self.held)
-        stats = self.op.stats()
-        assert (stats.rows, stats.late) == (self.definition.rows, len(self.definition.late))
+        stats, late, total = self.op.stats(), self.received.late, self.definition.table.num_rows
+        if self.sample is None:
+            self.received.check(self.definition)
+            assert (stats.rows, stats.late) == (self.definition.rows, late.count)
+            assert stats.late_dropped == late.dropped
+            return
+        assert stats.keys_shed + stats.rows_shed == 0 or stats.shed_share < 1
+        assert stats.rows <= self.definition.rows
+        assert stats.rows_shed <= total
+        if len(self.definition.queries) == 1 and not self.setting.others:
+            assert stats.rows + stats.late + stats.rows_shed == total
 
     def finish(self) -> None:
         self.call(Step("close"))
         self.check()
         self.call(Step("take_late"))
-        numbers = self.definition.table["id"].to_pylist()
-        assert sorted(self.late) == sorted(numbers[row] for _, row, _ in self.definition.late)
-        for name in retracting(self.op.queries):
-            assert counted(self.weights, name) == sum(at[0] == name for at in self.held)
+        self.received.check_weights(self.op.queries)
         stats = self.op.stats()
         assert (stats.slices, stats.rows_kept) == (0, 0)
-
-
-def ends(emitted: pa.Table, by: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
-    """Return where windows end, with their keys."""
-    keys = [[key(value) for value in plain(emitted[name])] for name in by]
-    groups = list(zip(*keys, strict=True)) if keys else [()] * emitted.num_rows
-    return [
-        (group, span[1]) for group, span in zip(groups, spans_of(emitted), strict=True) if span is not None
-    ]

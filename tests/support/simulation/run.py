@@ -96,7 +96,11 @@ class Run(ABC):
             self.since.append((step, repeated))
             if emitted is not None:
                 assert repeated.schema == emitted.schema
-                assert_near(in_any_order(emitted), in_any_order(repeated))
+                self.assert_repeated(emitted, repeated)
+
+    def assert_repeated(self, emitted: pa.Table, repeated: pa.Table) -> None:
+        """Assert that a call returned the same when it was made again."""
+        assert_near(in_any_order(emitted), in_any_order(repeated))
 
     def refuse(self) -> None:
         """Make a call that is refused."""

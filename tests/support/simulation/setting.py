@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.extents import FORMS
-from support.failing import COMMUTATIVE, ORDERED, Rising, Terms
-from support.oracle_types import functions_of
-from support.simulation.policies import any_policy
-from support.streams import AGGREGATES, KEYS, MARKS, TIMES, VALUES, row_windows, time_window
+from support.holding import TWIN
+from support.simulation.forms import GAP, KINDS, WEIGHT, Allowed, any_query
+from support.simulation.places import Place, any_place
+from support.streams import KEYS, MARKS, POOLS, VALUES
 from windowkit.language.processing import TYPE as STAMP
 from windowkit.language.processing import ProcessingTime
 
@@ -29,9 +30,15 @@ class Setting(NamedTuple):
     order: str
     lateness: int
     delay: int | None
-    store: str
     others: list[tuple[wk.Query, int]]
     """With the lateness that each allows."""
+    place: Place
+    options: Mapping[str, Any]
+    """Of the operator."""
+    pools: Mapping[str, list[Any]]
+    """What columns of values have."""
+    is_sliced: bool = False
+    """Whether slices are pushed beside rows, where they may be."""
 
     @property
     def at(self) -> str:
@@ -39,13 +46,21 @@ class Setting(NamedTuple):
         return str(self.query.time)
 
     @property
-    def time(self) -> pa.DataType:
-        return self.schema.field(self.at).type
-
-    @property
     def processing(self) -> bool:
         """Whether rows get their times from the operator's clock: data does not have the column then."""
         return isinstance(self.query.time, ProcessingTime)
+
+    @property
+    def updates(self) -> bool:
+        return bool(self.options["updates"])
+
+    @property
+    def shed(self) -> wk.Shed | None:
+        return self.options.get("shed")
+
+    @property
+    def is_weighted(self) -> bool:
+        return WEIGHT in self.schema.names
 
     def given(self, rows: pa.Table) -> pa.Table:
         """Return rows as the operator gets them."""
@@ -53,76 +68,62 @@ class Setting(NamedTuple):
 
 
 @st.composite
-def any_window(draw: st.DrawFn, kind: pa.DataType) -> wk.Window:
-    choices = ["time", "time", "rows", "rows", "rising"]
-    if pa.types.is_integer(kind):
-        choices.append("calendar")
-    match draw(st.sampled_from(choices)):
-        case "time":
-            return time_window(draw, kind)
-        case "rows":
-            return row_windows(draw, kind)
-        case "rising":
-            return wk.custom(Rising())
-    return wk.custom(Terms())
-
-
-AGGS = [
-    each.alias(f"a{number}")
-    for number, each in enumerate(
-        [
-            *AGGREGATES,
-            *(each(name) for name, (kind, _) in VALUES.items() for each in functions_of(kind)),
-            *(each.where("b") for each in [*COMMUTATIVE, *ORDERED]),
-            # As often as some ten others.
-            *([*COMMUTATIVE, *ORDERED] * 3),
-        ]
-    )
-]
-"""Each with a name of its own, as one name must mean one type in all queries of an operator."""
-
-
-@st.composite
 def any_setting(draw: st.DrawFn) -> Setting:
     processing = draw(st.sampled_from([False] * 5 + [True]))
-    at, time = (wk.PROCESSING_TIME, STAMP) if processing else ("t", draw(st.sampled_from(TIMES)))
+    place = Place(STAMP) if processing else draw(any_place())
+    at = wk.PROCESSING_TIME if processing else "t"
+    kind = "in-order" if processing else draw(st.sampled_from(KINDS))
+    in_order = kind == "in-order" or (kind == "sealed" and draw(st.sampled_from([False] * 3 + [True])))
+    order = "in-order" if in_order else "out-of-order"
     keys = [draw(st.sampled_from(KEYS)) for _ in range(draw(st.sampled_from([0, 1, 1, 2])))]
+    keys += [draw(st.sampled_from(KEYS))] * (kind == "shed" and not keys)
     by = [f"k{number}" for number in range(len(keys))]
-    names = (
-        dict(zip(by, keys, strict=True))
-        | {str(at): (time, None)}
-        | VALUES
-        | MARKS
-        | {"id": (pa.int64(), None)}
-    )
+    has_weights = kind in ("in-order", "patient", "strict") and draw(st.sampled_from([False] * 3 + [True]))
+    has_gaps = kind not in ("shed", "sliced") and draw(st.sampled_from([False] * 11 + [True]))
+    names = dict(zip(by, keys, strict=True)) | {str(at): (place.kind, None)} | VALUES | MARKS
+    names |= {GAP: (gap_type(place.kind), None), "id": (pa.int64(), None)}
+    names |= {WEIGHT: (pa.int8(), None), TWIN: (pa.int64(), None)} if has_weights else {}
     schema = pa.schema({name: kind for name, (kind, _) in names.items()})
-    kind = "in-order" if processing else draw(st.sampled_from(["in-order", "patient", "patient", "strict"]))
-    order = "in-order" if kind == "in-order" else "out-of-order"
-    lateness = {"in-order": 0, "patient": 10_000, "strict": draw(st.sampled_from([0, 3, 20]))}[kind]
 
-    form = draw(st.sampled_from(FORMS))
+    def any_lateness() -> int:
+        if kind == "patient":
+            return 10_000
+        return draw(st.sampled_from([0, 3, 20])) if kind in ("strict", "shed", "sliced") else 0
 
-    def query() -> wk.Query:
-        windows = [
-            draw(any_window(time)).alias(f"w{number}")
-            for number in range(draw(st.sampled_from([1, 1, 2, 3])))
-        ]
-        aggs = st.lists(st.sampled_from(AGGS), min_size=1, max_size=4, unique_by=lambda each: each.name)
-        emit = draw(any_policy(time, processing))
-        return wk.query(by=by, time=at, windows=windows, aggs=draw(aggs), emit=emit, window_columns=form)
-
+    allowed = Allowed(kind, by, at, place, draw(st.sampled_from(FORMS)), has_weights, has_gaps)
+    lateness = any_lateness()
+    query = draw(any_query(allowed, lateness))
+    options = {"store": draw(st.sampled_from(["lazy", "eager", "auto"])), "updates": kind != "sealed"}
+    if kind == "shed":
+        limit = draw(st.sampled_from([1, 5_000, 10_000, 20_000, 10**9]))
+        options["shed"] = wk.shed(limit, seed=draw(st.integers(0, 3)))
+    else:
+        options["late_limit"] = draw(st.sampled_from([10**6, 10**6, None, 0, 1, 5, 20]))
+    others = []
+    for _ in range(draw(st.integers(0, 4)) if kind != "sliced" else 0):
+        of_other = any_lateness()
+        others.append((draw(any_query(allowed, of_other)), of_other * place.pace))
+    delay = None if in_order or kind == "sliced" else draw(st.sampled_from([None, None, 0, 7]))
+    seconds = 86_400 if pa.types.is_date(place.kind) else 1
     return Setting(
-        query(),
+        query,
         schema,
         order,
-        lateness,
-        None if kind == "in-order" else draw(st.sampled_from([None, None, 0, 7])),
-        draw(st.sampled_from(["lazy", "eager", "auto"])),
-        [
-            (query(), lateness if kind != "strict" else draw(st.sampled_from([0, 3, 20])))
-            for _ in range(draw(st.integers(0, 4)))
-        ],
+        lateness * place.pace,
+        None if delay is None else delay * place.pace,
+        others,
+        place,
+        options,
+        POOLS | {GAP: [gap * place.pace * seconds for gap in (-3, 0, 1, 2, 5, 9, 20)]},
+        is_sliced=kind == "sliced",
     )
+
+
+def gap_type(time: pa.DataType) -> pa.DataType:
+    """Return the type of gaps in units of times, or in seconds where these are dates."""
+    if pa.types.is_integer(time):
+        return pa.int32()
+    return pa.duration("s" if pa.types.is_date(time) else time.unit)
 
 
 def drawn(strategy: st.SearchStrategy[T], random: Random) -> T:

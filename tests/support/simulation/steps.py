@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 import windowkit as wk
-from support.holding import Definition
+from support.holding import TWIN, Definition
 from support.plain import column, key, plain
+from support.simulation.forms import WEIGHT
 from support.simulation.setting import Setting
 from support.simulation.step import KEYS_OF, STEPS, Step
-from support.streams import POOLS
 
 
 class Steps:
@@ -23,9 +23,12 @@ class Steps:
         self.random, self.setting = random, setting
         self.others = {f"other{at}": query for at, query in enumerate(setting.others)}
         self.number = random.randint(5, STEPS)
-        self.now, self.rows = random.randint(-30, 30), 0
+        self.pace, self.rows = setting.place.pace, 0
+        self.now = setting.place.time(random.randint(-30, 30))
         # In order, the least time of rows of keys that are ahead.
         self.least: dict[tuple[Any, ...], int] = {}
+        # Rows of weight 1 that none retracts so far.
+        self.retractable: list[dict[str, Any]] = []
 
     def next(self, definition: Definition) -> Step:
         """Draw what happens next to an operator that is defined so."""
@@ -45,7 +48,8 @@ class Steps:
         kind = self.random.choice(kinds)
         match kind:
             case "push":
-                return Step(kind, self.batch())
+                sliced = self.setting.is_sliced and self.random.random() < 0.6
+                return Step("push_slices" if sliced else kind, self.batch())
             case "advance":
                 return Step(kind, self.watermark(definition))
             case "advance_key":
@@ -62,28 +66,16 @@ class Steps:
 
     def batch(self) -> pa.Table:
         """Return rows in two chunks, some of them late and some without a time."""
-        random, in_order = self.random, self.setting.order == "in-order"
+        random = self.random
         columns: dict[str, list[Any]] = {name: [] for name in self.setting.schema.names}
         # By a clock, rows of a call have one time; otherwise each has its own.
-        self.now += random.choice([0, 1, 2, 5, 12, 40]) if self.setting.processing else 0
+        self.now += random.choice([0, 1, 2, 5, 12, 40]) * self.pace if self.setting.processing else 0
         for _ in range(random.choice([0, 1, 2, 3, 5, 8, 8, 13, 40])):
-            self.now += 0 if self.setting.processing else random.choice([0, 0, 1, 1, 2, 5, 12])
-            back = 0 if in_order else random.choice([0, 0, 0, 1, 4, 11, 30])
+            self.now += 0 if self.setting.processing else random.choice([0, 0, 1, 1, 2, 5, 12]) * self.pace
+            gone = self.taken_back()
+            row = self.row() if gone is None else gone
             for name, values in columns.items():
-                if name == self.setting.at:
-                    known = self.setting.processing or random.random() >= 0.05
-                    values.append(self.now - back if known else None)
-                elif name == "id":
-                    values.append(self.rows)
-                elif name.startswith("k"):
-                    kind = self.setting.schema.field(name).type
-                    values.append(random.choice(KEYS_OF[str(kind)]))
-                else:
-                    pool = POOLS.get(name, [True, False, False])
-                    values.append(None if name != "n" and random.random() < 0.1 else random.choice(pool))
-            if self.least and self.is_behind({name: values[-1] for name, values in columns.items()}):
-                columns[self.setting.at][-1] = None
-            self.rows += 1
+                values.append(row[name])
         arrays = {
             name: column(values, self.setting.schema.field(name).type) for name, values in columns.items()
         }
@@ -91,13 +83,52 @@ class Steps:
         cut = random.randint(0, batch.num_rows)
         return pa.concat_tables([batch.slice(0, cut), batch.slice(cut)])
 
+    def row(self) -> dict[str, Any]:
+        """Return a row that is new."""
+        random, setting, row = self.random, self.setting, dict[str, Any]()
+        back = 0 if setting.order == "in-order" else random.choice([0, 0, 0, 1, 4, 11, 30]) * self.pace
+        for name in setting.schema.names:
+            if name == setting.at:
+                known = setting.processing or random.random() >= 0.05
+                row[name] = self.now - back if known else None
+            elif name in ("id", TWIN):
+                row[name] = self.rows
+            elif name == WEIGHT:
+                row[name] = 1
+            elif name.startswith("k"):
+                kind = setting.schema.field(name).type
+                row[name] = random.choice(KEYS_OF[str(kind)])
+            else:
+                pool = setting.pools.get(name, [True, False, False])
+                row[name] = None if name != "n" and random.random() < 0.1 else random.choice(pool)
+        if self.least and self.is_behind(row):
+            row[setting.at] = None
+        self.rows += 1
+        if setting.is_weighted:
+            self.retractable = [*self.retractable[-20:], row]
+        return row
+
+    def taken_back(self) -> dict[str, Any] | None:
+        """Return the row that retracts an earlier one, now and then, if rows have weights."""
+        if not self.retractable or self.random.random() < 0.7:
+            return None
+        at = self.random.randrange(len(self.retractable))
+        row = self.retractable[at]
+        time = row[self.setting.at]
+        if self.setting.order == "in-order" and time is not None and (time < self.now or self.is_behind(row)):
+            return None
+        del self.retractable[at]
+        self.rows += 1
+        return row | {WEIGHT: -1, "id": self.rows - 1}
+
     def watermark(self, definition: Definition) -> int:
         """Return where to advance to: where rows are or, out of order, somewhere around the latest."""
         reached = [t for t in (definition.watermark, definition.latest) if t is not None]
         if self.setting.order == "in-order":
-            self.now = max([self.now, *reached]) + self.random.choice([0, 0, 1, 30])
+            self.now = max([self.now, *reached]) + self.random.choice([0, 0, 1, 30]) * self.pace
             return self.now
-        target = max(reached, default=-40) - 15 + self.random.randint(0, 30)
+        least = self.setting.place.time(-40)
+        target = max(reached, default=least) + self.random.randint(-15, 15) * self.pace
         return target if definition.watermark is None else max(target, definition.watermark)
 
     def ahead(self, definition: Definition) -> Step:
@@ -109,7 +140,7 @@ class Steps:
         group = self.group(of)
         reached = definition.reached(group)
         known = [t for t in (reached, definition.latest) if t is not None]
-        at = max(known, default=self.now) + self.random.randint(-10, 20)
+        at = max(known, default=self.now) + self.random.randint(-10, 20) * self.pace
         at = at if reached is None else max(at, reached)
         if self.setting.order == "in-order":
             # Rows are in order, of this key from here on.
@@ -119,7 +150,7 @@ class Steps:
     def punctuation(self, definition: Definition) -> Step:
         known = (self.now, definition.watermark, definition.latest)
         reached = max(t for t in known if t is not None)
-        at = reached + (self.random.randint(-15, 5) if self.setting.order == "out-of-order" else 0)
+        at = reached + self.random.randint(-15, 5) * self.pace * (self.setting.order == "out-of-order")
         of = self.key(definition)
         if not self.accepts_punctuation(at, of, definition):
             return Step("check")
