@@ -368,6 +368,28 @@ def test_functions_that_cannot_take_back_are_refused(agg: wk.Aggregate) -> None:
         wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg, weight="w")
 
 
+@pytest.mark.parametrize(
+    ("agg", "value"),
+    [
+        *(
+            (agg, float(value))
+            for agg in (wk.sum("f"), wk.mean("f"), wk.var_pop("f"))
+            for value in ("nan", "inf")
+        ),
+        *((wk.geometric_mean("f"), value) for value in (float("nan"), 0.0, -4.0)),
+    ],
+    ids=str,
+)
+def test_what_remains_of_rows_that_were_retracted(agg: wk.Aggregate, value: float) -> None:
+    query = wk.query(
+        by=[], time="t", windows=wk.tumbling(10), aggs=[agg.alias("a"), wk.median("f")], weight="w"
+    )
+    rows = {"t": [1, 2, 2], "f": [4.0, value, value], "w": [1, 1, -1]}
+    (row,) = query.run(pa.table(rows)).to_pylist()
+    assert row["a"] != row["a"]
+    assert row["median(f)"] == 4.0
+
+
 MOVING = [samples.by_time()["session"], *samples.by_rows("b", "i").values()]
 
 
@@ -461,6 +483,9 @@ def test_a_snapshot_is_bound_to_the_weights() -> None:
         wk.Operator.restore(op.snapshot(), plainly)
 
 
+IN_ORDER = wk.aggregate(
+    "in_order", lift=lambda values: values, combine=pc.add, lower=lambda sums: sums, invert=pc.subtract
+)
 ADDED_ONLY = wk.aggregate("added", lift=lambda values: values, combine=pc.add, lower=lambda sums: sums)
 
 
@@ -485,7 +510,9 @@ def test_functions_are_refused_as_the_core_does(name: str) -> None:
         assert allows(query) == is_invertible(agg)
 
 
-@pytest.mark.parametrize("agg", [wk.count(), ADDED("i"), ADDED_ONLY("i"), ADDED("i", "i")], ids=str)
+@pytest.mark.parametrize(
+    "agg", [wk.count(), ADDED("i"), IN_ORDER("i"), ADDED_ONLY("i"), ADDED("i", "i")], ids=str
+)
 def test_counts_and_functions_of_users_are_refused_as_the_core_does(agg: wk.Aggregate) -> None:
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=agg)
     assert allows(query) == is_invertible(agg)

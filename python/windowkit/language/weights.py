@@ -64,7 +64,7 @@ def check_weights(
                 f"aggs: {agg.name} does not support rows of weight -1, which retract others; with "
                 f"weight={weight!r}, allowed are count, sum, mean, geometric_mean, variances, standard "
                 "deviations, median, quantile, mode, top_k, frequent, count_distinct, collect_set, and "
-                "windowkit.aggregate(..., invert=...) of one column"
+                "windowkit.aggregate(..., invert=..., commutative=True) of one column"
             )
 
 
@@ -72,4 +72,5 @@ def is_invertible(agg: Aggregate) -> bool:
     """Whether rows can be subtracted from it."""
     if agg.user is None:
         return agg.function in INVERTIBLE
-    return agg.user.invert is not None and len(agg.columns) == 1
+    # An inverse takes a value off the beginning, unless the order of values makes no difference.
+    return agg.user.invert is not None and agg.user.commutative and len(agg.columns) == 1

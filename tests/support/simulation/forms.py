@@ -74,7 +74,6 @@ EXACT = [
     if is_invertible(each)
     and each.function in RETRACTABLE
     and (each.column != "f" or each.function not in ("sum", "mean"))
-    and (each.user is None or each.user.commutative)
 ]
 
 
