@@ -15,7 +15,7 @@ from support.holding import Definition
 from support.simulation import fails, passes, received, simulate
 from support.simulation.disturbances import FAILED, INTERRUPTED
 from support.simulation.late import LateRows
-from support.simulation.shedding import Sample
+from support.simulation.shedding import Keys, Rows
 from support.simulation.waiting import Waiting
 
 
@@ -88,7 +88,8 @@ MISREAD: dict[str, tuple[Any, str, Any]] = {
     "at most so many results of a call": (Waiting, "is_complete", lambda of, name: True),
     "results that come later": (Waiting, "due", lambda of, query, definition: of.past[-1]),
     "late rows beyond the limit": (LateRows, "room", lambda of: 10**6),
-    "keys that are dropped": (Sample, "may_lack", lambda of, group, share: False),
+    "keys that are dropped": (Keys, "may_lack", lambda of, group, share: False),
+    "rows that are dropped": (Rows, "may_lack", lambda of, group, share: False),
     "changes of clocks": (local_oracle, "segments", by_standard_time),
     "gaps from a column": (oracle, "gap_of", lambda window, row, kind, columns: 5),
     "the watermark of results": (wk.Operator, "watermark_out", property(lambda op: op.watermark)),

@@ -16,7 +16,7 @@ Besides, these are drawn, each with what must hold:
 - results that wait: once none can wait any more, all that is final is there; those of ``later`` are what was
   final then; a final result ends after the watermark of the results before it;
 - keys that are dropped for want of memory: whoever has results has all of them, and whether a key is kept at
-  a share is the same whatever happens;
+  a share is the same whatever happens; where rows are, results are exact before that, and of windows after;
 - slices beside rows, gaps from a column, limits of late rows, and local windows where the clocks change.
 
 A seed determines a run but for the moments of interrupts, on which nothing may depend. In `tests`,

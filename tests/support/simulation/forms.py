@@ -20,9 +20,11 @@ from support.streams import AGGREGATES, VALUES, row_windows, time_window
 from windowkit.language.processing import ProcessingTime
 from windowkit.language.weights import is_invertible
 
-KINDS = ["in-order", "patient", "patient", "strict", "sealed", "shed", "sliced"]
-"""How an operator takes rows: in order, or late by much or little; with results that are not replaced, with
-little memory, or with slices beside rows."""
+KINDS = ["in-order", "patient", "patient", "strict", "sealed", "shed", "sampled", "sliced"]
+"""How an operator takes rows: in order, or late by much or little; with results that are not replaced; with
+little memory, for which it drops keys or rows; or with slices beside rows."""
+BY_TIME = ("shed", "sampled", "sliced")
+"""Kinds of which all windows are by time."""
 GAP, WEIGHT = "g", "w"
 """Columns of the gaps of sessions, and of the weights of rows."""
 
@@ -75,6 +77,8 @@ EXACT = [
     and each.function in RETRACTABLE
     and (each.column != "f" or each.function not in ("sum", "mean"))
 ]
+ESTIMATED = [each for each in AGGS if each.function in ("count_all", "count", "sum", "mean")]
+"""Functions that have an estimate from a sample of rows."""
 
 
 @lru_cache(maxsize=1)
@@ -96,6 +100,7 @@ REFINEMENTS: Mapping[str, Sequence[str | None]] = {
     "sealed": [None],
     "sliced": [None],
     "shed": [None, None, "accumulating"],
+    "sampled": [None, None, "accumulating"],
 }
 """How results of a query relate, by its form or by the kind of the operator; None without a policy."""
 
@@ -123,7 +128,7 @@ class Allowed(NamedTuple):
 def any_query(draw: st.DrawFn, allowed: Allowed, lateness: int) -> wk.Query:
     """Draw a query of a stream that allows a lateness."""
     kind, place = allowed.kind, allowed.place
-    forms = ["plain"] * 6 + ["panes"] * 2 * (lateness == 0 and kind not in ("sealed", "shed", "sliced"))
+    forms = ["plain"] * 6 + ["panes"] * 2 * (lateness == 0 and kind not in ("sealed", *BY_TIME))
     form = draw(st.sampled_from([*forms, *["weights"] * 12 * allowed.has_weights]))
     form = "gaps" if allowed.has_gaps else form
     windows = [
@@ -137,9 +142,11 @@ def any_query(draw: st.DrawFn, allowed: Allowed, lateness: int) -> wk.Query:
         own = [draw(st.sampled_from([wk.collect_list, wk.collect_set]))("id").alias(NUMBERS)]
     elif kind == "sliced":
         pool, own = sliced_aggs(), [COUNT]
+    elif kind == "sampled":
+        pool = ESTIMATED
     aggs = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=4, unique_by=lambda each: each.name))
     refinements = REFINEMENTS.get(form if form in ("panes", "weights") else kind, REFINEMENTS["plain"])
-    emit = draw(any_policy(place, allowed.processing, refinements, may_wait=kind != "shed"))
+    emit = draw(any_policy(place, allowed.processing, refinements, may_wait=kind not in ("shed", "sampled")))
     return wk.query(
         by=allowed.by,
         time=allowed.at,
@@ -161,7 +168,7 @@ def of_form(draw: st.DrawFn, form: str, allowed: Allowed) -> wk.Window:
     if allowed.kind == "sealed" and draw(st.booleans()):
         size, more = draw(st.integers(1, 25)), draw(st.none() | st.integers(0, 25))
         return wk.session(place.length(size), at_most=None if more is None else place.length(size + more))
-    is_by_time = form != "plain" or allowed.kind in ("shed", "sliced")
+    is_by_time = form != "plain" or allowed.kind in BY_TIME
     for _ in range(20):
         if is_by_time:
             calendar = pa.types.is_integer(place.kind) and draw(st.sampled_from([False] * 5 + [True]))
@@ -178,6 +185,8 @@ def goes(window: wk.Window, form: str, kind: str) -> bool:
     if kind == "sealed" and (isinstance(window, wk.Custom) or counts_arrivals(window)):
         return False
     if kind == "sliced" and isinstance(window, wk.Landmark | wk.Global):
+        return False
+    if kind == "sampled" and isinstance(window, wk.Session | wk.Global | wk.Custom):
         return False
     if form == "panes":
         return not isinstance(window, wk.Session | wk.Landmark)

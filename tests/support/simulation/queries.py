@@ -20,7 +20,7 @@ from support.simulation.policies import told
 from support.simulation.received import Received
 from support.simulation.run import Run
 from support.simulation.setting import any_setting, drawn
-from support.simulation.shedding import Sample
+from support.simulation.shedding import Keys, Rows, Shedding
 from support.simulation.step import Step
 from support.simulation.steps import Steps
 from support.stream_oracle import by_rows
@@ -52,8 +52,9 @@ class QueryRun(Run):
         self.clock = self.steps.now
         self.op = self.new()
         self.definition, self.received = self.defined(), Received(self.setting.options.get("late_limit"))
-        # Which keys are kept does not depend on what happens.
-        self.sample = Sample() if self.setting.shed else None
+        # What is kept does not depend on what happens.
+        shed = self.setting.shed
+        self.shedding: Shedding | None = None if shed is None else Keys() if shed.keep == "keys" else Rows()
         self.saved = self.save(None)
         setting = self.setting
         log(f"{setting.order}, allowed_lateness={setting.lateness}, max_delay={setting.delay}")
@@ -121,7 +122,7 @@ class QueryRun(Run):
 
     def call(self, step: Step) -> Any:
         op, definition, argument = self.op, self.definition, step.argument
-        share, out = op.stats().shed_share if self.sample else 1.0, op.watermark_out
+        share, out = op.stats().shed_share if self.setting.shed else 1.0, op.watermark_out
         late = len(definition.late)
         match step.kind:
             case "push":
@@ -180,8 +181,8 @@ class QueryRun(Run):
         if not self.setting.updates:
             assert True not in emitted["update"].to_pylist()
             assert None not in spans_of(emitted)
-        if self.sample is not None:
-            self.sample.take(emitted, share, self.received.held, definition, self.setting.query.by)
+        if self.shedding is not None:
+            self.shedding.take(emitted, share, self.received.held, definition, self.setting.query.by)
             assert op.stats().shed_share <= share
         return emitted
 
@@ -213,9 +214,9 @@ class QueryRun(Run):
         return self.surely(lambda: op.push(rows)), False
 
     def take_late(self, numbers: list[int]) -> None:
-        """Take the numbers of late rows: all that are held, or those of keys that are not dropped."""
+        """Take the numbers of late rows: all that are held, but for those that may be dropped."""
         late = self.received.late
-        if self.sample is not None:
+        if self.shedding is not None:
             share, missing = self.op.stats().shed_share, Counter(late.held)
             missing.subtract(numbers)
             assert min(missing.values(), default=0) >= 0, f"{numbers} are not all late"
@@ -223,7 +224,7 @@ class QueryRun(Run):
             rows = {number: row for row, number in enumerate(self.definition.table["id"].to_pylist())}
             for number in +missing:
                 group = self.definition.group_of(rows[number], columns)
-                assert self.sample.may_lack(group, share), f"{number} of {group} is missing"
+                assert self.shedding.may_lack(group, share), f"{number} of {group} is missing"
             late.count -= missing.total()
             numbers = late.held
         late.take(numbers)
@@ -274,12 +275,7 @@ class QueryRun(Run):
         self.definition, self.received = definition.copy(), received.copy()
 
     def assert_repeated(self, emitted: pa.Table, repeated: pa.Table) -> None:
-        shares = [
-            {*each["shed_share"].to_pylist()} if "shed_share" in each.column_names else {1.0}
-            for each in (emitted, repeated)
-        ]
-        # When the state is measured depends on what came since a restart, and so may the share.
-        if shares[0] == shares[1]:
+        if self.shedding is None or self.shedding.is_repeatable(emitted, repeated):
             super().assert_repeated(emitted, repeated)
 
     def refusals(self) -> list[Callable[[], object]]:
@@ -299,7 +295,7 @@ class QueryRun(Run):
 
     def check(self) -> None:
         stats, late, total = self.op.stats(), self.received.late, self.definition.table.num_rows
-        if self.sample is None:
+        if self.shedding is None:
             self.received.check(self.definition)
             assert (stats.rows, stats.late) == (self.definition.rows, late.count)
             assert stats.late_dropped == late.dropped

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.extents import FORMS
 from support.holding import TWIN
-from support.simulation.forms import GAP, KINDS, WEIGHT, Allowed, any_query
+from support.simulation.forms import BY_TIME, GAP, KINDS, WEIGHT, Allowed, any_query
 from support.simulation.places import Place, any_place
 from support.streams import KEYS, MARKS, POOLS, VALUES
 from windowkit.language.processing import TYPE as STAMP
@@ -79,7 +79,7 @@ def any_setting(draw: st.DrawFn) -> Setting:
     keys += [draw(st.sampled_from(KEYS))] * (kind == "shed" and not keys)
     by = [f"k{number}" for number in range(len(keys))]
     has_weights = kind in ("in-order", "patient", "strict") and draw(st.sampled_from([False] * 3 + [True]))
-    has_gaps = kind not in ("shed", "sliced") and draw(st.sampled_from([False] * 11 + [True]))
+    has_gaps = kind not in BY_TIME and draw(st.sampled_from([False] * 11 + [True]))
     names = dict(zip(by, keys, strict=True)) | {str(at): (place.kind, None)} | VALUES | MARKS
     names |= {GAP: (gap_type(place.kind), None), "id": (pa.int64(), None)}
     names |= {WEIGHT: (pa.int8(), None), TWIN: (pa.int64(), None)} if has_weights else {}
@@ -88,15 +88,16 @@ def any_setting(draw: st.DrawFn) -> Setting:
     def any_lateness() -> int:
         if kind == "patient":
             return 10_000
-        return draw(st.sampled_from([0, 3, 20])) if kind in ("strict", "shed", "sliced") else 0
+        return draw(st.sampled_from([0, 3, 20])) if kind in ("strict", *BY_TIME) else 0
 
     allowed = Allowed(kind, by, at, place, draw(st.sampled_from(FORMS)), has_weights, has_gaps)
     lateness = any_lateness()
     query = draw(any_query(allowed, lateness))
     options = {"store": draw(st.sampled_from(["lazy", "eager", "auto"])), "updates": kind != "sealed"}
-    if kind == "shed":
+    if kind in ("shed", "sampled"):
         limit = draw(st.sampled_from([1, 5_000, 10_000, 20_000, 10**9]))
-        options["shed"] = wk.shed(limit, seed=draw(st.integers(0, 3)))
+        keep = "keys" if kind == "shed" else "rows"
+        options["shed"] = wk.shed(limit, keep, seed=draw(st.integers(0, 3)))
     else:
         options["late_limit"] = draw(st.sampled_from([10**6, 10**6, None, 0, 1, 5, 20]))
     others = []

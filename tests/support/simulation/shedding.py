@@ -1,7 +1,8 @@
-"""Keys that an operator drops for want of memory: which they are, and that all others are exact."""
+"""What an operator drops for want of memory: of keys, which they are, and that all others are exact."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,28 @@ from support.plain import key, plain
 from support.rows_oracle import assert_alike
 
 
-class Sample:
+class Shedding(ABC):
+    """What is known of an operator that drops some of its rows.
+
+    When it measures its state depends on what came since a restart, and so may the share that it keeps.
+    """
+
+    @abstractmethod
+    def take(
+        self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
+    ) -> None:
+        """Assert that a call at some share returned what it may, after which a consumer holds this."""
+
+    @abstractmethod
+    def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
+        """Whether rows of a key may be dropped at a share."""
+
+    @abstractmethod
+    def is_repeatable(self, emitted: pa.Table, repeated: pa.Table) -> bool:
+        """Whether a call that was made again was made at the same share."""
+
+
+class Keys(Shedding):
     """At which shares keys were kept, and at which not, by what was returned.
 
     A key is kept at a share, or not, whatever happens: also by operators that go on from a snapshot.
@@ -29,7 +51,7 @@ class Sample:
         self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
     ) -> None:
         """Assert that a consumer holds all windows of the keys that are kept, and nothing new of others."""
-        assert set(emitted["shed_share"].to_pylist()) <= {share}
+        assert shares_of(emitted) <= {share}
         columns = [[key(value) for value in plain(emitted[name])] for name in by]
         said = set(zip(*columns, strict=True))
         for group in said:
@@ -55,6 +77,53 @@ class Sample:
     def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
         """Whether nothing says that a key is kept at a share."""
         return self.kept.get(group, 2.0) > share
+
+    def is_repeatable(self, emitted: pa.Table, repeated: pa.Table) -> bool:
+        return shares_of(emitted) == shares_of(repeated)
+
+
+class Rows(Shedding):
+    """Results that are estimates from a sample of the rows."""
+
+    def __init__(self) -> None:
+        self.least = 1.0
+
+    def take(
+        self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
+    ) -> None:
+        """Assert that results are exact before anything is dropped, and that all of them are windows."""
+        self.least = min(share, self.least)
+        if share == 1.0:
+            errors = [name for name in emitted.column_names if name.endswith("_error")]
+            assert not any(value for name in errors for value in emitted[name].to_pylist()), (
+                emitted.to_pylist()
+            )
+            expected, growing = definition.expected()
+            wanted, got = definition.valued(expected), definition.of(held, growing)
+            assert_alike(as_floats(wanted), as_floats(got))
+            return
+        windows = {(each.at, each.start, each.end) for each in definition.expected()[0]}
+        of_held = {(at, start, end) for at, start, end, *_ in definition.of(held, {})}
+        assert of_held <= windows, f"{of_held - windows} are no windows"
+
+    def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
+        return share < 1.0
+
+    def is_repeatable(self, emitted: pa.Table, repeated: pa.Table) -> bool:
+        return self.least == 1.0
+
+
+def shares_of(emitted: pa.Table) -> set[float]:
+    """Return the shares of results, of which a call that only changes queries has none."""
+    return {*emitted["shed_share"].to_pylist()} if "shed_share" in emitted.column_names else set()
+
+
+def as_floats(windows: Sequence[Any]) -> list[Any]:
+    """Return windows whose numbers are floats, as estimates are."""
+    return [
+        (*window, [float(value) if isinstance(value, int) else value for value in values])
+        for *window, values in windows
+    ]
 
 
 def by_group(windows: Sequence[Any]) -> dict[tuple[Any, ...], list[Any]]:
