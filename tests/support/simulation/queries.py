@@ -51,6 +51,7 @@ class QueryRun(Run):
         # What the operator's clock says, if it has one.
         self.clock = self.steps.now
         self.op = self.new()
+        self.takes_slices = self.op.takes_slices
         self.definition, self.received = self.defined(), Received(self.setting.options.get("late_limit"))
         # What is kept does not depend on what happens.
         shed = self.setting.shed
@@ -203,14 +204,16 @@ class QueryRun(Run):
 
     def push_slices(self, rows: pa.Table) -> tuple[pa.Table, bool]:
         """Push rows as slices, if they may be; return results, and whether they were slices."""
-        op = self.op
+        op, query = self.op, self.setting.query
+        assert op.takes_slices == (self.takes_slices and not op.stats().keys_ahead)
         if op.takes_slices:
-            slices = op.queries["q1"].slices(rows)
+            slices = query.slices(rows)
             try:
                 return self.surely(lambda: op.push_slices(slices)), True
             except wk.InvalidValue as error:
                 if "has rows before and after" not in str(error):
                     raise
+                assert any(isinstance(window, wk.Session) for window in query.windows)
         return self.surely(lambda: op.push(rows)), False
 
     def take_late(self, numbers: list[int]) -> None:
@@ -245,7 +248,7 @@ class QueryRun(Run):
             is_by_time = not (by_rows(window) or isinstance(window, wk.Global))
             if is_by_time and lateness == 0 and not row.update and before is not None:
                 late = span[1] < before or (span[1] == before and not isinstance(window, wk.Session))
-                assert not late, "a result comes after the watermark of results says that it has come"
+                assert not late, "the watermark of results was past a result that comes now"
 
     def group(self, of: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return a key as the definition has it."""
