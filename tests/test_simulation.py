@@ -100,7 +100,7 @@ MISREAD: dict[str, tuple[Any, str, Any]] = {
 @pytest.fixture
 def own_clocks() -> Iterator[None]:
     """Let nothing that is known of clocks come into a test, or out of it."""
-    caches = (local_oracle.instant, local_oracle.landmark)
+    caches = (local_oracle.instant, local_oracle.landmark, local_oracle.numbered)
     for cache in caches:
         cache.cache_clear()
     yield

@@ -121,10 +121,11 @@ def units(length: wk.Duration | Months) -> int:
     return length.months if isinstance(length, Months) else length.nanoseconds // DAY
 
 
-def numbered(window: wk.Tumbling | wk.Sliding, time: int) -> list[tuple[int, Extent]]:
+@lru_cache(maxsize=100_000)
+def numbered(window: wk.Tumbling | wk.Sliding, time: int) -> tuple[tuple[int, Extent], ...]:
     """Return ids and extents, in nanoseconds, of the windows that contain a time."""
     slide = window.slide if isinstance(window, wk.Sliding) else window.size
-    return list(Calendar(window, slide).containing(time, units(window.size)))
+    return tuple(Calendar(window, slide).containing(time, units(window.size)))
 
 
 @lru_cache(maxsize=100_000)
