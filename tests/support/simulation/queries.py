@@ -183,8 +183,11 @@ class QueryRun(Run):
             assert True not in emitted["update"].to_pylist()
             assert None not in spans_of(emitted)
         if self.shedding is not None:
-            self.shedding.take(emitted, share, self.received.held, definition, self.setting.query.by)
-            assert op.stats().shed_share <= share
+            said, after = self.shedding.hear(emitted, share, self.setting.query.by), op.stats().shed_share
+            assert after <= share
+            # Before anything is dropped, `check` looks now and then, as at other operators.
+            if after < 1.0:
+                self.shedding.check(self.received.held, share, definition, said)
         return emitted
 
     def numbers(self, rows: Iterable[int]) -> list[int]:
@@ -240,10 +243,11 @@ class QueryRun(Run):
         keys = [[key(value) for value in plain(emitted[name])] for name in self.setting.query.by]
         groups = list(zip(*keys, strict=True)) if keys else [()] * emitted.num_rows
         rows = zip(told(emitted, self.op.queries), groups, spans_of(emitted), strict=True)
+        reached = self.definition.all_reached()
         for row, group, span in ((row, group, span) for row, group, span in rows if span and row.is_final):
-            reached = self.definition.reached(group)
-            assert reached is not None
-            assert span[1] <= reached, "a window is emitted before it is final"
+            of_group = reached(group)
+            assert of_group is not None
+            assert span[1] <= of_group, "a window is emitted before it is final"
             window, lateness = row.window, self.definition.queries[row.name].lateness
             is_by_time = not (by_rows(window) or isinstance(window, wk.Global))
             if is_by_time and lateness == 0 and not row.update and before is not None:
@@ -303,6 +307,8 @@ class QueryRun(Run):
             assert (stats.rows, stats.late) == (self.definition.rows, late.count)
             assert stats.late_dropped == late.dropped
             return
+        if stats.shed_share == 1.0:
+            self.shedding.check(self.received.held, 1.0, self.definition)
         assert stats.keys_shed + stats.rows_shed == 0 or stats.shed_share < 1
         assert stats.rows <= self.definition.rows
         assert stats.rows_shed <= total

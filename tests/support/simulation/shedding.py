@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,9 @@ from support.holding import Definition
 from support.plain import key, plain
 from support.rows_oracle import assert_alike
 
+Group = tuple[Any, ...]
+"""A key, as definitions have it."""
+
 
 class Shedding(ABC):
     """What is known of an operator that drops some of its rows.
@@ -22,13 +25,15 @@ class Shedding(ABC):
     """
 
     @abstractmethod
-    def take(
-        self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
-    ) -> None:
-        """Assert that a call at some share returned what it may, after which a consumer holds this."""
+    def hear(self, emitted: pa.Table, share: float, by: Sequence[str]) -> set[Group]:
+        """Take note of what a call returned at a share; return the keys of which it says something."""
 
     @abstractmethod
-    def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
+    def check(self, held: Held, share: float, definition: Definition, said: Collection[Group] = ()) -> None:
+        """Assert that a consumer holds what it must after a call at a share, which said something of keys."""
+
+    @abstractmethod
+    def may_lack(self, group: Group, share: float) -> bool:
         """Whether rows of a key may be dropped at a share."""
 
     @abstractmethod
@@ -44,19 +49,20 @@ class Keys(Shedding):
 
     def __init__(self) -> None:
         # The least share at which a key had results, and the greatest at which it lacked some.
-        self.kept: dict[tuple[Any, ...], float] = {}
-        self.gone: dict[tuple[Any, ...], float] = {}
+        self.kept: dict[Group, float] = {}
+        self.gone: dict[Group, float] = {}
 
-    def take(
-        self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
-    ) -> None:
-        """Assert that a consumer holds all windows of the keys that are kept, and nothing new of others."""
+    def hear(self, emitted: pa.Table, share: float, by: Sequence[str]) -> set[Group]:
         assert shares_of(emitted) <= {share}
         columns = [[key(value) for value in plain(emitted[name])] for name in by]
         said = set(zip(*columns, strict=True))
         for group in said:
             self.kept[group] = min(self.kept.get(group, 1.0), share)
             assert self.gone.get(group, 0.0) < share, f"{group} was dropped"
+        return said
+
+    def check(self, held: Held, share: float, definition: Definition, said: Collection[Group] = ()) -> None:
+        """Assert that these are all windows of the keys that are kept, and nothing new of others."""
         expected, growing = definition.expected()
         wanted, got = by_group(definition.valued(expected)), by_group(definition.of(held, growing))
         for group in wanted.keys() | got.keys():
@@ -69,12 +75,12 @@ class Keys(Shedding):
                     raise
                 self.lacks(group, share)
 
-    def lacks(self, group: tuple[Any, ...], share: float) -> None:
+    def lacks(self, group: Group, share: float) -> None:
         """Note that a key is not kept at a share."""
         assert self.may_lack(group, share), f"{group} was kept at {self.kept[group]}"
         self.gone[group] = share
 
-    def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
+    def may_lack(self, group: Group, share: float) -> bool:
         """Whether nothing says that a key is kept at a share."""
         return self.kept.get(group, 2.0) > share
 
@@ -88,25 +94,24 @@ class Rows(Shedding):
     def __init__(self) -> None:
         self.least = 1.0
 
-    def take(
-        self, emitted: pa.Table, share: float, held: Held, definition: Definition, by: Sequence[str]
-    ) -> None:
-        """Assert that results are exact before anything is dropped, and that all of them are windows."""
+    def hear(self, emitted: pa.Table, share: float, by: Sequence[str]) -> set[Group]:
         self.least = min(share, self.least)
+        errors = [name for name in emitted.column_names if name.endswith("_error") and share == 1.0]
+        assert not any(value for name in errors for value in emitted[name].to_pylist())
+        return set()
+
+    def check(self, held: Held, share: float, definition: Definition, said: Collection[Group] = ()) -> None:
+        """Assert that results are exact before anything is dropped, and that all of them are windows."""
+        expected, growing = definition.expected()
         if share == 1.0:
-            errors = [name for name in emitted.column_names if name.endswith("_error")]
-            assert not any(value for name in errors for value in emitted[name].to_pylist()), (
-                emitted.to_pylist()
-            )
-            expected, growing = definition.expected()
             wanted, got = definition.valued(expected), definition.of(held, growing)
             assert_alike(as_floats(wanted), as_floats(got))
             return
-        windows = {(each.at, each.start, each.end) for each in definition.expected()[0]}
+        windows = {(each.at, each.start, each.end) for each in expected}
         of_held = {(at, start, end) for at, start, end, *_ in definition.of(held, {})}
         assert of_held <= windows, f"{of_held - windows} are no windows"
 
-    def may_lack(self, group: tuple[Any, ...], share: float) -> bool:
+    def may_lack(self, group: Group, share: float) -> bool:
         return share < 1.0
 
     def is_repeatable(self, emitted: pa.Table, repeated: pa.Table) -> bool:
@@ -126,9 +131,9 @@ def as_floats(windows: Sequence[Any]) -> list[Any]:
     ]
 
 
-def by_group(windows: Sequence[Any]) -> dict[tuple[Any, ...], list[Any]]:
+def by_group(windows: Sequence[Any]) -> dict[Group, list[Any]]:
     """Return windows by their keys."""
-    found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    found: dict[Group, list[Any]] = defaultdict(list)
     for each in windows:
         found[each[0][1]].append(each)
     return found
