@@ -47,8 +47,11 @@ from spark_session import session
 
 import windowkit as wk
 from windowkit.spark.jobs.reference import output_schema
-from windowkit.spark.parquet import ReadAndPack, Scan, checked, reading
-from windowkit.spark.routes import packed, stages
+from windowkit.spark.parquet import reading
+from windowkit.spark.routes import ReadAndPack, packed, stages
+from windowkit.spark.routes.scan import Dropped as WithoutTime
+from windowkit.spark.scans import checked
+from windowkit.spark.scans.fallback import Left
 from windowkit.spark.shipping import packing, shipped
 
 QUERY = wk.query(by="k", time="ts", windows=BY_TEN[1], aggs=[wk.sum("v"), wk.max("v")])
@@ -220,7 +223,7 @@ class Reading:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield nothing."""
-        for _ in self.task.rows(batches):
+        for _ in self.task.rows(batches, WithoutTime()):
             pass
         return
         yield
@@ -329,8 +332,9 @@ def write(path: str, rows: int, keys: int) -> None:
 
 def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the three views of the job."""
-    scan = checked(spark, path, QUERY, None, None, False, None)
-    assert isinstance(scan, Scan)
+    scanned = checked(spark, path, QUERY, None, None, False, None, None)
+    assert not isinstance(scanned, Left), scanned.reason
+    scan = scanned.scan
     task = scan.stage_1()
     unpack = stages.Unpack(QUERY, scan.schema)
     schema = output_schema(scan)

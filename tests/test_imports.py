@@ -18,7 +18,7 @@ ROOT = PROJECT / "python"
 LANGUAGE = ("windowkit.errors", "windowkit.language")
 """What queries are made of: values without data, without engines and without the native core."""
 
-ROOMS = ("shipping", "jobs", "partition", "routes", "streams", "parquet")
+ROOMS = ("shipping", "jobs", "partition", "parquet", "routes", "streams", "scans")
 """Of `windowkit.spark`, each above those before it."""
 
 NAMES_ONLY = {

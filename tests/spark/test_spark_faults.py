@@ -16,9 +16,9 @@ import windowkit as wk
 import windowkit.spark
 from support.programs import ROOT, program
 from windowkit.spark.jobs.job import job
-from windowkit.spark.parquet import datasource
 from windowkit.spark.routes import packed
 from windowkit.spark.routes.worker import Rows
+from windowkit.spark.scans import datasource
 from windowkit.spark.shipping import shipped
 
 SLIDING = wk.sliding("10 minutes", "4 minutes")

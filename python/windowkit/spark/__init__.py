@@ -12,7 +12,6 @@ from windowkit.language.hints import unknown
 from windowkit.spark.available import MissingPySparkError
 from windowkit.spark.ids import wids
 from windowkit.spark.jobs import reference
-from windowkit.spark.parquet import explain_scan, options, register, scan
 from windowkit.spark.partition import Partitioning, partition_id, partitioning, repartition
 from windowkit.spark.routes import (
     aggregate,
@@ -25,6 +24,7 @@ from windowkit.spark.routes import (
     join,
     roll,
 )
+from windowkit.spark.scans import explain_scan, options, register, scan
 from windowkit.spark.shipping import Metrics
 from windowkit.spark.statements import sql
 from windowkit.spark.streams import explain as explain_stream

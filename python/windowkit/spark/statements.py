@@ -17,8 +17,8 @@ from windowkit.language.checks import a_type, suggested
 from windowkit.language.conditions import Condition, Nested, Test, Tree, condition
 from windowkit.language.tokens import Token, closed, tokens_of
 from windowkit.spark.jobs import literal
-from windowkit.spark.parquet import query_of
 from windowkit.spark.routes import aggregate, unfiltered
+from windowkit.spark.scans import query_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

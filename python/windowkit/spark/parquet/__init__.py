@@ -1,12 +1,13 @@
-"""Queries over Parquet files that Spark's tasks read by themselves.
+"""Parquet files that Spark's tasks read by themselves.
 
-Spark says which files there are and what columns they have (`tables`); without Spark, footers say it
-(`footers`). Where Spark's reader would read a file in another way than tasks (`survey`), the query is left to
-that reader (`fallback`). Else tasks read the files (`reading`), but for the row groups that statistics rule
-out (`pruning`).
+Spark says which files there are and what columns they have: of paths (`tables`), and of a DataFrame by its
+plan (`planned`); without Spark, footers say it (`footers`). `survey` finds out whether Spark's reader would
+read them in another way than tasks do (`reading`), which leave out row groups that statistics rule out
+(`pruning`).
 """
 
-from windowkit.spark.parquet.datasource import options, query_of, register
-from windowkit.spark.parquet.scan import ReadAndPack, Scan, checked, explain_scan, scan
+from windowkit.spark.parquet import filters, footers, planned, pruning, reading, survey, tables
+from windowkit.spark.parquet.pruning import Chosen
+from windowkit.spark.parquet.reading import Reader
 
-__all__ = ["ReadAndPack", "Scan", "checked", "explain_scan", "options", "query_of", "register", "scan"]
+__all__ = ["Chosen", "Reader", "filters", "footers", "planned", "pruning", "reading", "survey", "tables"]

@@ -20,7 +20,7 @@ from windowkit.local.where import MOST, held, names_of, tests_in
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.pruning import Chosen
 
-__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "with_rows"]
+__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "of_tree", "with_rows"]
 
 # Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
@@ -106,15 +106,27 @@ def with_rows(
     known = None if rows is None or tests_in(rows) > MOST else said(rows, kinds, zone)
     if known is None:
         return chosen, dict(needed)
-    schema = pa.schema(list(kinds.items()))
-    own, groups = (held(known, schema, zone, groups=groups) for groups in (False, True))
-    names = tuple(dict.fromkeys(names_of(known)))
-    if chosen is None:
-        made = Chosen(own, groups, names, True)
-    else:
+    made = of_tree(known, kinds, zone)
+    names = made.columns
+    if chosen is not None:
         columns = tuple(dict.fromkeys([*chosen.columns, *names]))
-        made = Chosen(chosen.rows & own, chosen.groups & groups, columns, chosen.floats)
+        made = Chosen(chosen.rows & made.rows, chosen.groups & made.groups, columns, chosen.floats)
     return made, {**needed, **{name: kinds[name] for name in names}}
+
+
+def of_tree(rows: Tree, kinds: Mapping[str, pa.DataType], zone: str | None) -> Chosen:
+    """Return a condition as a filter, with all that it says.
+
+    Raises
+    ------
+    WindowKitError
+        Tasks do not test all of it.
+    """
+    if tests_in(rows) > MOST:
+        raise InvalidValue(f"filter: it has {tests_in(rows):,} tests, and tasks evaluate {MOST:,} at most")
+    schema = pa.schema(list(kinds.items()))
+    own, groups = (held(rows, schema, zone, groups=groups) for groups in (False, True))
+    return Chosen(own, groups, tuple(dict.fromkeys(names_of(rows))), True)
 
 
 def said(rows: Tree, kinds: Mapping[str, pa.DataType], zone: str | None) -> Tree | None:

@@ -18,10 +18,11 @@ import pyarrow.dataset as ds
 from windowkit.errors import InvalidValue
 from windowkit.files.listing import File, Source
 from windowkit.spark.parquet.reading import fragment, int96_in
-from windowkit.spark.parquet.types import has_instants, is_readable
+from windowkit.spark.parquet.types import has_instants, has_nanos, is_readable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["Settings", "by_footers", "by_settings", "unread"]
 
@@ -42,14 +43,17 @@ class Settings:
         and times, and times of INT96.
     converts_int96 : bool
         Whether Spark takes INT96 that other writers than Java's left for times of its own zone.
+    has_nanos : bool
+        Whether timestamps of nanoseconds are read, which Spark refuses.
     """
 
     times_mode: str = "CORRECTED"
     int96_mode: str = "CORRECTED"
     converts_int96: bool = False
+    has_nanos: bool = True
 
     @classmethod
-    def of(cls, session: SparkSession) -> Settings:
+    def of(cls, session: SparkSession, *, has_nanos: bool = True) -> Settings:
         """Return the settings of a session."""
 
         def value(setting: str, default: str) -> str:
@@ -59,20 +63,22 @@ class Settings:
             value("datetimeRebaseModeInRead", "CORRECTED"),
             value("int96RebaseModeInRead", "CORRECTED"),
             value("int96TimestampConversion", "FALSE") == "TRUE",
+            has_nanos,
         )
 
 
-def by_settings(frame: DataFrame, names: list[str]) -> str | None:
+def by_settings(session: SparkSession, table: StructType, names: list[str]) -> str | None:
     """Return why settings of the session leave a table to Spark's reader, if they do.
 
     Parameters
     ----------
-    frame : DataFrame
-        The table as Spark has it.
+    session : SparkSession
+    table : pyspark.sql.types.StructType
+        The columns of the table as Spark has them.
     names : list of str
-        The columns that are read.
+        Those that are read.
     """
-    conf = frame.sparkSession.conf
+    conf = session.conf
 
     def is_set(setting: str) -> bool:
         return str(conf.get(setting, "false")).lower() == "true"
@@ -80,7 +86,7 @@ def by_settings(frame: DataFrame, names: list[str]) -> str | None:
     for name in TOLERANT:
         if is_set(f"spark.sql.files.{name}"):
             return f"spark.sql.files.{name} is true"
-    numbered = [field.name for field in frame.schema if field.name in names and FIELD_ID in field.json()]
+    numbered = [field.name for field in table if field.name in names and FIELD_ID in field.json()]
     by_number = "spark.sql.parquet.fieldId.read.enabled"
     if numbered and is_set(by_number):
         return f"{by_number} is true, and column {numbered[0]!r} has a field id"
@@ -122,18 +128,19 @@ def unread(reason: str) -> InvalidValue:
 def reasons(opened: ds.ParquetFileFragment, schema: pa.Schema, settings: Settings) -> Iterator[str]:
     """Yield in what a task would not read columns of a file as Spark's reader does."""
     own, path = opened.physical_schema, opened.path
-    there = []
+    int96, there = int96_in(opened), []
     for field in schema:
         if field.name in own.names:
             there.append(field)
             stored = own.field(field.name).type
             if not is_readable(stored, field.type):
                 yield f"column {field.name!r} is {stored} in {path!r} and {field.type} in others"
+            if not settings.has_nanos and field.name not in int96 and has_nanos(stored):
+                yield f"column {field.name!r} has nanoseconds in {path!r}"
         else:
             others = [name for name in own.names if name.lower() == field.name.lower()]
             if others:
                 yield f"column {field.name!r} is {others[0]!r} in {path!r}"
-    int96 = int96_in(opened)
     metadata = opened.metadata.metadata or {}
     times = calendar(metadata, b"org.apache.spark.legacyDateTime", (3, 0), settings.times_mode)
     instants = calendar(metadata, b"org.apache.spark.legacyINT96", (3, 1), settings.int96_mode)

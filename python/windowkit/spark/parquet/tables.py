@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Table", "of_pyarrow", "of_spark"]
+__all__ = ["Table", "of_pyarrow", "of_spark", "source_listed"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
@@ -149,6 +149,40 @@ def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, a
     )
     kinds = [(field.name, arrow_type(field.name, field.dataType, "paths", "UTC")) for field in columns]
     return Source(system, tuple(every), pa.schema(kinds))
+
+
+def source_listed(
+    listed: Mapping[str, tuple[int, int, tuple[Any, ...]]], partitioned: pa.Schema
+) -> Source | None:
+    """Return files that Spark has listed, or None if one has changed since.
+
+    Parameters
+    ----------
+    listed : mapping of str to tuple
+        By their URIs, the bytes of files, when they were written, in milliseconds, and values of directories.
+    partitioned : pyarrow.Schema
+        Of these values.
+
+    Raises
+    ------
+    InvalidValue
+        This process cannot see them.
+    """
+    at = time.time_ns()
+    system, paths = opened(list(listed))
+    try:
+        infos = {info.path: info for info in stated(system, paths)}
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidValue(f"paths: this process cannot see the files ({error})") from None
+    # Stores of objects report one time in whole seconds here and in parts of them there.
+    unit = 10**6 if isinstance(system, fs.LocalFileSystem) else 10**9
+    files = []
+    for path, (size, written, values) in zip(paths, listed.values(), strict=True):
+        info = infos[path]
+        if info.size != size or info.mtime_ns // unit != written * 10**6 // unit:
+            return None
+        files.append(File(path, size, values, info.mtime_ns, at))
+    return Source(system, tuple(sorted(files, key=lambda file: file.path)), partitioned)
 
 
 def opened(uris: Sequence[str]) -> tuple[fs.FileSystem, list[str]]:

@@ -11,7 +11,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["UTC", "WIDENED", "conformed", "has_instants", "is_readable", "kind_in_spark", "plain"]
+__all__ = [
+    "UTC",
+    "WIDENED",
+    "conformed",
+    "has_instants",
+    "has_nanos",
+    "is_readable",
+    "kind_in_spark",
+    "plain",
+]
 
 UTC: Final = pa.timestamp("us", "UTC")
 PLAIN: Final = (pa.bool_(), pa.float32(), pa.float64(), pa.date32())
@@ -102,6 +111,14 @@ def has_instants(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(has_instants(field.type) for field in fields_in(kind))
     return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None))
+
+
+def has_nanos(kind: pa.DataType) -> bool:
+    """Whether columns of a type have timestamps of nanoseconds, also within structs, lists and maps."""
+    if pa.types.is_nested(kind):
+        return any(has_nanos(field.type) for field in fields_in(kind))
+    kind = plain(kind)
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
 
 
 def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:

@@ -7,12 +7,15 @@ from windowkit.spark.routes.joins import explain_join, join
 from windowkit.spark.routes.planner import aggregate, described, explain, unfiltered
 from windowkit.spark.routes.rolling import explain_roll, roll
 from windowkit.spark.routes.rule import Expected, expected
+from windowkit.spark.routes.scan import ReadAndPack, Scan
 from windowkit.spark.routes.stages import LIMITS
 from windowkit.spark.routes.worker import finished
 
 __all__ = [
     "LIMITS",
     "Expected",
+    "ReadAndPack",
+    "Scan",
     "aggregate",
     "as_of",
     "catalyst",

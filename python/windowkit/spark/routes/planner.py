@@ -147,7 +147,8 @@ def windows(
         raise InvalidValue("metrics: they are given with a partitioner, but three stages are not counted")
     if partitioner is not None:
         return shaped(three_stages.run(three_stages.staged(checked, partitioner, n)), query)
-    result = choice_of(checked, route, rows_per_slice).route.run(checked)
+    choice = choice_of(checked, route, rows_per_slice)
+    result = choice.route.run(choice.job)
     return shaped(observed_count(metrics, "windows out", result), query)
 
 
@@ -194,7 +195,7 @@ def explain(
     if partitioner is not None:
         return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
     choice = choice_of(checked, route, rows_per_slice)
-    return "\n".join([*lines, *reasons(choice), *choice.route.explain(checked)])
+    return "\n".join([*lines, *reasons(choice), *choice.route.explain(choice.job)])
 
 
 def choice_of(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:

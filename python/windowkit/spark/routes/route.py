@@ -37,3 +37,8 @@ class Route:
     refusal: Callable[[Job], str | None]
     run: Callable[[Job], DataFrame]
     explain: Callable[[Job], list[str]]
+
+    def fitted(self, job: Job) -> Job | str:
+        """Return the job as `run` and `explain` take it, or why the route cannot evaluate it."""
+        reason = self.refusal(job)
+        return job if reason is None else reason

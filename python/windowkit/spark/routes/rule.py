@@ -1,10 +1,12 @@
 """The rule that chooses a route, from what is known before a job runs.
 
-1. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is
+1. Rows are in Parquet files that tasks can read, and are many: ``scan``. They come into Python several times
+   as fast from files as from the JVM.
+2. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is
    shared between windows, so that there is no stage 2.
-2. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
+3. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
    row enters Python, and combining before the shuffle leaves few slices.
-3. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
+4. All else: ``packed``. Rows enter Python, and slices move packed, or rows where those are hardly more or
    where windows need them.
 
 Route ``rows`` is only taken on request: its rows enter Python once, and its memory is a partition.
@@ -16,7 +18,6 @@ the other wrongly. Within a job of route ``packed`` what is observed decides whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -24,7 +25,7 @@ from typing import Final
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import number, one_of
 from windowkit.spark.jobs import Job
-from windowkit.spark.routes import catalyst, packed, panes, rows
+from windowkit.spark.routes import catalyst, packed, panes, rows, scan
 from windowkit.spark.routes.route import Route
 
 __all__ = [
@@ -39,7 +40,14 @@ __all__ = [
     "expected",
 ]
 
-ROUTES: Final = (catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
+ROUTES: Final = (scan.ROUTE, catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
+
+FILES_FROM: Final = 1 << 18
+"""Rows, as Spark estimates their number, from which tasks had better read the files: of fewer, one more stage
+in Python costs what that saves."""
+
+FILES_FROM_OF_SPARKS: Final = 1 << 21
+"""The same where Spark answers itself: without Python, and with a shuffle of its windows alone."""
 
 PANES_FROM: Final = 4.0
 """Rows per slice from which Catalyst's slices are expected to be the cheaper ones: in
@@ -70,18 +78,25 @@ class Expected:
 
 @dataclass(frozen=True)
 class Refusals:
-    """Why routes cannot evaluate a job, by their names; None where they can."""
+    """Why routes cannot evaluate a job, or the job as they take it: each is asked once, when it matters."""
 
     job: Job
-    by_route: Mapping[str, str | None]
+    by_route: dict[str, Job | str]
 
     @classmethod
     def of(cls, job: Job) -> Refusals:
-        """Ask each route, once."""
-        return cls(job, {route.name: route.refusal(job) for route in ROUTES})
+        """Return those of a job."""
+        return cls(job, {})
+
+    def fitted(self, route: Route) -> Job | str:
+        """Return the job as a route takes it, or why it cannot evaluate it."""
+        if route.name not in self.by_route:
+            self.by_route[route.name] = route.fitted(self.job)
+        return self.by_route[route.name]
 
     def __getitem__(self, route: Route) -> str | None:
-        return self.by_route[route.name]
+        found = self.fitted(route)
+        return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,13 @@ class Choice:
     why: str
     expected: Expected
     refusals: Refusals
+
+    @property
+    def job(self) -> Job:
+        """The job as the route takes it."""
+        found = self.refusals.fitted(self.route)
+        assert isinstance(found, Job), "a route that refuses is not chosen"
+        return found
 
 
 def expected(rows_per_slice: float | None, known: Expected | str | None = None) -> Expected:
@@ -115,7 +137,18 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
 def depends(refusals: Refusals, requested: str | None, rows_per_slice: float | None) -> bool:
     """Whether the route depends on how many rows slices have, and nobody said that."""
     given = requested is not None or rows_per_slice is not None
-    return not given and refusals[catalyst.ROUTE] is not None and refusals[panes.ROUTE] is None
+    return (
+        not given
+        and refusals[catalyst.ROUTE] is not None
+        and refusals[panes.ROUTE] is None
+        and not is_read(refusals)
+    )
+
+
+def is_read(refusals: Refusals) -> bool:
+    """Whether files are read by tasks, of which there have to be enough rows."""
+    least = FILES_FROM if refusals[catalyst.ROUTE] else FILES_FROM_OF_SPARKS
+    return refusals.job.most_rows >= least and refusals[scan.ROUTE] is None
 
 
 def choose(refusals: Refusals, requested: str | None, expects: Expected) -> Choice:
@@ -132,6 +165,8 @@ def choose(refusals: Refusals, requested: str | None, expects: Expected) -> Choi
 
 def ruled(refusals: Refusals, expects: Expected) -> tuple[Route, str]:
     """Return the route of the rule, and why it is that."""
+    if is_read(refusals):
+        return scan.ROUTE, "rows are in Parquet files"
     if refusals[catalyst.ROUTE] is None:
         is_session = refusals.job.query.windows[0].is_session
         what = "sessions with a column of gaps" if is_session else "one tumbling window"

@@ -150,13 +150,13 @@ def shipped_source() -> type[DataSource]:
 
         def schema(self) -> spark.StructType:
             there()
-            from windowkit.spark.parquet.datasource import whole_of
+            from windowkit.spark.scans.datasource import whole_of
 
             return whole_of(self.options).output()
 
         def reader(self, schema: spark.StructType) -> DataSourceReader:
             there()
-            from windowkit.spark.parquet.datasource import whole_of
+            from windowkit.spark.scans.datasource import whole_of
 
             whole = whole_of(self.options)
             return ShippedReader(whole.payload(), whole.partitions)

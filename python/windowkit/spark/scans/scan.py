@@ -1,23 +1,15 @@
-"""Rows that never enter the JVM: tasks read Parquet files themselves, and make slices of what they read.
-
-All after stage 1 is that of route "packed".
-"""
+"""Queries over Parquet files by their paths: tasks read them by route "scan", or Spark's reader does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import types as spark_types
-from pyspark.sql.functions import coalesce, lit
-from pyspark.sql.functions import sum as total
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files import listing
 from windowkit.language.checks import a_type
 from windowkit.language.conditions import renamed
 from windowkit.language.expressions import Expression, refuse_expressions
@@ -25,185 +17,60 @@ from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.local import rolling as local_rolling
-from windowkit.spark.jobs import Job, check_metrics, filtered, identifier, job, shaped, split_of
-from windowkit.spark.parquet import pruning, survey, tables
-from windowkit.spark.parquet.fallback import Left, chosen_rows
+from windowkit.spark.jobs import check_metrics, filtered, job, shaped, split_of
+from windowkit.spark.parquet import Reader, pruning, survey, tables
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of, with_rows
-from windowkit.spark.parquet.reading import Reader, fragment
-from windowkit.spark.routes import Expected, described, expected, packed, rolling, stages
-from windowkit.spark.shipping import WITHOUT_TIME, Metrics, observed_chunks, observed_count, shipped
+from windowkit.spark.routes import Expected, Scan, described, expected, packed, rolling, stages
+from windowkit.spark.scans.fallback import Left, chosen_rows
+from windowkit.spark.shipping import Metrics, observed_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Scan", "explain_scan", "scan"]
-
-DEFAULT_PARALLELISM: Final = 16
-"""Tasks to make where the session does not say how many run at once: through Spark Connect."""
-COUNTED: Final = spark_types.StructType(
-    [*packed.CHUNKS.fields, spark_types.StructField("dropped", spark_types.LongType())]
-)
-"""Chunks, and how many rows without a time were left out."""
-SAMPLE: Final = 8
-"""Files whose footers `explain_scan` reads, spread over all."""
+__all__ = ["Scanned", "checked", "explain_scan", "scan"]
 
 
 @dataclass(frozen=True)
-class ReadAndPack:
-    """Reads parts of files, and makes packed slices of their rows.
+class Scanned:
+    """A query, or rolling aggregates, over files that tasks read.
 
     Parameters
     ----------
-    pack : Pack
-    reader : Reader
-        Of `names`, and the columns that its filter needs.
-    tasks : tuple of tuple of Part
-        Of every task; a task gets its number.
-    names : tuple of str
-        How files call the columns of ``pack.schema``.
-    keeps_all : bool
-        Whether rows without time are packed too.
+    scan : Scan
+    expects : Expected
+    roll : Rolling, optional
+        With which rows are returned with aggregates over their frames; the job is that of all columns then.
+    split : Split, optional
+        The condition on results, of which the reader knows what it says of rows.
     """
 
-    pack: stages.Pack
-    reader: Reader
-    tasks: tuple[tuple[listing.Part, ...], ...]
-    names: tuple[str, ...]
-    keeps_all: bool = False
-
-    @property
-    def query(self) -> Query:
-        """The query it is part of."""
-        return self.pack.query
-
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed slices of the parts of the tasks whose numbers come, and how many rows had no time."""
-        dropped = Dropped()
-        for chunks in self.pack(self.rows(numbers, dropped)):
-            yield with_dropped(chunks, dropped.taken())
-        if rest := dropped.taken():
-            # Of no chunk.
-            nothing = [pa.nulls(1, kind) for kind in stages.CHUNKS.types]
-            yield with_dropped(pa.RecordBatch.from_arrays(nothing, schema=stages.CHUNKS), rest)
-
-    def rows(self, numbers: Iterator[pa.RecordBatch], dropped: Dropped) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of these tasks, with the columns of the query: those with a time, or all."""
-        at = self.pack.schema.names.index(self.query.time)
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for part in self.tasks[number]:
-                    for rows in self.reader.batches(part):
-                        own = rows.select(self.names)
-                        kept = own if self.keeps_all else timed(own, at)
-                        dropped.rows += own.num_rows - kept.num_rows
-                        yield kept
-
-
-@dataclass
-class Dropped:
-    """How many rows without a time were left out so far, and not yet reported."""
-
-    rows: int = 0
-
-    def taken(self) -> int:
-        """Return how many, to report them."""
-        rows, self.rows = self.rows, 0
-        return rows
-
-
-def with_dropped(chunks: pa.RecordBatch, rows: int) -> pa.RecordBatch:
-    """Return chunks with a column that has a number of rows, in the first of them."""
-    counts = [rows, *[0] * (chunks.num_rows - 1)] if chunks.num_rows else []
-    return chunks.append_column("dropped", pa.array(counts, pa.int64()))
-
-
-@dataclass(frozen=True)
-class Scan(Job):
-    """A job whose rows are in Parquet files; its `frame` has their columns.
-
-    `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
-    `split` is the condition on results, of which the reader knows what it says of rows. With `roll`, rows are
-    returned with aggregates over their frames, and the job is that of all columns.
-    """
-
-    source: listing.Source
-    names: tuple[str, ...]
-    reader: Reader
+    scan: Scan
     expects: Expected
-    listed: int
     roll: Rolling | None = None
     split: Split | None = None
 
-    @cached_property
-    def tasks(self) -> tuple[tuple[listing.Part, ...], ...]:
-        """Which parts of which files each task reads."""
-        return tuple(listing.parts(self.source, parallelism(self.frame.sparkSession)))
-
-    @property
-    def never(self) -> bool:
-        """Whether rows are packed as they are from the first one on."""
-        return self.roll is not None or few(self.expects)
-
-    def stage_1(self) -> ReadAndPack:
-        """Return what reads the files."""
-        pack, keeps_all = packed.pack(self, never=self.never), self.roll is not None
-        return ReadAndPack(pack, self.reader, self.tasks, self.names, keeps_all)
-
     def result(self, metrics: Metrics | None) -> DataFrame:
         """Return the windows, or rows, lazily; the job's own query has windows as structs."""
-        return replace(self, metrics=metrics).run()
-
-    def run(self) -> DataFrame:
-        """Return the windows, in the form in which they are computed, or rows."""
-        session = self.frame.sparkSession
-        # Also of no file at all there is one task, of nothing.
-        numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
-        what = None if self.roll is None else rolling.in_one_line(self.roll)
-        read = numbers.mapInArrow(shipped(self.stage_1(), what), COUNTED)
-        if self.metrics is not None and self.roll is None:
-            read = self.metrics.observed(read, {WITHOUT_TIME: coalesce(total("dropped"), lit(0))})
-        chunks = read.where("chunk is not null").drop("dropped")
-        chunks = observed_chunks(self.metrics, chunks)
-        if self.roll is not None:
-            task = rolling.Roll(self.roll, self.query, self.schema)
-            return rolling.answered(chunks, self, self.roll, task)
-        return observed_count(self.metrics, "windows out", packed.windows(self, chunks))
+        made, roll = replace(self.scan, metrics=metrics), self.roll
+        if roll is not None:
+            chunks = made.chunks(rolling.in_one_line(roll))
+            return rolling.answered(chunks, made, roll, rolling.Roll(roll, made.query, made.schema))
+        return observed_count(metrics, "windows out", packed.windows(made, made.chunks()))
 
     def explained(self) -> str:
         """Describe what is read, what is expected of it, and what runs where."""
-        source = self.source
-        head, roll = described(self.query, self.schema.field(self.query.time).type), self.roll
+        made, roll = self.scan, self.roll
+        head = described(made.query, made.schema.field(made.query.time).type)
         if roll is not None:
-            head = local_rolling.described(roll, local_rolling.bound(roll, self.schema).plan)
+            head = local_rolling.described(roll, local_rolling.bound(roll, made.schema).plan)
         if self.split is not None:
             head += self.split.described()
-        lines = [
-            *head,
-            "route: scan, as rows are in Parquet files",
-            *([f"  expected: {self.expects}"] if roll is None else []),
-            f"stage 1, in Rust inside one mapInArrow: {counted(len(self.tasks), 'task')} read "
-            f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
-            f"  columns: {', '.join(map(identifier, self.reader.schema.names))}",
-        ]
-        if source.partitioned.names:
-            lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
-        if self.reader.chosen is not None:
-            lines.append(f"  filter: {self.reader.chosen.rows}")
-            if str(self.reader.chosen.groups) != str(self.reader.chosen.rows):
-                lines.append(
-                    f"  statistics, which leave NaN out, are tested for: {self.reader.chosen.groups}"
-                )
-            if source.partitioned.names:
-                ruled_out = self.listed - len(source.files)
-                lines.append(f"  directories rule out {ruled_out:,} of {counted(self.listed, 'file')}")
-        lines.append(f"  {groups(self)}")
+        head.append("route: scan, as rows are in Parquet files")
         if roll is not None:
-            return "\n".join([*lines, "  rows are packed with all their columns", *rolling.moved(self)])
-        if packed.rows_instead(self) is None and few(self.expects):
-            lines.append("  rows are packed as they are, as slices would be hardly fewer")
-        else:
-            lines += [f"  {line}" for line in packed.held(self)]
-        return "\n".join([*lines, *packed.moved(self)])
+            moved = ["  rows are packed with all their columns", *rolling.moved(made)]
+            return "\n".join([*head, *made.described(), *moved])
+        expected_of = f"  expected: {self.expects}"
+        return "\n".join([*head, expected_of, *made.described(), *made.held(), *packed.moved(made)])
 
 
 def scan(
@@ -290,7 +157,7 @@ def scan(
     made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)
     result = made.result(metrics)
     # What is left to Spark's reader has the columns of the query already, of its windows.
-    if not isinstance(made, Scan) or not isinstance(query, Query):
+    if not isinstance(made, Scanned) or not isinstance(query, Query):
         return result
     result = shaped(result, query)
     return result if made.split is None else filtered(result, made.split.condition)
@@ -323,41 +190,9 @@ def explain_scan(
     return made.explained()
 
 
-def timed(rows: pa.RecordBatch, at: int) -> pa.RecordBatch:
-    """Return the rows that have a time, which is column `at`: the others are in no window, nor counted."""
-    column = rows.column(at)
-    return rows.filter(column.is_valid()) if column.null_count else rows
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things in words."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
 def few(expects: Expected) -> bool:
     """Whether slices are expected to save nothing."""
     return expects.rows_per_slice * stages.LIMITS.share < 1
-
-
-def groups(made: Scan) -> str:
-    """Describe how many row groups a sample of the files has, and how many their statistics rule out."""
-    every = made.source.files
-    sampled = every[:: max(len(every) // SAMPLE, 1)][:SAMPLE]
-    number, left = 0, 0
-    silent: set[str] = set()
-    for file in sampled:
-        opened = fragment(made.source.filesystem, file, made.source.partitioned)
-        number += opened.num_row_groups
-        if made.reader.chosen is not None and opened.num_row_groups:
-            left += pruning.pruned(opened, made.reader.schema, made.reader.chosen).num_row_groups
-            silent |= pruning.silent(opened, made.reader.schema, made.reader.chosen)
-    where = counted(len(sampled), "file") if sampled == every else f"{len(sampled):,} of {len(every):,} files"
-    text = f"row groups: {number:,} in {where}"
-    if made.reader.chosen is not None:
-        text += f", of which statistics rule out {number - left:,}"
-    if silent:
-        text += f"; they do not say between which values {', '.join(map(identifier, sorted(silent)))} lies"
-    return text
 
 
 def checked(
@@ -369,7 +204,7 @@ def checked(
     merge_schema: bool | None,
     rows_per_slice: float | None,
     where: str | Expression | None,
-) -> Scan | Left:
+) -> Scanned | Left:
     """Check a query against files, without reading rows."""
     if not is_session(session):
         raise InvalidType(f"spark: {a_type(session)} is given; spark is a SparkSession")
@@ -415,26 +250,20 @@ def checked(
     read = pa.schema([(name, columns[name]) for name in dict.fromkeys([*names, *needed])])
     expects = expected(rows_per_slice, "tasks sample their first rows")
     source = pruning.left_over(table.source, chosen, read)
-    reason = survey.by_settings(frame, read.names) if table.is_sparks else None
+    reason = survey.by_settings(session, frame.schema, read.names) if table.is_sparks else None
     reason = reason or survey.by_footers(source, read, survey.Settings.of(session))
     if reason is not None and not table.is_sparks:
         raise survey.unread(reason)
     if reason is not None:
         return Left(chosen_rows(frame, query, read, by_filter), query, reason, rows_per_slice, where)
-    return Scan(
-        made.query,
-        made.frame,
-        made.positions,
-        made.schema,
-        made.plan,
-        source,
-        names,
+    made_scan = Scan(
+        *(made.query, made.frame, made.positions, made.schema, made.plan, source, names),
         Reader(source.filesystem, read, source.partitioned, chosen),
-        expects,
         len(table.source.files),
-        roll,
-        parts,
+        never=roll is not None or few(expects),
+        keeps_all=roll is not None,
     )
+    return Scanned(made_scan, expects, roll, parts)
 
 
 def is_session(given: object) -> bool:
@@ -443,13 +272,3 @@ def is_session(given: object) -> bool:
         kind.__name__ == "SparkSession" and kind.__module__.split(".")[:2] == ["pyspark", "sql"]
         for kind in type(given).__mro__
     )
-
-
-def parallelism(session: SparkSession) -> int:
-    """Return how many tasks run at once, as far as the session says."""
-    said = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
-    if said is not None:
-        return int(said)
-    if hasattr(session, "_jsparkSession"):
-        return session.sparkContext.defaultParallelism
-    return DEFAULT_PARALLELISM

@@ -13,7 +13,7 @@ from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.spark.jobs import identifier
-from windowkit.spark.parquet.pruning import Chosen
+from windowkit.spark.parquet import Chosen
 from windowkit.spark.routes import aggregate, explain, explain_roll, roll
 from windowkit.spark.shipping import Metrics, shipped
 
