@@ -73,6 +73,8 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "Europe/Berlin",
         **INTERPRETED,
+        # Rows of Parquet files are what tests of scans, and of routes, compare with: as Spark reads them.
+        "spark.windowkit.tables": "false",
         # The server of Spark Connect, in the same JVM, for the tests that are its clients.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",

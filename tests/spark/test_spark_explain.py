@@ -22,6 +22,7 @@ def test_slices_in_catalyst_and_windows_in_rust(readings):
         "  answer: first(v, ignore_nulls) as opening",
         "route: catalyst-panes, as Catalyst holds the partial aggregates, and slices of at least 4 rows are "
         "expected",
+        "  scan: refused, as spark.windowkit.tables is false",
         "  catalyst: refused, as there are several windows, and Spark would read the rows once for each",
         "  packed: possible, with slices made in Python workers",
         "  rows: possible, with all rows over the shuffle and into Python",

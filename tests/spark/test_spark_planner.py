@@ -75,6 +75,7 @@ def test_what_packed_does_is_told(readings):
     assert query.explain(readings).splitlines()[5:] == [
         "route: packed, as Catalyst cannot hold all values of v in columns",
         "  expected: 8 rows per slice, the default, as the route does not depend on it",
+        "  scan: refused, as spark.windowkit.tables is false",
         "  catalyst: refused, as there are several windows, and Spark would read the rows once for each",
         "  catalyst-panes: refused, as Catalyst cannot hold all values of v in columns",
         "  rows: possible, with all rows over the shuffle and into Python",

@@ -32,6 +32,7 @@ __all__ = ["Planned", "planned"]
 SETTING: Final = "spark.windowkit.tables"
 """Of a session: ``false`` leaves all DataFrames to Spark's reader; ``true`` says that workers can open by
 pyarrow what Spark opens, which is assumed of local files alone by default."""
+LOCAL: Final = "file:/"
 PACKAGE: Final = "org.apache.spark.sql.execution."
 FORMAT: Final = f"{PACKAGE}datasources.parquet.ParquetFileFormat"
 RELATION: Final = f"{PACKAGE}datasources.HadoopFsRelation"
@@ -382,7 +383,7 @@ def source_of(relation: Any, scan: Any, everywhere: bool) -> Source:
             found[uri] = status.getLen(), status.getModificationTime(), values
         if len(found) > MOST_FILES:
             raise Unread(f"there are more than {MOST_FILES:,} files, whose footers would be read first")
-    elsewhere = [] if everywhere else [uri for uri in found if not uri.startswith("file:/")]
+    elsewhere = [] if everywhere else [uri for uri in found if not uri.startswith(LOCAL)]
     if elsewhere:
         scheme = elsewhere[0].partition(":")[0]
         raise Unread(f"files are on {scheme}, which tasks read by pyarrow only if {SETTING} is true")
