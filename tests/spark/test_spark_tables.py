@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark.routes import rule
+from windowkit.spark.routes import scan
 
 QUERY = wk.query(by="k", time="t", windows=wk.sliding("10 seconds", "5 seconds"), aggs=wk.sum("v"))
 
@@ -22,8 +23,8 @@ QUERY = wk.query(by="k", time="t", windows=wk.sliding("10 seconds", "5 seconds")
 @pytest.fixture(autouse=True)
 def files_are_read(spark, settings, monkeypatch):
     """As it is by default, but for tables as small as these, too."""
-    monkeypatch.setattr(rule, "FILES_FROM", 0)
-    monkeypatch.setattr(rule, "FILES_FROM_OF_SPARKS", 0)
+    monkeypatch.setattr(scan, "FROM", 0)
+    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
     with settings({"spark.windowkit.tables": "true"}):
         spark.conf.unset("spark.windowkit.tables")
         yield
@@ -376,6 +377,25 @@ def test_many_files_are_left_to_spark(frame, monkeypatch, left):
 
     monkeypatch.setattr(planned, "MOST_FILES", 1)
     left(frame, "there are more than 1 files, whose footers would be read first")
+
+
+def test_rolling_aggregates(spark, frame, folder, tmp_path):
+    rolling = wk.rolling(by="k", time="t", aggs=wk.sum("v").over("10 seconds"))
+    above = frame.where("v > 1").select(sf.col("K").alias("k"), "t", "v", sf.col("k").alias("again"), "pair")
+    assert "2 tasks read 2 files of" in rolling.explain(above)
+    frames = Window.partitionBy("k").orderBy(sf.unix_micros("t")).rangeBetween(-10_000_000, 0)
+    metrics = windowkit.spark.Metrics()
+    found = rolling.run(above, metrics=metrics)
+    oracle = above.withColumn("sum(v) OVER (10 seconds)", sf.sum("v").over(frames))
+    assert found.schema == oracle.schema
+    assert sorted(map(str, found.collect())) == sorted(map(str, oracle.collect()))
+    assert metrics.values()["rows in"] == metrics.values()["rows out"] == 55
+    for other, reason in (
+        (frame.limit(3), "Spark's plan has CollectLimit above the files"),
+        (frame.withColumn("more", sf.col("v") + 1), "a column is computed, (v + 1.0D)"),
+    ):
+        assert f"  not read from files by tasks, as {reason}" in rolling.explain(other)
+    assert "  not read from files by tasks, as keys are to be cut" in rolling.explain(frame, split=True)
 
 
 def test_sql_and_views(spark, folder, frame, read):

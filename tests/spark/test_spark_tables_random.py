@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 import windowkit as wk
 import windowkit.spark
 from support.spark import assert_equal, rows_of
-from windowkit.spark.routes import rule
+from windowkit.spark.routes import scan
 
 SEEDS = range(32)
 ONE = 10**6
@@ -61,8 +61,8 @@ OF_DIRECTORIES = {
 @pytest.fixture(autouse=True)
 def files_are_read(spark, settings, monkeypatch):
     """As it is by default, but for tables as small as these, too."""
-    monkeypatch.setattr(rule, "FILES_FROM", 0)
-    monkeypatch.setattr(rule, "FILES_FROM_OF_SPARKS", 0)
+    monkeypatch.setattr(scan, "FROM", 0)
+    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
     # By statistics, which know nothing of NaN, Spark's reader would leave out rows with it.
     with settings({"spark.windowkit.tables": "true", "spark.sql.parquet.filterPushdown": "false"}):
         spark.conf.unset("spark.windowkit.tables")

@@ -33,7 +33,7 @@ from windowkit.spark.jobs import (
     position_of,
     whole,
 )
-from windowkit.spark.routes import buckets, packed, pieces, stages
+from windowkit.spark.routes import buckets, packed, pieces, scan, stages
 from windowkit.spark.routes.pack_pieces import PackPieces, verify
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
@@ -97,6 +97,10 @@ def roll(
         return roll(wide, of_names, split=split, metrics=metrics).drop(*map(str, expressions))
     rows, checked = checked_rows(df, rolling, metrics)
     check_split(split, rolling, checked)
+    files = by_files(rows, checked, split)
+    if isinstance(files, scan.Scan):
+        task = Roll(rolling, checked.query, checked.schema)
+        return answered(files.chunks(in_one_line(rolling)), checked, rolling, task)
     partitions, each = packed.spread(df.sparkSession)
     cut = None
     if is_worthwhile(checked) if split is None else split:
@@ -120,6 +124,15 @@ def roll(
     chunks = observed_chunks(metrics, rows.mapInArrow(packs, packed.CHUNKS))
     # The pieces of a key were placed in partitions of their own, which are to remain so.
     return answered(chunks, checked, rolling, task, partitions=None if cut is None else partitions)
+
+
+def by_files(rows: DataFrame, checked: Job, split: bool | None) -> scan.Scan | str:
+    """Return a job whose tasks read the files that a DataFrame reads, or why they do not."""
+    if split:
+        return "keys are to be cut"
+    if checked.most_rows < scan.FROM:
+        return "there are few rows"
+    return scan.of_files(checked, rows)
 
 
 def answered(
@@ -279,14 +292,20 @@ def explain_roll(df: DataFrame, rolling: Rolling, *, split: bool | None = None) 
     if expressions:
         wide = computed(df, expressions, replaces=False)
         return explain_roll(wide, rolling.resolved(df.columns).plain, split=split)
-    _, checked = checked_rows(df, rolling)
+    rows, checked = checked_rows(df, rolling)
     check_split(split, rolling, checked)
     bound = local_rolling.bound(rolling, checked.schema)
     columns = ", ".join(map(identifier, df.columns))
+    files = by_files(rows, checked, split)
+    stage_1 = [f"stage 1, inside one mapInArrow: rows of {columns} are packed"]
+    if isinstance(files, scan.Scan):
+        stage_1 = [*files.described(), "  rows are packed with all their columns"]
+    else:
+        stage_1.append(f"  not read from files by tasks, as {files}")
     return "\n".join(
         [
             *local_rolling.described(rolling, bound.plan),
-            f"stage 1, inside one mapInArrow: rows of {columns} are packed",
+            *stage_1,
             *moved(checked),
             *whole_keys(rolling, checked, split),
         ]

@@ -42,13 +42,6 @@ __all__ = [
 
 ROUTES: Final = (scan.ROUTE, catalyst.ROUTE, panes.ROUTE, packed.ROUTE, rows.ROUTE)
 
-FILES_FROM: Final = 1 << 18
-"""Rows, as Spark estimates their number, from which tasks had better read the files: of fewer, one more stage
-in Python costs what that saves."""
-
-FILES_FROM_OF_SPARKS: Final = 1 << 21
-"""The same where Spark answers itself: without Python, and with a shuffle of its windows alone."""
-
 PANES_FROM: Final = 4.0
 """Rows per slice from which Catalyst's slices are expected to be the cheaper ones: in
 docs/benchmarks/spark.md slices of 3.1 rows come sooner by route ``packed``, slices of 5.9 rows by Catalyst,
@@ -147,7 +140,7 @@ def depends(refusals: Refusals, requested: str | None, rows_per_slice: float | N
 
 def is_read(refusals: Refusals) -> bool:
     """Whether files are read by tasks, of which there have to be enough rows."""
-    least = FILES_FROM if refusals[catalyst.ROUTE] else FILES_FROM_OF_SPARKS
+    least = scan.FROM if refusals[catalyst.ROUTE] else scan.FROM_OF_SPARKS
     return refusals.job.most_rows >= least and refusals[scan.ROUTE] is None
 
 

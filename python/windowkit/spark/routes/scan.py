@@ -37,6 +37,11 @@ COUNTED: Final = spark_types.StructType(
     [*packed.CHUNKS.fields, spark_types.StructField("dropped", spark_types.LongType())]
 )
 """Chunks, and how many rows without a time were left out."""
+FROM: Final = 1 << 18
+"""Rows, as Spark estimates their number, from which tasks had better read the files: of fewer, one more stage
+in Python costs what that saves."""
+FROM_OF_SPARKS: Final = 1 << 21
+"""The same where Spark answers itself: without Python, and with a shuffle of its windows alone."""
 SAMPLE: Final = 8
 """Files whose footers are read to explain a scan, spread over all."""
 
@@ -223,9 +228,16 @@ def parallelism(session: SparkSession) -> int:
     return DEFAULT_PARALLELISM
 
 
-def of_files(job: Job) -> Scan | str:
-    """Return a job over a DataFrame as one whose tasks read the files that it reads; or why they do not."""
-    found = planned.planned(job.columns)
+def of_files(job: Job, whole: DataFrame | None = None) -> Scan | str:
+    """Return a job over a DataFrame as one whose tasks read the files that it reads; or why they do not.
+
+    Parameters
+    ----------
+    job : Job
+    whole : DataFrame, optional
+        With all columns, of which the job is; all rows are packed then, with these.
+    """
+    found = planned.planned(job.columns if whole is None else whole)
     if isinstance(found, str):
         return found
     session = job.frame.sparkSession
@@ -251,6 +263,7 @@ def of_files(job: Job) -> Scan | str:
     return Scan(
         *(job.query, job.frame, job.positions, job.schema, job.plan),
         *(source, found.names, reader, listed, found.partition_filters),
+        *(whole is not None,) * 2,
         metrics=job.metrics,
     )
 
