@@ -135,7 +135,7 @@ def test_directories_are_ruled_out_by_spark(spark, tmp_path, read, left):
         (lambda df: df.sample(1.0, 3), "Spark's plan has Sample above the files"),
         (lambda df: df.union(df), "rows are not read from one table of files"),
         (lambda df: df.join(df.select("v"), "v"), "rows are not read from one table of files"),
-        (lambda df: df.repartition(2), "Spark's plan has ShuffleExchange above the files"),
+        (lambda df: df.repartition(2), "Spark's plan has Exchange above the files"),
         (lambda df: df.withColumn("k", df.k + 1), "a column is computed, (k + 1L)"),
         (lambda df: df.withColumn("k", df.pair.x), "a column is computed, pair.`x`"),
         (lambda df: df.withColumn("k", sf.col("_metadata.file_size")), "columns of files' metadata are read"),

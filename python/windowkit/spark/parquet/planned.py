@@ -36,6 +36,8 @@ LOCAL: Final = "file:/"
 PACKAGE: Final = "org.apache.spark.sql.execution."
 FORMAT: Final = f"{PACKAGE}datasources.parquet.ParquetFileFormat"
 RELATION: Final = f"{PACKAGE}datasources.HadoopFsRelation"
+SCAN: Final = f"{PACKAGE}FileSourceScanExec"
+CACHED: Final = f"{PACKAGE}columnar.InMemoryTableScanExec"
 LEAF: Final = f"{PACKAGE}datasources.LogicalRelation"
 SETTLED: Final = frozenset(
     (
@@ -121,13 +123,13 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     if len(leaves) != 1 or class_of(leaves[0]) != LEAF:
         raise Unread("rows are not read from one table of files")
     plan, above = execution.sparkPlan(), []
-    while (kind := short(plan)) in ("ProjectExec", "FilterExec"):
+    while (kind := kind_of(plan)) in ("Project", "Filter"):
         above.append((kind, plan))
         plan = plan.child()
-    if kind == "InMemoryTableScanExec":
+    if class_of(plan) == CACHED:
         raise Unread("rows are cached")
-    if kind != "FileSourceScanExec":
-        raise Unread(f"Spark's plan has {kind.removesuffix('Exec')} above the files")
+    if class_of(plan) != SCAN:
+        raise Unread(f"Spark's plan has {kind.strip()} above the files")
     check_scan(frame, plan)
     relation = plan.relation()
     table = schema_of(relation.schema())
@@ -144,7 +146,7 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
             columns[identity(column)] = name
     tests: list[Tree] = []
     for kind, node in reversed(above):
-        if kind == "ProjectExec":
+        if kind == "Project":
             columns = dict(projected(items(node.projectList()), columns))
         else:
             tests.append(Conditions(columns).tree(node.condition()))
@@ -168,14 +170,16 @@ def check_scan(frame: DataFrame, scan: Any) -> None:
     """Refuse reads of files whose rows are not those of the files alone."""
     relation = scan.relation()
     if class_of(relation) != RELATION or class_of(relation.fileFormat()) != FORMAT:
-        raise Unread(f"files are read as {short(relation.fileFormat())}, not as Parquet")
+        raise Unread(
+            f"files are read as {class_of(relation.fileFormat()).rpartition('.')[2]}, not as Parquet"
+        )
     if not class_of(relation.location()).startswith(PACKAGE):
-        raise Unread(f"files are listed by {short(relation.location())}")
+        raise Unread(f"files are listed by {class_of(relation.location()).rpartition('.')[2]}")
     if relation.bucketSpec().isDefined():
         raise Unread("the table is bucketed")
     if scan.fileConstantMetadataColumns().size():
         raise Unread("columns of files' metadata are read")
-    options = [option._1() for option in items(relation.options().toSeq())]
+    options = str(relation.options().keySet().mkString("\n")).splitlines()
     others = sorted(name for name in options if name.lower() not in SETTLED)
     if others:
         raise Unread(f"the option {others[0]} is given to Spark's reader")
@@ -203,6 +207,11 @@ def short(thing: Any) -> str:
     return class_of(thing).rpartition(".")[2]
 
 
+def kind_of(node: Any) -> str:
+    """Return what a node of a plan is, or an expression: the name of its class."""
+    return str(node.nodeName())
+
+
 def identity(column: Any) -> int:
     """Return the number by which a plan knows a column, whatever it is called."""
     return int(column.exprId().id())
@@ -221,8 +230,8 @@ def named(column: Any, columns: Columns) -> str:
 def projected(expressions: list[Any], columns: Columns) -> Iterator[tuple[int, str]]:
     """Yield the columns that are left, renamed or not; what is computed is none."""
     for each in expressions:
-        inner = each.child() if short(each) == "Alias" else each
-        if short(inner) != "AttributeReference":
+        inner = each.child() if kind_of(each) == "Alias" else each
+        if kind_of(inner) != "AttributeReference":
             raise Unread(f"a column is computed, {inner.sql()}")
         yield identity(each), named(inner, columns)
 
@@ -248,7 +257,7 @@ class Conditions:
 
     def tree(self, node: Any, is_negated: bool = False) -> Tree:
         """Return what holds where a condition is true, or false."""
-        kind = short(node)
+        kind = kind_of(node)
         if kind == "Not":
             return self.tree(node.child(), not is_negated)
         if kind in WORDS:
@@ -284,7 +293,7 @@ class Conditions:
             return None if node.value() is None else Nested("and" if node.value() else "or", ())
         if kind == "AttributeReference":
             return Test((named(node, self.columns),), "=", (Value("boolean", "true"),))
-        if kind in ("IsNull", "IsNotNull") and short(node.child()) == "AttributeReference":
+        if kind in ("IsNull", "IsNotNull") and kind_of(node.child()) == "AttributeReference":
             return Test(
                 (named(node.child(), self.columns),), "is null" if kind == "IsNull" else "is not null"
             )
@@ -297,11 +306,11 @@ class Conditions:
         if kind not in ("In", "InSet"):
             return None
         column = node.value() if kind == "In" else node.child()
-        if short(column) != "AttributeReference":
+        if kind_of(column) != "AttributeReference":
             return None
         if kind == "In":
             literals = items(node.list())
-            if any(short(each) != "Literal" for each in literals):
+            if any(kind_of(each) != "Literal" for each in literals):
                 return None
             given = [each.value() for each in literals]
         else:
@@ -313,9 +322,9 @@ class Conditions:
     def sides(self, node: Any) -> tuple[str, Value, bool] | None:
         """Return the column and the literal that are compared, and whether the literal is on the left."""
         left, right = node.left(), node.right()
-        is_turned = short(left) == "Literal"
+        is_turned = kind_of(left) == "Literal"
         column, literal = (right, left) if is_turned else (left, right)
-        if short(column) != "AttributeReference" or short(literal) != "Literal":
+        if kind_of(column) != "AttributeReference" or kind_of(literal) != "Literal":
             return None
         return named(column, self.columns), value_of(literal.value(), column.dataType()), is_turned
 
@@ -367,8 +376,8 @@ def source_of(relation: Any, scan: Any, everywhere: bool) -> Source:
     """
     columns = schema_of(relation.partitionSchema())
     kinds = pa.schema([(each.name, arrow_type(each.name, each.dataType, "paths", "UTC")) for each in columns])
-    types = [field.dataType() for field in relation.partitionSchema().fields()]
     read = [value_reader(field) for field in columns]
+    types = [field.dataType() for field in relation.partitionSchema().fields()] if read else []
     found: dict[str, tuple[int, int, tuple[Any, ...]]] = {}
     for directory in items(relation.location().listFiles(scan.partitionFilters(), scan.dataFilters())):
         row = directory.values()

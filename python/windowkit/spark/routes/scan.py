@@ -61,6 +61,8 @@ class ReadAndPack:
         How files call the columns of ``pack.schema``.
     keeps_all : bool
         Whether rows without time are packed too.
+    counts : bool
+        Whether to say how many of these were left out.
     """
 
     pack: stages.Pack
@@ -68,6 +70,7 @@ class ReadAndPack:
     tasks: tuple[tuple[listing.Part, ...], ...]
     names: tuple[str, ...]
     keeps_all: bool = False
+    counts: bool = False
 
     @property
     def query(self) -> Query:
@@ -75,9 +78,13 @@ class ReadAndPack:
         return self.pack.query
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed slices of the parts of the tasks whose numbers come, and how many rows had no time."""
+        """Yield packed slices of the parts of the tasks whose numbers come, perhaps with counts of rows."""
         dropped = Dropped()
-        for chunks in self.pack(self.rows(numbers, dropped)):
+        made = self.pack(self.rows(numbers, dropped))
+        if not self.counts:
+            yield from made
+            return
+        for chunks in made:
             yield with_dropped(chunks, dropped.taken())
         if rest := dropped.taken():
             # Of no chunk.
@@ -147,17 +154,23 @@ class Scan(Job):
     def stage_1(self) -> ReadAndPack:
         """Return what reads the files."""
         pack = packed.pack(self, never=self.never)
-        return ReadAndPack(pack, self.reader, self.tasks, self.names, self.keeps_all)
+        return ReadAndPack(pack, self.reader, self.tasks, self.names, self.keeps_all, self.counts)
+
+    @property
+    def counts(self) -> bool:
+        """Whether rows without a time are counted."""
+        return self.metrics is not None and not self.keeps_all
 
     def chunks(self, what: str | None = None) -> DataFrame:
         """Return what stage 1 makes of the rows; errors call what it is part of `what`, or the query."""
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
-        read = numbers.mapInArrow(shipped(self.stage_1(), what), COUNTED)
-        if self.metrics is not None and not self.keeps_all:
+        read = numbers.mapInArrow(shipped(self.stage_1(), what), COUNTED if self.counts else packed.CHUNKS)
+        if self.metrics is not None and self.counts:
             read = self.metrics.observed(read, {WITHOUT_TIME: coalesce(total("dropped"), lit(0))})
-        return observed_chunks(self.metrics, read.where("chunk is not null").drop("dropped"))
+            read = read.where("chunk is not null").drop("dropped")
+        return observed_chunks(self.metrics, read)
 
     def described(self) -> list[str]:
         """Describe what stage 1 reads."""
