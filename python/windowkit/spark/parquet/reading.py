@@ -180,8 +180,8 @@ def check_int96(opened: ds.ParquetFileFragment, names: list[str]) -> None:
                 if not is_held(column, own.field(name).type):
                     raise InvalidValue(
                         f"query: column {name!r} has a time of INT96 in {opened.path!r} that is before 4713 "
-                        "BC or after the year 294246; scan reads those between, and "
-                        "query.run(spark.read.parquet(path)) all"
+                        "BC or after the year 294246; tasks read those between, and Spark's reader all: use "
+                        "query.run(spark.read.parquet(path), route='packed')"
                     )
 
 

@@ -52,8 +52,8 @@ def aggregate(
         Of timestamps, with or without zone, dates or integers (whose windows keep the type: bigint for all
         integers). Spark's times are microseconds, so no length may be finer.
     route : str, optional
-        ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``. By default a rule chooses, and
-        `windowkit.spark.explain` says by what.
+        ``"scan"``, ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``. By default a rule
+        chooses, and `windowkit.spark.explain` says by what.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
         session: within a gap). If it is not given, the rule depends on it and there are many rows, some of
