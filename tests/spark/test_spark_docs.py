@@ -33,6 +33,13 @@ MODULES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def files_are_read(spark, settings):
+    """As it is by default: pages tell what tasks read."""
+    with settings({"spark.windowkit.tables": "true"}):
+        yield
+
+
 @pytest.fixture
 def df(spark):
     return spark.sql("select 'a' as device, timestamp_seconds(90) as ts, 20.5d as v")
