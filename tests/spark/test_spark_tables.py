@@ -398,6 +398,29 @@ def test_rolling_aggregates(spark, frame, folder, tmp_path):
     assert "  not read from files by tasks, as keys are to be cut" in rolling.explain(frame, split=True)
 
 
+def test_nested_columns_that_are_not_null(frame, read):
+    assert read(frame.where("pair is not null and (v > 3 or pair is null)")) > 0
+
+
+def test_no_files(spark, tmp_path):
+    nothing = spark.read.schema("k bigint, t timestamp, v double").parquet(str(tmp_path))
+    assert QUERY.run(nothing, route="scan").count() == 0
+    assert "0 tasks read 0 files of 0 bytes" in QUERY.explain(nothing, route="scan")
+
+
+def test_what_fails_in_the_plan_fails_in_the_action(frame):
+    """`run` is lazy: it raises no error of Spark's that an action is to raise."""
+    failing = frame.where("v > 1 / cast('0' as int)")
+    assert "Spark's plan cannot be read ([DIVIDE_BY_ZERO]" in route_of(QUERY, failing)[1]
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        QUERY.run(failing).collect()
+
+
+def test_columns_beside_of_types_that_are_not_exchanged(spark, folder, read):
+    schema = "k bigint, t timestamp, v double, odd interval year to month, text string collate utf8_lcase"
+    assert read(spark.read.schema(schema).parquet(str(folder))) > 0
+
+
 def test_sql_and_views(spark, folder, frame, read):
     frame.createOrReplaceTempView("file_rows")
     assert read(spark.sql("select k, t, v from file_rows where k < 2 and t is not null")) > 0

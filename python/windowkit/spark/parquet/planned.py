@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
 from windowkit.errors import InvalidType, InvalidValue
@@ -83,7 +84,7 @@ class Planned:
     names : tuple of str
         What files, or directories, call the columns of the DataFrame.
     table : pyspark.sql.types.StructType
-        All columns of the files and directories.
+        These columns, and those that `rows` reads.
     rows : Nested or Test, optional
         Which rows, by these columns; None if all.
     partition_filters : tuple of str
@@ -112,8 +113,9 @@ def planned(frame: DataFrame) -> Planned | str:
     except (InvalidValue, InvalidType) as error:
         # Of paths: this process cannot see the files.
         return str(error).removeprefix("paths: ").rstrip(".")
-    except Py4JError:
-        return "this version of Spark has other plans than those known here"
+    except (Py4JError, PySparkException) as error:
+        # It is another version of Spark, or rows cannot be read, of which an action is to say so.
+        return f"Spark's plan cannot be read ({str(error).strip().splitlines()[0]})"
 
 
 def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
@@ -132,17 +134,12 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
         raise Unread(f"Spark's plan has {kind.strip()} above the files")
     check_scan(frame, plan)
     relation = plan.relation()
-    table = schema_of(relation.schema())
-    read = {field.name: field for field in table}
-    # What is read of a struct may be a part of it.
-    required = {
-        field.name: field for field in spark.StructType.fromJson(json.loads(plan.requiredSchema().json()))
-    }
-    columns = {}
+    table, required = fields_of(relation.schema()), fields_of(plan.requiredSchema())
+    columns: Columns = {}
     for column in items(plan.output()):
         name = column.name()
-        field = read.get(name)
-        if field is not None and (name not in required or required[name].dataType == field.dataType):
+        # What is read of a struct may be a part of it.
+        if name in table and required.get(name, table[name])["type"] == table[name]["type"]:
             columns[identity(column)] = name
     tests: list[Tree] = []
     for kind, node in reversed(above):
@@ -153,17 +150,20 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     top = above[0][1] if above else plan
     names = tuple(named(column, columns) for column in items(top.output()))
     rows = nested("and", tests) if tests else None
-    for name in dict.fromkeys([*names, *tested(rows)]):
+    needed = list(dict.fromkeys([*names, *tested(rows)]))
+    for name in needed:
         for key, what in CHANGED.items():
-            if key in (read[name].metadata or {}):
+            if key in table[name]["metadata"]:
                 raise Unread(f"column {name!r} {what}")
     filters = items(plan.partitionFilters())
     jvm = frame.sparkSession._jvm
     for each in filters:
         if getattr(jvm, SUBQUERIES).hasSubquery(each):
-            raise Unread(f"files are ruled out by a subquery, {each}")
+            raise Unread(f"files are ruled out by a subquery, {each.sql()}")
     source = source_of(relation, plan, everywhere)
-    return Planned(source, names, table, rows, tuple(each.sql() for each in filters))
+    # Others may be of types that pyspark does not know.
+    read = spark.StructType([spark.StructField.fromJson(table[name]) for name in needed])
+    return Planned(source, names, read, rows, tuple(each.sql() for each in filters))
 
 
 def check_scan(frame: DataFrame, scan: Any) -> None:
@@ -187,9 +187,9 @@ def check_scan(frame: DataFrame, scan: Any) -> None:
         raise Unread(f"{ENCRYPTED} is set, and files may be encrypted")
 
 
-def schema_of(struct: Any) -> spark.StructType:
-    """Return a schema of Spark's as pyspark has it."""
-    return spark.StructType.fromJson(json.loads(struct.json()))
+def fields_of(struct: Any) -> dict[str, dict[str, Any]]:
+    """Return the columns of a schema by their names, in its JSON form."""
+    return {field["name"]: field for field in json.loads(struct.json())["fields"]}
 
 
 def items(sequence: Any) -> list[Any]:
@@ -374,7 +374,7 @@ def source_of(relation: Any, scan: Any, everywhere: bool) -> Source:
     Unread
         They are no longer as Spark listed them, of which its reader is to make what it does.
     """
-    columns = schema_of(relation.partitionSchema())
+    columns = list(map(spark.StructField.fromJson, fields_of(relation.partitionSchema()).values()))
     kinds = pa.schema([(each.name, arrow_type(each.name, each.dataType, "paths", "UTC")) for each in columns])
     read = [value_reader(field) for field in columns]
     types = [field.dataType() for field in relation.partitionSchema().fields()] if read else []
