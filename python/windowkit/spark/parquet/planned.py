@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.files.listing import Source
 from windowkit.language.checks import one_of
 from windowkit.language.conditions import Nested, Test, Tree, Value, nested
@@ -28,11 +28,14 @@ from windowkit.spark.parquet import tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Planned", "planned"]
+__all__ = ["Planned", "planned", "reason_of", "tested"]
 
 SETTING: Final = "spark.windowkit.tables"
 """Of a session: ``false`` leaves all DataFrames to Spark's reader; ``true`` says that workers can open by
 pyarrow what Spark opens, which is assumed of local files alone by default."""
+DAY: Final = 86_400_000_000
+YEARS: Final = (-719_162 * DAY, 2_932_897 * DAY)
+"""Microseconds from 1970 to the beginning of the year 1, and to the end of the year 9999."""
 LOCAL: Final = "file:/"
 PACKAGE: Final = "org.apache.spark.sql.execution."
 FORMAT: Final = f"{PACKAGE}datasources.parquet.ParquetFileFormat"
@@ -55,8 +58,10 @@ CHANGED: Final = {
 ENCRYPTED: Final = "parquet.crypto.factory.class"
 MOST_FILES: Final = 10_000
 """Whose footers are read before a job: some seconds, of an object store some minutes."""
-MOST_TESTS: Final = 256
-"""Of a filter: each takes some calls of the JVM."""
+MOST_PARTS: Final = 256
+"""Of a filter: each takes some calls of the JVM, and may be within all others."""
+EACH: Final = 16
+"""Values of a list that count as a part."""
 COMPARED: Final = {
     "EqualTo": "=",
     "LessThan": "<",
@@ -112,10 +117,15 @@ def planned(frame: DataFrame) -> Planned | str:
         return str(reason)
     except (InvalidValue, InvalidType) as error:
         # Of paths: this process cannot see the files.
-        return str(error).removeprefix("paths: ").rstrip(".")
+        return reason_of(error)
     except (Py4JError, PySparkException) as error:
         # It is another version of Spark, or rows cannot be read, of which an action is to say so.
         return f"Spark's plan cannot be read ({str(error).strip().splitlines()[0]})"
+
+
+def reason_of(error: WindowKitError) -> str:
+    """Return what an error says, without which argument it is of, and without advice."""
+    return str(error).partition(": ")[2].partition(";")[0]
 
 
 def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
@@ -170,11 +180,9 @@ def check_scan(frame: DataFrame, scan: Any) -> None:
     """Refuse reads of files whose rows are not those of the files alone."""
     relation = scan.relation()
     if class_of(relation) != RELATION or class_of(relation.fileFormat()) != FORMAT:
-        raise Unread(
-            f"files are read as {class_of(relation.fileFormat()).rpartition('.')[2]}, not as Parquet"
-        )
+        raise Unread(f"files are read as {short(relation.fileFormat())}, not as Parquet")
     if not class_of(relation.location()).startswith(PACKAGE):
-        raise Unread(f"files are listed by {class_of(relation.location()).rpartition('.')[2]}")
+        raise Unread(f"files are listed by {short(relation.location())}")
     if relation.bucketSpec().isDefined():
         raise Unread("the table is bucketed")
     if scan.fileConstantMetadataColumns().size():
@@ -253,20 +261,23 @@ class Conditions:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.tests = 0
+        self.parts = 0
+
+    def count(self, parts: int = 1) -> None:
+        """Count parts of a filter, of which there may be too many."""
+        self.parts += parts
+        if self.parts > MOST_PARTS:
+            raise Unread(f"a filter has more than {MOST_PARTS} parts")
 
     def tree(self, node: Any, is_negated: bool = False) -> Tree:
         """Return what holds where a condition is true, or false."""
+        self.count()
         kind = kind_of(node)
         if kind == "Not":
             return self.tree(node.child(), not is_negated)
         if kind in WORDS:
             word = WORDS[kind] if not is_negated else ("or" if kind == "And" else "and")
-            sides = (node.left(), node.right())
-            return nested(word, [self.tree(side, is_negated) for side in sides])
-        self.tests += 1
-        if self.tests > MOST_TESTS:
-            raise Unread(f"a filter has more than {MOST_TESTS} tests")
+            return nested(word, [self.tree(node.left(), is_negated), self.tree(node.right(), is_negated)])
         if kind == "EqualNullSafe":
             return self.null_safe(node, is_negated)
         found = self.test(node, kind)
@@ -294,9 +305,8 @@ class Conditions:
         if kind == "AttributeReference":
             return Test((named(node, self.columns),), "=", (Value("boolean", "true"),))
         if kind in ("IsNull", "IsNotNull") and kind_of(node.child()) == "AttributeReference":
-            return Test(
-                (named(node.child(), self.columns),), "is null" if kind == "IsNull" else "is not null"
-            )
+            operator = "is null" if kind == "IsNull" else "is not null"
+            return Test((named(node.child(), self.columns),), operator)
         if kind in COMPARED:
             sides = self.sides(node)
             if sides is None:
@@ -308,14 +318,13 @@ class Conditions:
         column = node.value() if kind == "In" else node.child()
         if kind_of(column) != "AttributeReference":
             return None
+        several = node.list() if kind == "In" else node.hset().toSeq()
+        self.count(several.size() // EACH)
+        given = items(several)
         if kind == "In":
-            literals = items(node.list())
-            if any(kind_of(each) != "Literal" for each in literals):
+            if any(kind_of(each) != "Literal" for each in given):
                 return None
-            given = [each.value() for each in literals]
-        else:
-            given = items(node.hset().toSeq())
-        self.tests += len(given) // 16
+            given = [each.value() for each in given]
         of_type = column.dataType()
         return Test((named(column, self.columns),), "in", tuple(value_of(each, of_type) for each in given))
 
@@ -334,11 +343,10 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def date_of(days: int) -> str:
-    return f"date {quoted(pa.scalar(days, pa.date32()).cast(pa.string()).as_py())}"
-
-
 def moment_of(micros: int) -> str:
+    """Return a time as text, which has years of four digits alone."""
+    if not YEARS[0] <= micros < YEARS[1]:
+        raise Unread("a filter compares with a time before the year 1 or after the year 9999")
     return str(pa.scalar(micros, pa.timestamp("us")).cast(pa.string()).as_py())
 
 
@@ -346,7 +354,7 @@ LITERALS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     **dict.fromkeys(("byte", "short", "integer", "long", "float", "double"), ("number", repr)),
     "boolean": ("boolean", lambda value: "true" if value else "false"),
     "string": ("string", lambda value: quoted(value.toString())),
-    "date": ("date", date_of),
+    "date": ("date", lambda days: f"date {quoted(moment_of(days * DAY)[:10])}"),
     "timestamp": ("timestamp", lambda micros: f"timestamp {quoted(moment_of(micros) + 'Z')}"),
     "timestamp_ntz": ("timestamp_ntz", lambda micros: f"timestamp_ntz {quoted(moment_of(micros))}"),
 }

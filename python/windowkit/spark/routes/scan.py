@@ -267,7 +267,7 @@ def of_files(job: Job, whole: DataFrame | None = None) -> Scan | str:
         reason = reason or survey.by_footers(found.source, read, survey.Settings.of(session, has_nanos=False))
     except WindowKitError as error:
         # What Spark makes of a filter or of a damaged file is for its own reader to say.
-        return str(error)
+        return planned.reason_of(error)
     if reason is not None:
         return reason
     source = found.source
