@@ -15,7 +15,7 @@ catalyst-panes, packed, rows
 spark parquet
     Spark's own over ``spark.read.parquet``.
 scan
-    ``windowkit.spark.scan`` of that file.
+    ``query.run(spark.read.parquet(...))`` of the same file, which tasks read by themselves if it is large.
 identity
     The job of route "catalyst-panes" with stage 2 replaced by a function that yields the slices it is given:
     stage 1, the shuffle and the way of the slices into Python and back. It cannot yield the windows, so where
@@ -266,12 +266,12 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     result: dict[str, Any] = {"cell": cell.name, "keys": cell.keys, "window": cell.label}
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["answers"] = cell.answers
-    result["route"] = planner.chosen(checked, None, None).route.name
+    result["route"] = planner.choice_of(checked, None, None).route.name
     sides: dict[str, Callable[[], DataFrame]] = {
         "spark": lambda: own(frame),
         "windowkit": lambda: query.run(frame),
         "spark parquet": lambda: own(spark.read.parquet(path)),
-        "scan": lambda: wk.spark.scan(spark, path, query),
+        "scan": lambda: query.run(spark.read.parquet(path)),
     }
     for route in rule.ROUTES:
         if route.refusal(checked) is None:
