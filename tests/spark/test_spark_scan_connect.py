@@ -38,6 +38,7 @@ def test_connect(remote, tmp_path):
         wanted = query.run(frame.where("at < '2024-05-01' and v > 7"))
         assert sorted(map(repr, some.collect())) == sorted(map(repr, wanted.collect())) != []
         print("equal")
+        print(query.explain(frame))
         print(wk.spark.explain_scan(spark, path, query, filter=[("at", ">", "2024-05-01")]))
         fine = pa.table({"t": pa.array([1, 999], pa.timestamp("ns", "UTC")), "v": [1, 2]})
         pq.write_table(fine, root / "fine.parquet")
@@ -53,6 +54,10 @@ def test_connect(remote, tmp_path):
         tmp_path,
     )
     assert "equal" in printed
+    assert (
+        "  scan: refused, as plans are not to be seen through Spark Connect; wk.spark.scan takes paths"
+        in printed
+    )
     assert "  directories rule out 2 of 3 files" in printed
     assert "refused paths: Spark does not read" in printed
     assert "PATH_NOT_FOUND" in printed
