@@ -365,7 +365,7 @@ def test_queries_that_a_sample_cannot_answer_are_refused_at_once(query: Any, she
 @pytest.mark.parametrize(
     ("windows", "agg", "says"),
     [
-        (wk.session(5), wk.sum("v"), "shed: keep='rows' is given for session(5), which begins or ends"),
+        (wk.session(5), wk.sum("v"), "shed: keep='rows' is given for session(5), which is determined"),
         (wk.tumbling(rows=5), wk.sum("v"), "shed: keep='rows' is given for tumbling(5 rows)"),
         (wk.tumbling(10), wk.sum("s"), "aggs: sum is not defined for column 's' of type"),
         (

@@ -404,3 +404,24 @@ def test_explain_of_windows_that_depend_on_time_alone() -> None:
         ),
     ):
         assert line in query.operator(order=order, schema=schema).explain()
+
+
+def test_windows_that_may_change_are_refused_where_none_does() -> None:
+    """Those of a calendar do not; rows that come after the one that ends a window change it."""
+    schema = pa.schema({"t": pa.int64(), "v": pa.int64()})
+
+    def query(windows: wk.Window) -> wk.Query:
+        return wk.query(by=[], time="t", windows=windows, aggs=wk.sum("v").alias("s"))
+
+    tens = Fixed([(at, at + 10) for at in range(0, 100, 10)])
+    op = query(wk.custom(tens)).operator(order="out-of-order", schema=schema, updates=False)
+    assert op.push(pa.table({"t": [2, 5], "v": [3, 1]}, schema=schema)).num_rows == 0
+    assert op.advance(10).to_pylist() == [{"window_start": 0, "window_end": 10, "s": 4, "update": False}]
+    op.push(pa.table({"t": [3, 12], "v": [8, 16]}, schema=schema))
+    assert op.late == 1
+    assert op.close()["s"].to_pylist() == [16]
+    for windows in (wk.custom(Threshold(1, 1)), wk.sliding(10, "2 rows", order="arrival")):
+        with pytest.raises(wk.InvalidValue, match="updates: False is given for windows of .* may change"):
+            query(windows).operator(order="out-of-order", schema=schema, updates=False)
+    with pytest.raises(wk.InvalidValue, match=r"shed: keep='rows' is given for .*determined by rows"):
+        query(wk.custom(tens)).operator(schema=schema, shed=wk.shed("1 GB", keep="rows"))

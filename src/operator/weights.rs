@@ -77,7 +77,7 @@ impl Weights {
                     return Err(Error::InvalidValue(format!(
                         "aggs: {} does not support rows of weight -1, which retract others; with weight='{name}', allowed are count, sum, mean, \
                          geometric_mean, variances, standard deviations, median, quantile, mode, top_k, frequent, count_distinct, \
-                         collect_set, and windowkit.aggregate(..., invert=...) of one column",
+                         collect_set, and windowkit.aggregate(..., commutative=True, invert=...) of one column",
                         aggregate.name
                     )));
                 }

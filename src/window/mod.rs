@@ -197,13 +197,15 @@ impl Window {
         }
     }
 
-    /// These windows, of which none changes after it was emitted, if their rows alone can see to that: sessions that are
-    /// sealed. Windows that a user determines may change all the same.
-    pub fn sealed(&self) -> Self {
+    /// These windows, of which none changes after it was emitted; `None` of those that a user's rows move, and of those that
+    /// take rows after the one that ends them.
+    pub fn sealed(&self) -> Option<Self> {
         match self {
-            Window::Session(window) => Window::Session(window.sealed()),
-            Window::RowSession(window) => Window::RowSession(window.clone().sealed()),
-            other => other.clone(),
+            Window::Session(window) => Some(Window::Session(window.sealed())),
+            Window::RowSession(window) => Some(Window::RowSession(window.clone().sealed())),
+            Window::Arrivals(_) => None,
+            other if other.observes() && other.is_numbered() => None,
+            other => Some(other.clone()),
         }
     }
 

@@ -141,12 +141,11 @@ fn check_sample(windows: &[(String, Window)], weight: Option<&str>) -> Result<()
              dropped together. Allowed is keep='keys'"
         )));
     }
-    let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) else {
-        return Ok(());
-    };
+    // Rows that are stored are not weighed.
+    let is_sampled = |window: &Window| window.traits().is_fixed() && !window.reads_rows();
+    let Some((window, _)) = windows.iter().find(|(_, window)| !is_sampled(window)) else { return Ok(()) };
     Err(Error::InvalidValue(format!(
-        "shed: keep='rows' is given for {window}, which begins or ends elsewhere where rows are dropped; allowed are tumbling \
-         and sliding windows by time, bands, landmark windows, the global window, those of a windowkit.ContextFree, and \
-         keep='keys'"
+        "shed: keep='rows' is given for {window}, which is determined by rows, some of which are dropped; allowed are tumbling \
+         and sliding windows by time, bands, landmark windows, the global window, and keep='keys'"
     )))
 }

@@ -152,11 +152,21 @@ impl Plan {
     }
 
     /// This plan for a stream whose windows do not change after they were emitted ([`Window::sealed`]).
-    pub(in crate::operator) fn sealed(&self) -> Self {
-        let windows: Vec<_> =
-            self.windows.iter().map(|(name, window)| (name.clone(), window.sealed())).collect();
+    ///
+    /// # Errors
+    /// `InvalidValue` for windows that may.
+    pub(in crate::operator) fn sealed(&self) -> Result<Self> {
+        let sealed = |(name, window): &(String, Window)| match window.sealed() {
+            Some(window) => Ok((name.clone(), window)),
+            None => Err(Error::InvalidValue(format!(
+                "updates: False is given for windows of {name}, which may change after they were emitted: those of a \
+                 ContextAware, which says so itself, and those that count rows in the order of arrival, which take rows \
+                 after the one that ends them; leave out updates, or give other windows"
+            ))),
+        };
+        let windows: Vec<_> = self.windows.iter().map(sealed).collect::<Result<_>>()?;
         let edges = Edges::of(windows.iter().map(|(_, window)| window));
-        Self { windows, edges, ..self.clone() }
+        Ok(Self { windows, edges, ..self.clone() })
     }
 
     /// This plan with some of its windows only, given by their numbers: at least one.

@@ -49,14 +49,7 @@ impl Options {
                     .into(),
             ));
         }
-        if plan.windows().iter().any(|(_, window)| window.observes()) {
-            return Err(Error::InvalidValue(
-                "updates: False is given for windows of a ContextAware, which says itself when they change; leave out \
-                 updates, or give other windows"
-                    .into(),
-            ));
-        }
-        Ok(Arc::new(plan.sealed()))
+        Ok(Arc::new(plan.sealed()?))
     }
 
     /// Rejects options that contradict each other, or a query's allowed lateness.

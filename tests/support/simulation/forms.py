@@ -16,7 +16,7 @@ from support.oracle_types import functions_of
 from support.simulation.panes import NUMBERS
 from support.simulation.places import Place, clock_window
 from support.simulation.policies import any_policy
-from support.streams import AGGREGATES, VALUES, row_windows, time_window
+from support.streams import AGGREGATES, VALUES, is_aware, row_windows, time_window
 from windowkit.language.processing import ProcessingTime
 from windowkit.language.weights import is_invertible
 
@@ -182,7 +182,7 @@ def of_form(draw: st.DrawFn, form: str, allowed: Allowed) -> wk.Window:
 
 def goes(window: wk.Window, form: str, kind: str) -> bool:
     """Whether a window goes with a form of queries, and with an operator."""
-    if kind == "sealed" and (isinstance(window, wk.Custom) or counts_arrivals(window)):
+    if kind == "sealed" and (is_aware(window) or counts_arrivals(window)):
         return False
     if kind == "sliced" and isinstance(window, wk.Landmark | wk.Global):
         return False
