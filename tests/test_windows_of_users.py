@@ -421,7 +421,7 @@ def test_windows_that_may_change_are_refused_where_none_does() -> None:
     assert op.late == 1
     assert op.close()["s"].to_pylist() == [16]
     for windows in (wk.custom(Threshold(1, 1)), wk.sliding(10, "2 rows", order="arrival")):
-        with pytest.raises(wk.InvalidValue, match="updates: False is given for windows of .* may change"):
+        with pytest.raises(wk.InvalidValue, match=r"updates: False is given for windows of .* may change"):
             query(windows).operator(order="out-of-order", schema=schema, updates=False)
     with pytest.raises(wk.InvalidValue, match=r"shed: keep='rows' is given for .*determined by rows"):
         query(wk.custom(tens)).operator(schema=schema, shed=wk.shed("1 GB", keep="rows"))
