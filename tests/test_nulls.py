@@ -222,3 +222,33 @@ def test_rows_without_a_time_are_said(form: Callable[[pa.Table], Any]) -> None:
     if form is not pa.Table.to_reader:
         assert "1 of 2 rows have no time, and are in no window" in query.explain(form(some))
     assert "have no time" not in query.explain(form(some.slice(0, 1)))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_keys_in_dictionaries_of_nulls(how: Any) -> None:
+    join = wk.join(by="k", left_time="t", right_time="t", within=1, how=how)
+    nulls = pa.array([None]).dictionary_encode()
+    for left, right in [([None], ["a"]), (["a"], [None]), ([None], [None])]:
+        plain = [pa.table({"k": pa.array(keys, pa.string()), "t": [1]}) for keys in (left, right)]
+        coded = [
+            table.set_column(0, "k", nulls if keys == [None] else table["k"].dictionary_encode())
+            for table, keys in zip(plain, (left, right), strict=True)
+        ]
+        assert join.run(*coded).to_pylist() == join.run(*plain).to_pylist()
+
+
+def test_zeros_of_nothing_but_nulls() -> None:
+    """An empty day ends no job: there is nothing else to fill with."""
+    table = pa.table({"k": [1, 1], "t": [1, 3], "v": pa.nulls(2)})
+    aggs = [wk.max("v").alias("m"), wk.count().alias("n")]
+    query = wk.query(by="k", time="t", windows=wk.tumbling(1), aggs=aggs, fill="zero")
+    result = query.run(table)
+    assert (result["m"].to_pylist(), result["n"].to_pylist()) == ([None] * 3, [1, 0, 1])
+
+
+def test_gaps_say_of_which_type_times_are() -> None:
+    table = pa.table({"k": ["a"], "t": pa.nulls(1), "g": pa.array([5], pa.duration("s"))})
+    query = wk.query(by="k", time="t", windows=wk.session("g"), aggs=wk.count())
+    with pytest.warns(UserWarning, match="has a time"):
+        assert query.run(table).schema.field("window_start").type == pa.timestamp("us")
+    assert query.schema(table).field("window_start").type == pa.timestamp("us")

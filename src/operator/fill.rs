@@ -1,6 +1,6 @@
 //! What aggregates are in windows without rows, where results have these.
 
-use arrow_array::{ArrayRef, Int8Array, Int64Array};
+use arrow_array::{ArrayRef, Int8Array, Int64Array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field};
 
@@ -50,13 +50,15 @@ impl Fill {
     }
 }
 
+/// Whether a type has a zero: a column of nothing but nulls has one, too, once it is known which.
 fn has_zero(kind: &DataType) -> bool {
-    kind.is_numeric() || matches!(kind, DataType::Duration(_))
+    kind.is_numeric() || matches!(kind, DataType::Duration(_) | DataType::Null)
 }
 
-/// One zero of a type that has one.
+/// One zero of a type that has one; null of nothing but nulls.
 pub(super) fn zero(kind: &DataType) -> Result<ArrayRef> {
     let zero: ArrayRef = match kind {
+        DataType::Null => return Ok(new_null_array(kind, 1)),
         DataType::Duration(_) => std::sync::Arc::new(Int64Array::from(vec![0])),
         _ => std::sync::Arc::new(Int8Array::from(vec![0])),
     };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -40,3 +42,18 @@ def test_times(spark: SparkSession, windows: wk.Window) -> None:
     found, wanted = (query.run(rows(spark, "void", f"cast(null as {of})")) for of in ("void", kind))
     assert found.schema == wanted.schema
     assert found.collect() == wanted.collect() == []
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+@pytest.mark.parametrize("key", ["'a'", "nullif('a', 'b')"])
+def test_keys_of_joins(spark: SparkSession, key: str, how: Any) -> None:
+    """As Spark's own join has them; its void key is cast, as the result's is."""
+    side = spark.sql(f"select {key} as k, 1L as ts")
+    of_nulls = spark.sql("select null as k, 1L as ts")
+    join = wk.join(by="k", left_time="ts", right_time="ts", within=1, how=how)
+    typed = of_nulls.selectExpr("cast(k as string) as k", "ts")
+    for left, right in [(of_nulls, side), (side, of_nulls)]:
+        own = [typed if each is of_nulls else each for each in (left, right)]
+        assert sorted(map(str, join.run(left, right).collect())) == sorted(map(str, join.run(*own).collect()))
+    spark_own = typed.join(side, "k", how).select("k").collect()
+    assert sorted(map(str, join.run(of_nulls, side).select("k").collect())) == sorted(map(str, spark_own))

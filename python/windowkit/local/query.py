@@ -112,7 +112,7 @@ def warn_of_times(query: Query, source: Source) -> None:
 def asked(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source]:
     """Return a query and its data; see `opened`. Rows that all lack a time have one of a type that fits."""
     own, source = opened(query, data, validate)
-    source.time(str(own.time), time_type(own.windows))
+    source.time(str(own.time), time_type(own.windows, source.schema))
     return own, source
 
 
@@ -187,7 +187,7 @@ def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
     """Return a query and the schema of its input, `data` or its, once its expressions are computed."""
     compute = computing("data", query.expressions)
     schema = columns_schema(data, columns_read(query, compute))
-    schema = timed(schema, str(query.time), time_type(query.windows))
+    schema = timed(schema, str(query.time), time_type(query.windows, schema))
     read = read_types(schema)
     if compute is None:
         return query, read

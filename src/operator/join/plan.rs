@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::condition::{Condition, ConditionSpec};
 use super::kind::{JoinKind, Which};
-use crate::dictionary::{compared, widened};
+use crate::dictionary::{compared, plain, widened};
 use crate::keys::KeyIndex;
 use crate::operator::schema::{extent_fields, find};
 use crate::types::named;
@@ -141,8 +141,11 @@ impl JoinPlan {
             let mut is_nullable = kind.keeps(Which::Right);
             if let Some(of) = key.map(|key| inputs[1].field(other.by[key])) {
                 // Rows of the right side alone have its keys, which a column of nulls has no type for.
-                field = if *field.data_type() == DataType::Null { of } else { field };
                 is_nullable = of.is_nullable();
+                if *plain(field.data_type()) == DataType::Null {
+                    field = of;
+                    is_nullable |= kind.keeps(Which::Left);
+                }
             }
             let wide = widened(field.data_type());
             let at = own.hold(position, wide.clone());

@@ -315,8 +315,15 @@ class Window(ABC):
             return here.extent(self, ids, time_type, validate)
 
 
-def time_type(windows: Collection[Window]) -> pa.DataType:
-    """Return a type of time columns that these windows can range over."""
+def time_type(windows: Collection[Window], schema: pa.Schema | None = None) -> pa.DataType:
+    """Return a type of time columns that these windows, over columns of `schema`, can range over."""
+    if schema is not None:
+        read = (
+            schema.field(name).type for window in windows for name in window.columns if name in schema.names
+        )
+        if any(map(pa.types.is_duration, read)):
+            # Gaps of sessions.
+            return pa.timestamp("us")
     every = (each for window in windows for each in (*window.lengths().values(), window.longest))
     lengths = [each for each in every if each is not None]
     if not lengths or any(isinstance(each, int) for each in lengths):

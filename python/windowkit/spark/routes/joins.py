@@ -300,6 +300,14 @@ def fields(join: Join, jobs: Sequence[Job]) -> list[spark.StructField]:
         is_left, source = origin
         checked = jobs[0] if is_left else jobs[1]
         own = checked.frame.schema.fields[checked.schema.names.index(source)]
+        if is_left and isinstance(own.dataType, spark.NullType) and source in join.left_by:
+            # Rows of the right side alone have its keys.
+            of = join.right_by[join.left_by.index(source)]
+            own = (
+                jobs[1].frame.schema.fields[jobs[1].schema.names.index(of)]
+                if join.how in ("right", "full")
+                else own
+            )
         taken = {each.name.lower() for each in result}
         if not minds_case and not is_left and name.lower() in taken:
             if name == source:
