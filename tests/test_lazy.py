@@ -327,6 +327,12 @@ def of_a(column: str = "k") -> pl.Expr:
 REACHED: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame], set[str], str]] = [
     ("query", lambda rows: QUERY.run(rows), {"k", "f", "t", "v", "x"}, ""),
     ("its columns", lambda rows: QUERY.run(rows).select("k", "peak"), {"k", "f", "t", "x"}, ""),
+    (
+        "its columns and its condition's",
+        lambda rows: QUERY.run(rows, where="k = 'a' and peak > 0").select("k"),
+        {"k", "f", "t", "x"},
+        "",
+    ),
     ("its keys", lambda rows: QUERY.run(rows).filter(of_a()), {"k", "f", "t", "v", "x"}, "k"),
     (
         "part",

@@ -19,6 +19,7 @@ from windowkit.arrow.frames import columns_schema
 from windowkit.arrow.given import is_lazy
 from windowkit.arrow.results import formed
 from windowkit.arrow.source import Source, columns_read
+from windowkit.language.conditions import condition
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import Expression
 from windowkit.language.foreign import is_a, is_spark
@@ -85,6 +86,7 @@ def scan(
     # Whatever does not fit is refused now, and not where the result is collected.
     schema = evaluate(asked, *empties, form="polars", **options).schema
     sides = sides_of(asked, data, empties, options)
+    tested = columns_tested(options.get("where"))
 
     def source(
         columns: list[str] | None, condition: polars.Expr | None, rows: int | None, size: int | None
@@ -93,8 +95,7 @@ def scan(
             return
         named = list(schema) if columns is None else columns
         wanted = named if condition is None else [*named, *condition.meta.root_names()]
-        # A condition of the query's own may be on any column of its result.
-        own = asked if options.get("where") is not None else narrowed(asked, wanted)
+        own = narrowed(asked, [*wanted, *tested])
         # Polars hands over a number of rows where it cuts before it filters.
         conditions = conjuncts(condition) if rows is None else []
         inputs = [side.rows(wanted, conditions) for side in sides]
@@ -155,6 +156,16 @@ def emptied(data: Any) -> Any:
 
         return pl.DataFrame(schema=data.collect_schema())
     return data if is_spark(data) else data[:0]
+
+
+def columns_tested(where: Any) -> set[str]:
+    """Return the columns of the result that a condition of the query's own reads."""
+    if where is None:
+        return set()
+    # It imports pyarrow.dataset, which imports pandas.
+    from windowkit.local.where import names_of
+
+    return set(names_of(condition(where).tree))
 
 
 def narrowed(asked: Asked, wanted: Sequence[str]) -> Asked:

@@ -118,9 +118,10 @@ def session(
     Parameters
     ----------
     gap : str, datetime.timedelta, int or expression
-        Greater than zero: a duration, or an ``int`` in the units of an integer column. A row exactly `gap`
-        after the last one still joins its session, as in Spark. A string of one word, as no duration is, or
-        in backticks, is the name of a column instead, and an expression computes one.
+        Greater than zero: a duration, of which a day is 24 hours, or an ``int`` in the units of an integer
+        column. A row exactly `gap` after the last one still joins its session, as in Spark. A string of one
+        word, as no duration is, or in backticks, is the name of a column instead, and an expression computes
+        one.
     column : str or expression, optional
         Instead of `gap`, the name of any column, with the gap of each row, or an expression of Polars,
         pyarrow or Spark that computes it (see `windowkit.expr`): durations, or integers for an integer time
