@@ -448,7 +448,7 @@ mod tests {
                     Plan::new(batch.schema(), vec!["k".into()], "t".into(), windows(), aggregates).unwrap();
                 let mut bounded = Bounded::new(Arc::new(plan)).unwrap();
                 bounded.spreading = spreading(spread);
-                bounded.push(&[batch.clone()], 2).unwrap();
+                bounded.push(std::slice::from_ref(&batch), 2).unwrap();
                 let made = bounded.slices(buckets).unwrap();
                 for (_, batch) in &made {
                     bounded.push_own_slices(batch).unwrap();

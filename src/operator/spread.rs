@@ -46,7 +46,9 @@ impl Spreading {
         let types = plan.by().iter().map(|&at| plan.input().field(at).data_type());
         // Values of a dictionary are looked up once, and not row by row.
         let are_plain = types.clone().all(|kind| plain(kind) == kind && hashable(kind).is_ok());
-        if rows < self.rows || plan.by().is_empty() || !are_plain {
+        // Those of another schema are refused as they are read.
+        let fit = batches.iter().all(|batch| batch.num_columns() == plan.input().fields().len());
+        if rows < self.rows || plan.by().is_empty() || !are_plain || !fit {
             return Ok(false);
         }
         let mut hashes = Vec::with_capacity(self.sample);

@@ -61,8 +61,7 @@ impl TextKeys {
 
     /// As `assign`, of the keys of another index, whatever their layout.
     pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
-        let values =
-            (0..other.len() as u32).map(|id| Some(other.value(id)).filter(|_| other.null != Some(id)));
+        let values = (0..other.len() as u32).map(|id| (other.null != Some(id)).then(|| other.value(id)));
         self.number_all(values, out);
     }
 
