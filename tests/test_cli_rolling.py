@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -195,12 +196,12 @@ class TestInputs:
         message = refused(capsys, arguments, command="join")
         assert message.startswith("--left-time: column 't' is string; ") or "is text because of" in message
         arguments += ["--left-time-format", "%d/%m/%Y %H:%M"]
-        message = refused(capsys, arguments, command="join")
+        message = refused(capsys, [*arguments, "--left-types", "k=int64"], command="join")
         assert message.startswith(
             "--by: column 'k' of the left side is int64, and 'k' of the right side is string; "
         )
         assert "see --left-types and --right-types" in message
-        arguments += ["--left-types", "k=string", "--left-filter", "v < 6", "--right-filter", "v > 1"]
+        arguments += ["--left-filter", "v < 6", "--right-filter", "v > 1"]
         assert run(capsys, [*arguments, "--left-columns", "k,v", "--right-columns", "v"], "join")[1] == (
             '"k","v","v_right"\n"1",5,2\n'
         )
@@ -334,3 +335,41 @@ def test_explain_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         )
         assert output.read_text() == "precious"
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["in.csv", "out.parquet"]
+
+
+KEYS = [["123", "7"], ["00123", "123"], ["7.5", "7"], ["a", "7"], ["12345678901234567890123", "7"], []]
+TIMES = ["2024-01-01", "2024-01-01T00:00:00", "2024-01-01 00:00:00.500", "2024-01-01T00:00:00.000001"]
+BOTH = ["--by", "k", "--left-time", "t", "--right-time", "t", "--within", "1 day"]
+PAIRS = [("csv", "csv"), ("csv", "parquet"), ("parquet", "csv"), ("csv", "jsonl")]
+
+
+@pytest.mark.parametrize("forms", PAIRS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_that_are_compared_are_read_alike(
+    seed: int, forms: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever values each side happens to have: keys are equal where their text is."""
+    drawn = random.Random(seed)
+    for own, others in itertools.product(KEYS, KEYS):
+        sides = []
+        for keys, form, name in zip((own, others), forms, ("left", "right"), strict=True):
+            # Of Parquet, text is text; of the others, numbers may be read.
+            column = pa.array(keys or [None], pa.string())
+            texts = [drawn.choice(TIMES)] * len(column)
+            times = pa.array(map(datetime.fromisoformat, texts)) if form == "parquet" else texts
+            sides.append(written(pa.table({"k": column, "t": times}), tmp_path, name, form))
+        found = result("join", ["--left", sides[0], "--right", sides[1], *BOTH], tmp_path, capsys)
+        assert sorted(map(str, found["k"].to_pylist())) == sorted(set(own) & set(others))
+
+
+def test_types_that_are_given_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = tmp_path / "left.csv", tmp_path / "right.csv"
+    left.write_text("k,t\n1,2024-01-01\n")
+    right.write_text("k,t\n01,2024-01-01\n")
+    asked = ["--left", left, "--right", right, *BOTH, "--left-types", "k=int64"]
+    assert "'k' of the right side is string" in refused(capsys, asked, command="join")
+    found = result("join", [*asked, "--right-types", "k=int64"], tmp_path, capsys)
+    assert found["k"].to_pylist() == [1]
+    labelled = ["--labels", left, "--input", right, "--by", "k", "--time", "t"]
+    found = result("rolling", [*labelled, "--agg", "count(*) over (1 day)"], tmp_path, capsys)
+    assert found["k"].to_pylist() == ["1"]

@@ -15,7 +15,7 @@ from windowkit.cli.paths import ArgumentsError
 from windowkit.cli.tables import Reads
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, aggregation, windows
-from windowkit.language.join import join
+from windowkit.language.join import Join, join
 from windowkit.language.query import query
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted, split, unquoted
@@ -62,6 +62,13 @@ class Job:
         """Describe how it is evaluated over schemas, or DataFrames of Spark."""
         text: str = self.asked.explain(*data, **options)
         return text
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return which columns of the first input are compared with which of the second."""
+        if not isinstance(self.asked, Join):
+            return []
+        join = self.asked
+        return [*zip(join.left_by, join.right_by, strict=True), (join.left_time, join.right_time)]
 
     def batches(self, *readers: pa.RecordBatchReader, threads: int | None) -> pa.RecordBatchReader:
         """Evaluate it in this process."""
@@ -117,6 +124,10 @@ class AsOf(Job):
 
     by: tuple[str, ...]
     time: str
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return which columns of the labels are compared with which of the events."""
+        return [*zip(self.by, map(str, self.asked.by), strict=False), (self.time, str(self.asked.time))]
 
     def schema(self, *schemas: pa.Schema) -> pa.Schema:
         """Return the schema of the result."""
