@@ -197,11 +197,13 @@ class TestSpark:
         times = ["2024-03-09 23:30:00", "2024-03-10 02:30:00", "2024-03-10 23:30:00"]
         for ending, write in (("csv", pa.csv.write_csv), ("parquet", pa.parquet.write_table)):
             source = tmp_path / ending
-            for at, folder in enumerate(("zip=00123", "zip=123")):
+            for at, folder in enumerate(
+                ("zip=00123/r=1.0/at=2024-01-01T10:00:00", "zip=123/r=2.5/at=2024-01-02")
+            ):
                 (source / folder).mkdir(parents=True)
                 table = pa.table({"k": ["007", "7", None], "t": times, "v": [at, 2, 4]})
                 write(table, source / folder / f"part.{ending}")
-            command = ["--input", source, "--by", "k,zip", "--time", "t", "--filter", "v > 0"]
+            command = ["--input", source, "--by", "k,zip,r,at", "--time", "t", "--filter", "v > 0"]
             command += ["--window", "tumbling(1 day)", "--agg", "sum(v) as total", "--agg", "max(v)"]
             here, there = tmp_path / f"here-{ending}.parquet", tmp_path / f"there-{ending}.parquet"
             assert run(capsys, [*command, "--output", here])[0] == 0
@@ -209,6 +211,8 @@ class TestSpark:
             wanted = pa.parquet.read_table(here)
             assert set(wanted["k"].to_pylist()) == {"007", "7", None}
             assert set(wanted["zip"].to_pylist()) == {"00123", "123"}
+            assert set(wanted["r"].to_pylist()) == {"1.0", "2.5"}
+            assert set(wanted["at"].to_pylist()) == {"2024-01-01T10:00:00", "2024-01-02"}
             found = pa.dataset.dataset(there).to_table()
             assert rows(found.cast(pa.schema([(each.name, each.type) for each in wanted.schema]))) == rows(
                 wanted

@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -35,6 +35,7 @@ from windowkit.cli.paths import ArgumentsError, JobError, format_of, format_of_o
 from windowkit.cli.signals import Ended
 from windowkit.cli.tables import Table, checked
 from windowkit.files.comparisons import NUMBER, parse
+from windowkit.files.listing import is_like_others
 from windowkit.files.text import Text, is_text
 from windowkit.language.checks import suggested
 from windowkit.spark import Metrics, explain_scan, scan
@@ -244,23 +245,16 @@ def rows_of(session: SparkSession, side: Side) -> DataFrame:
 
 
 def is_typed_here(found: Found) -> bool:
-    """Whether types are not those of the files: times as text, directories zip=00123, files that differ."""
+    """Whether types are not those of the files: times as text, directories k=1.0, files that differ."""
     files, reads = found.files, found.input.reads
     time = files.data.schema.field(reads.time).type if reads.time in files.data.schema.names else pa.null()
     return (
         files.is_mixed
         or is_text(time)
         or any(
-            is_text(files.partitioned.field(name).type) and is_numeric(texts)
-            for name, texts in files.directories.items()
+            is_like_others(files.partitioned.field(name), texts) for name, texts in files.directories.items()
         )
     )
-
-
-def is_numeric(texts: Sequence[str | None]) -> bool:
-    """Whether Spark would take the values of directories for numbers."""
-    present = [text for text in texts if text is not None]
-    return all(map(NUMBER.fullmatch, present))
 
 
 def holds(frame: DataFrame, name: str, operator: str, value: str | list[str]) -> Column:

@@ -84,12 +84,15 @@ class Table:
         How columns of text are read, by name.
     because : dict of str to str
         The values for which columns remained text, by name.
+    directories : tuple of str
+        The columns that a job reads of the names of directories.
     """
 
     data: ds.Dataset
     schema: pa.Schema
     texts: Mapping[str, Text] = field(default_factory=dict)
     because: Mapping[str, str] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
 
     def expression(self, name: str) -> ds.Expression:
         """Return a column with the type that a job sees."""
@@ -112,12 +115,16 @@ class Table:
             yield from pa.Table.from_batches([batch]).filter(after).select(names).to_batches()
 
     def explain(self) -> list[str]:
-        """Return a line about each column of text that a job reads."""
-        return [
-            f"column {name!r}: text read as {text.type}"
-            + (f", as {text.time_format!r}" if text.time_format else "")
-            + (f", because of {self.because[name]!r}" if name in self.because else "")
+        """Return a line about each column of text, or of directories, that a job reads."""
+        read = {
+            name: f"text read as {text.type}" + (f", as {text.time_format!r}" if text.time_format else "")
             for name, text in self.texts.items()
+        }
+        own = {name: f"directories read as {self.schema.field(name).type}" for name in self.directories}
+        return [
+            f"column {name!r}: {said}"
+            + (f", because of {self.because[name]!r}" if name in self.because else "")
+            for name, said in (own | read).items()
         ]
 
 
@@ -145,6 +152,8 @@ class Files:
         Columns of their directories.
     directories : dict of str to list
         The values of these columns, file by file.
+    because : dict of str to str
+        The values for which these columns are text, by name.
     untyped : frozenset of str
         The columns that are text only as the format says no type.
     is_mixed : bool
@@ -155,6 +164,7 @@ class Files:
     kind: str
     partitioned: pa.Schema
     directories: Mapping[str, list[Any]]
+    because: Mapping[str, str]
     untyped: frozenset[str]
     is_mixed: bool
 
@@ -172,7 +182,7 @@ def dataset(
     Of the columns that a job reads, types are united before any row is read; those of lines of JSON are
     copied to a folder.
     """
-    source = listing.found([str(path.absolute()) for path in paths], deep=True)
+    source = listing.found([str(path.absolute()) for path in paths], deep=True, as_text=types)
     form = INPUTS[kind]
     filtered = [parse(each)[0] for each in filters]
     parts = [[file.path] for file in source.files]
@@ -225,7 +235,7 @@ def dataset(
         untyped = {name for name in own if is_text(kinds[name]) and not lines.is_text(name)}
     else:
         untyped = set(own) if kind == "csv" else set()
-    return Files(data, kind, source.partitioned, directories, frozenset(untyped), is_mixed)
+    return Files(data, kind, source.partitioned, directories, source.because, frozenset(untyped), is_mixed)
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
@@ -282,6 +292,8 @@ def table_of(
         # Of files whose columns have types, a time column is of moments in microseconds, as those are.
         texts[reads.time] = Text(moments(texts[reads.time].type))
     because = {name: each.because for name, each in inferred.items() if each.because is not None}
+    directories = tuple(name for name in files.directories if name in read and name not in texts)
+    because |= {name: files.because[name] for name in directories if name in files.because}
     schema = pa.schema(
         [
             pa.field(
@@ -290,7 +302,7 @@ def table_of(
             for each in data.schema
         ]
     )
-    return Table(data, schema, texts, because)
+    return Table(data, schema, texts, because, directories)
 
 
 def moments(kind: pa.DataType) -> pa.DataType:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -19,20 +19,32 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.files.text import culprit, rewritten
 from windowkit.language.checks import a_type, as_given
 
 __all__ = [
     *("NULL", "File", "Part", "Source", "check_unchanged", "constants"),
-    *("found", "is_hidden", "listed", "opened", "partition_expression", "parts", "plain", "walked"),
+    *(
+        "found",
+        "is_hidden",
+        "is_like_others",
+        "listed",
+        "opened",
+        "partition_expression",
+        "parts",
+        "plain",
+        "walked",
+    ),
 ]
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a directory says of no value."""
-KINDS: Final = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("us"))
+KINDS: Final = (pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64(), pa.date32(), pa.timestamp("s"))
 """What directories say, in the order in which it is tried; all else is a string."""
-NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-EXACT: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
-"""Numbers without leading zeros or a plus sign."""
+LIKE_OTHERS: Final = re.compile(
+    r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*|\d{4}-\d{2}-\d{2}([ T].*)?"
+)
+"""What Spark may take for a number or a time."""
 SINK_LOG: Final = "_spark_metadata"
 URI: Final = re.compile(r"[A-Za-z][\w+.-]*:/", re.ASCII)
 MOST_BYTES: Final = 128 << 20
@@ -82,6 +94,8 @@ class Source:
     filesystem: fs.FileSystem
     files: tuple[File, ...]
     partitioned: pa.Schema
+    because: Mapping[str, str] = field(default_factory=dict)
+    """The values for which columns of directories are text, by name."""
 
     @property
     def bytes(self) -> int:
@@ -134,7 +148,11 @@ def opened(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def found(
-    paths: str | Sequence[str], filesystem: fs.FileSystem | None = None, *, deep: bool = False
+    paths: str | Sequence[str],
+    filesystem: fs.FileSystem | None = None,
+    *,
+    deep: bool = False,
+    as_text: Collection[str] = (),
 ) -> Source:
     """Find files, and those in directories at any depth, but for hidden ones.
 
@@ -142,7 +160,7 @@ def found(
     directory that it is in is ignored.
 
     Directories named ``name=value`` add columns: of integers, decimals, floats, dates, times, or strings.
-    Only with `deep` there may be others.
+    Those of `as_text` are strings. Only with `deep` there may be other directories.
 
     Raises
     ------
@@ -202,14 +220,19 @@ def found(
                 f"paths: directories of {info.path!r} name columns {list(others)}, those of {first.path!r} "
                 f"{names}; all files must have the same"
             )
-    columns = [typed([values[name] for _, values in rows]) for name in names]
+    columns, because = [], {}
+    for name in names:
+        column, other = typed([values[name] for _, values in rows], KINDS if name not in as_text else ())
+        columns.append(column)
+        if other is not None:
+            because[name] = other
     kinds = zip(names, (column.type for column in columns), strict=True)
     texts = [stored.to_pylist() for stored in map(plain, columns)]
     every = (
         File(info.path, info.size, tuple(column[row] for column in texts), info.mtime_ns, at)
         for row, (info, _) in enumerate(rows)
     )
-    return Source(system, tuple(every), pa.schema(list(kinds)))
+    return Source(system, tuple(every), pa.schema(list(kinds)), because)
 
 
 def no_files(given: list[str]) -> InvalidValue:
@@ -308,33 +331,31 @@ def key_of(directories: list[str]) -> Hashable:
     return any(map(is_hidden, directories)), tuple(pairs_of(directories).items())
 
 
-def typed(texts: list[str]) -> pa.Array:
-    """Return what directories say of a column, in the first type that all of it is of.
+def typed(texts: list[str], kinds: Sequence[pa.DataType] = KINDS) -> tuple[pa.Array, str | None]:
+    """Return what directories say of a column, in the first type that writes each value as it is, or as text.
 
-    It stays text where a number would lose a character: leading zeros, a plus sign.
+    Directories of different names are different, such as ``zip=00123`` and ``zip=123``. Of text because of a
+    value, this is the second that is returned.
 
     Examples
     --------
-    >>> typed(["7", NULL]).type, typed(["2024-05-01"]).type, typed(["7", "x"]).type
-    (DataType(int32), DataType(date32[day]), DataType(string))
-    >>> typed(["00123", "123"]).type
-    DataType(string)
+    >>> typed(["7", NULL])[0].type, typed(["2024-05-01"])[0].type, typed(["7", "1.50"])[1]
+    (DataType(int32), DataType(date32[day]), '1.50')
     """
     stored = pa.array([None if text == NULL else text for text in texts], pa.string())
+    values = stored.unique().drop_null()
+    others = {kind: rewritten(values, kind) for kind in kinds}
+    found = next((kind for kind, other in others.items() if other is None), None)
+    if found is None:
+        return stored, culprit(values, others.values()) if others else None
+    column = stored.cast(found)
+    return column.cast(pa.timestamp("us")) if pa.types.is_timestamp(found) else column, None
 
-    def of(kind: pa.DataType) -> pa.Array | None:
-        try:
-            values = stored.cast(kind)
-        except pa.ArrowInvalid:
-            return None
-        # Directories of different names are different, such as zip=00123 and zip=123.
-        return values if len(values.unique()) == len(stored.unique()) else None
 
-    present = stored.drop_null().to_pylist()
-    # Where a number loses a character, its text is no number.
-    is_exact = all(EXACT.fullmatch(text) for text in present) or not any(map(NUMBER.fullmatch, present))
-    kinds = KINDS if is_exact else ()
-    return next((found for found in map(of, kinds) if found is not None), stored)
+def is_like_others(field: pa.Field, values: Iterable[Any]) -> bool:
+    """Whether a column of directories is text of which Spark may make something else."""
+    present = [value for value in values if value is not None]
+    return pa.types.is_string(field.type) and all(map(LIKE_OTHERS.fullmatch, present))
 
 
 def plain(column: pa.Array) -> pa.Array:

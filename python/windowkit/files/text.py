@@ -10,7 +10,7 @@ The rule looks at all values, so that a type never depends on which block or fil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,17 @@ import pyarrow.dataset as ds
 
 from windowkit.errors import InvalidValue
 
-__all__ = ["FRACTION", "INTEGER", "NULLS", "Inferred", "Text", "is_text", "type_named"]
+__all__ = [
+    "FRACTION",
+    "INTEGER",
+    "NULLS",
+    "Inferred",
+    "Text",
+    "culprit",
+    "is_text",
+    "rewritten",
+    "type_named",
+]
 
 NULLS: Final = (
     *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
@@ -42,20 +52,20 @@ DOUBLE_DIGITS: Final = 17
 
 @dataclass(frozen=True)
 class Kind:
-    """A type that text may be of, what its values look like, and those that are written in one way only."""
+    """A type that text may be of, what its values look like, and whether keys may be of it."""
 
     pattern: str
-    of_keys: str | None
+    of_keys: bool
     type: pa.DataType
 
 
 KINDS: Final = {
-    "integer": Kind(INTEGER, INTEGER, pa.int64()),
-    "fraction": Kind(FRACTION, None, pa.float64()),
-    "boolean": Kind("true|True|TRUE|false|False|FALSE", "true|false", pa.bool_()),
-    "day": Kind(DAY, DAY, pa.date32()),
-    "moment": Kind(rf"{DAY}|{MOMENT}", f"{DAY} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}", pa.timestamp("s")),
-    "instant": Kind(MOMENT + ZONE, None, pa.timestamp("s", "UTC")),
+    "integer": Kind(INTEGER, True, pa.int64()),
+    "fraction": Kind(FRACTION, False, pa.float64()),
+    "boolean": Kind("true|True|TRUE|false|False|FALSE", True, pa.bool_()),
+    "day": Kind(DAY, True, pa.date32()),
+    "moment": Kind(rf"{DAY}|{MOMENT}", True, pa.timestamp("s")),
+    "instant": Kind(MOMENT + ZONE, False, pa.timestamp("s", "UTC")),
 }
 """In the order in which they are preferred."""
 
@@ -102,11 +112,7 @@ class Inferred:
     """
 
     def __init__(self, *, is_key: bool = False) -> None:
-        self._patterns = {
-            name: pattern
-            for name, kind in KINDS.items()
-            if (pattern := kind.of_keys if is_key else kind.pattern) is not None
-        }
+        self._kinds = [name for name, kind in KINDS.items() if kind.of_keys or not is_key]
         self._is_key = is_key
         self._digits = 0
         self._is_empty = True
@@ -121,14 +127,15 @@ class Inferred:
         if not len(values):
             return
         self._is_empty = False
-        others = {name: refuted(values, name, pattern) for name, pattern in self._patterns.items()}
-        was_text = not self._patterns
-        self._patterns = {name: self._patterns[name] for name, other in others.items() if other is None}
-        if not self._patterns and not was_text:
-            # Some kinds may already fail at the first value, which is of the kind that fails at another.
-            first = str(values[0])
-            self.because = next((each for each in others.values() if each not in (None, first)), first)
-        if "moment" in self._patterns or "instant" in self._patterns:
+        others = {
+            name: rewritten(values, KINDS[name].type) if self._is_key else refuted(values, name)
+            for name in self._kinds
+        }
+        was_text = not self._kinds
+        self._kinds = [name for name, other in others.items() if other is None]
+        if not self._kinds and not was_text:
+            self.because = culprit(values, others.values())
+        if "moment" in self._kinds or "instant" in self._kinds:
             fractions = pc.extract_regex(values, r"\.(?P<digits>[0-9]+)").field("digits")
             self._digits = max(self._digits, pc.max(pc.utf8_length(fractions)).as_py() or 0)
 
@@ -137,15 +144,42 @@ class Inferred:
         """The type of the values so far: null without any."""
         if self._is_empty:
             return pa.null()
-        found = next((KINDS[name].type for name in KINDS if name in self._patterns), pa.string())
+        found = next((KINDS[name].type for name in self._kinds), pa.string())
         if not pa.types.is_timestamp(found) or not self._digits:
             return found
         return pa.timestamp("us" if self._digits <= 6 else "ns", found.tz)
 
 
-def refuted(values: pa.Array, name: str, pattern: str) -> str | None:
+def culprit(values: pa.Array, others: Iterable[str | None]) -> str:
+    """Return the value because of which values are text, of those that each kind fails at."""
+    # Some kinds may already fail at the first value, which is of the kind that fails at another.
+    first = str(values[0])
+    return next((each for each in others if each is not None and each != first), first)
+
+
+def rewritten(values: pa.Array, kind: pa.DataType) -> str | None:
+    """Return a value that a type does not write as it is, None if it writes each of them so.
+
+    Then values that differ are different values of the type.
+
+    Examples
+    --------
+    >>> rewritten(pa.array(["10", "1e1"]), pa.int64()), rewritten(pa.array(["10", "0.5"]), pa.float64())
+    ('1e1', None)
+    """
+    try:
+        again = values.cast(kind).cast(pa.string())
+    except pa.ArrowInvalid:
+        return next(str(each) for each in values if not is_of(each, kind))
+    # These are written as they were, but the one equals 0, and the others are no numbers.
+    odd = pc.is_in(values, pa.array(["-0", "inf", "-inf", "nan", "-nan"]))
+    others = values.filter(pc.or_(pc.not_equal(again, values), odd))
+    return str(others[0]) if len(others) else None
+
+
+def refuted(values: pa.Array, name: str) -> str | None:
     """Return a value that is not of a kind, None if all are."""
-    matching = pc.match_substring_regex(values, f"^(?:{pattern})$")
+    matching = pc.match_substring_regex(values, f"^(?:{KINDS[name].pattern})$")
     if name == "fraction":
         mantissa = pc.replace_substring_regex(values, "[eE].*$", "")
         digits = pc.replace_substring_regex(pc.replace_substring(mantissa, ".", ""), "^-?0*", "")

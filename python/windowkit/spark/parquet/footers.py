@@ -7,7 +7,6 @@ says which integers are intervals, and how strings are compared.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.files.listing import File, Source
+from windowkit.files.listing import File, Source, is_like_others
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.reading import fragment, int96_in
 from windowkit.spark.parquet.types import UTC, WIDENED, kind_in_spark
@@ -27,11 +26,10 @@ __all__ = ["check_directories", "in_spark", "schema_of"]
 
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 SURE: Final = (pa.int32(), pa.int64(), pa.date32(), pa.string(), pa.null())
-"""What Spark, too, takes directories for, where they say nothing like `FRACTION`."""
+"""What Spark, too, takes directories for, where `is_like_others` does not say otherwise."""
 NULLABLE: Final = {"nullable", "containsNull", "valueContainsNull"}
 UNREADABLE: Final = (AttributeError, KeyError, PySparkException, RecursionError, TypeError, ValueError)
 """What Python and pyspark raise for JSON, or what it says, that is no schema."""
-FRACTION: Final = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[\d.]+([eE][+-]?\d+)?[fFdD]?)\s*")
 
 
 def check_directories(source: Source) -> None:
@@ -43,12 +41,11 @@ def check_directories(source: Source) -> None:
         There are such directories.
     """
     advice = "without Spark, values of directories name=value are integers, dates and strings"
-    for at, (name, kind) in enumerate(zip(source.partitioned.names, source.partitioned.types, strict=True)):
+    for at, field in enumerate(source.partitioned):
         values = {file.values[at] for file in source.files} - {None}
-        odd = [value for value in values if isinstance(value, str) and FRACTION.fullmatch(value)]
-        if odd or kind not in SURE:
+        if field.type not in SURE or is_like_others(field, values):
             raise InvalidValue(
-                f"paths: directories say {name}={(odd or sorted(values))[0]}, which Spark may type in "
+                f"paths: directories say {field.name}={min(values)}, which Spark may type in "
                 f"several ways; {advice}; wk.spark.scan without filesystem= types them as Spark does"
             )
 
