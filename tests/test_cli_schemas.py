@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
@@ -57,6 +59,23 @@ def files(folder: Path, tables: list[pa.Table]) -> Path:
             ],
             7,
         ),
+        (
+            [table(0.1, pa.float32()), table(Decimal("0.10"), pa.decimal128(10, 2))],
+            float(np.float32(0.1)) + 0.1,
+        ),
+        ([table(0.5, pa.float16()), table(Decimal("70000.1"), pa.decimal128(10, 2))], 70000.6),
+        (
+            [table(2**53, pa.int64()), table(Decimal("0.25"), pa.decimal128(10, 2))],
+            Decimal(2**53) + Decimal("0.25"),
+        ),
+        (
+            [table(2**64 - 1, pa.uint64()), table(Decimal("0.25"), pa.decimal128(10, 2))],
+            Decimal(2**64 - 1) + Decimal("0.25"),
+        ),
+        (
+            [table(3, pa.int64()), table(Decimal("0.5"), pa.decimal128(38, 20)), table(2.0, pa.float64())],
+            5.5,
+        ),
         ([table(3, pa.int64()), table(4, pa.int64()).append_column("other", [["x"]])], 7),
     ],
     ids=lambda value: (
@@ -68,6 +87,52 @@ def test_order_of_files_does_not_matter(
 ) -> None:
     for at, order in enumerate(itertools.permutations(tables)):
         assert total(files(tmp_path / str(at), list(order)), capsys) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        (pa.int64(), pa.decimal128(10, 2), pa.decimal128(21, 2)),
+        (pa.uint64(), pa.decimal128(10, 2), pa.decimal128(22, 2)),
+        (pa.int8(), pa.decimal128(10, 2), pa.decimal128(10, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(5, 4), pa.decimal128(12, 4)),
+        (pa.float16(), pa.decimal128(10, 2), pa.float64()),
+        (pa.float32(), pa.decimal128(10, 2), pa.float64()),
+        (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("us", "Europe/Paris"), pa.timestamp("us", "UTC")),
+        (
+            pa.timestamp("ms", "Asia/Tokyo"),
+            pa.timestamp("us", "Asia/Tokyo"),
+            pa.timestamp("us", "Asia/Tokyo"),
+        ),
+    ],
+    ids=str,
+)
+def test_one_type_holds_the_values_of_both(one: pa.DataType, other: pa.DataType, wanted: pa.DataType) -> None:
+    assert common(one, other) == common(other, one) == wanted
+
+
+def test_decimals_of_too_many_digits_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [table(3, pa.int64()), table(Decimal("0.5"), pa.decimal128(38, 20))]
+    for at, order in enumerate((both, both[::-1])):
+        error = refused(capsys, ["--input", files(tmp_path / str(at), order), *TOTAL])
+        for said in (
+            "column 'v' is",
+            "int64 in",
+            "0.parquet",
+            "decimal128(38, 20) in",
+            "1.parquet",
+            "more than 38 digits",
+        ):
+            assert said in error
+
+
+def test_unlike_zones_are_read_as_utc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [table(1, pa.int64(), pa.timestamp("us", zone)) for zone in ("Asia/Tokyo", "Europe/Paris")]
+    for at, order in enumerate((both, both[::-1])):
+        output = tmp_path / f"{at}.arrow"
+        command = ["--input", files(tmp_path / str(at), order), *ARGUMENTS, "--agg", "max(t) as last"]
+        assert run(capsys, [*command, "--output", output]) == (0, "", "")
+        assert pa.ipc.open_file(output).schema.field("last").type == pa.timestamp("us", "UTC")
 
 
 def test_filters_compare_the_united_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
