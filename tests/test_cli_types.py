@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -259,3 +260,50 @@ class TestTimeFormat:
         pa.parquet.write_table(pa.table({"t": [1], "v": [1]}), path)
         message = refused(capsys, ["--input", path, *DAYS, "--time-format", "%d"])
         assert message == "--time-format: 't' is no column of text; only text has a format"
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_value_of_another_type_is_named_with_its_column_row_and_file(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lies beyond the first block of its file, and the first file has none."""
+    folder, rows = tmp_path / "in", 200_000
+    folder.mkdir()
+    for at, values in enumerate((["1", "2"], ["1"] * rows + ["x", "y"])):
+        table = pa.table({"k": ["a"] * len(values), "t": ["2024-01-01 10:00:00"] * len(values), "v": values})
+        path = folder / f"{at}.{kind}"
+        if kind == "csv":
+            pa.csv.write_csv(table, path)
+        elif kind == "parquet":
+            pa.parquet.write_table(table, path, row_group_size=1000)
+        else:
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    command = ["--by", "k", *DAYS, "--types", "v=double"]
+    error = refused(capsys, ["--input", folder, *command], status=1)
+    named = f"'x' in column 'v', in row {rows + 1} of '{folder / f'1.{kind}'}', is not read as double; "
+    assert error.startswith(f"--types: {named}")
+    assert "pyarrow" not in error
+    sides = [
+        "--left",
+        folder / f"0.{kind}",
+        "--right",
+        folder / f"1.{kind}",
+        "--by",
+        "k",
+        "--within",
+        "1 hour",
+    ]
+    times = ["--left-time", "t", "--right-time", "t", "--right-types", "v=double"]
+    assert f"--right-types: {named}" in refused(capsys, [*sides, *times], status=1, command="join")
+
+
+def test_a_number_that_the_united_type_does_not_hold_is_named_with_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    for at, values in enumerate(([2**53 + 1], [0.5])):
+        table = pa.table({"k": ["a"], "t": pa.array([1], pa.timestamp("s")), "v": values})
+        pa.parquet.write_table(table, tmp_path / "in" / f"{at}.parquet")
+    error = refused(capsys, ["--input", tmp_path / "in", "--by", "k", *DAYS], status=1)
+    path = str(tmp_path / "in" / "0.parquet")
+    assert f"--input: column 'v' of {path!r} is not read as double (Integer value 9007199254740993" in error

@@ -123,14 +123,7 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         with ExitStack() as readers:
             batches = shaped.batches(
                 *(
-                    readers.enter_context(
-                        progress(
-                            table,
-                            each.reads.of(table.schema.names),
-                            each.filters,
-                            arguments.progress,
-                        )
-                    )
+                    readers.enter_context(progress(table, each, arguments.progress))
                     for table, each in zip(tables, job.inputs, strict=True)
                 ),
                 threads=threads,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
+from windowkit.cli.inputs import Input
 from windowkit.cli.tables import Table
 
 __all__ = ["Forward", "counted", "progress", "write"]
@@ -44,22 +45,22 @@ class Forward(io.RawIOBase):
 
 
 @contextmanager
-def progress(
-    table: Table, names: Sequence[str], filters: Sequence[str], always: bool
-) -> Iterator[pa.RecordBatchReader]:
-    """Read some columns of a table's rows that all filters hold of, and show on stderr how far it has got."""
+def progress(table: Table, given: Input, always: bool) -> Iterator[pa.RecordBatchReader]:
+    """Read the rows of an input that a job reads, and show on stderr how far it has got."""
     from tqdm import tqdm
 
+    names = given.reads.of(table.schema.names)
     shown = always or sys.stderr.isatty()
     # Parquet says in its footers how many rows it has; to count those of CSV would be to read it again.
     parquet = isinstance(table.data.format, pyarrow.dataset.ParquetFileFormat)
-    total = table.data.count_rows() if shown and parquet and not filters else None
+    total = table.data.count_rows() if shown and parquet and not given.filters else None
     with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in table.batches(names, filters):
-                yield batch
-                bar.update(batch.num_rows)
+            with given.naming():
+                for batch in table.batches(names, given.filters):
+                    yield batch
+                    bar.update(batch.num_rows)
 
         schema = pa.schema([table.schema.field(name) for name in names])
         yield pa.RecordBatchReader.from_batches(schema, batches())

@@ -22,6 +22,7 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 
 from windowkit.arrow.schemas import united
+from windowkit.cli.failing import UNREADABLE, failed
 from windowkit.cli.paths import ArgumentsError
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
@@ -86,6 +87,8 @@ class Table:
         The values for which columns remained text, by name.
     directories : tuple of str
         The columns that a job reads of the names of directories.
+    origins : dict of str to str
+        The files that others are copies of.
     """
 
     data: ds.Dataset
@@ -93,6 +96,7 @@ class Table:
     texts: Mapping[str, Text] = field(default_factory=dict)
     because: Mapping[str, str] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def expression(self, name: str) -> ds.Expression:
         """Return a column with the type that a job sees."""
@@ -108,11 +112,15 @@ class Table:
         before, after = chosen_of(filters, self)
         also = [name for name, _, _ in map(parse, filters) if name not in names] if after is not None else []
         columns = {name: self.expression(name) for name in [*names, *also]}
-        for batch in (fragments or self.data).scanner(columns=columns, filter=before).to_batches():
-            if after is None:
-                yield batch
-                continue
-            yield from pa.Table.from_batches([batch]).filter(after).select(names).to_batches()
+        data = fragments or self.data
+        try:
+            for batch in data.scanner(columns=columns, filter=before).to_batches():
+                if after is None:
+                    yield batch
+                    continue
+                yield from pa.Table.from_batches([batch]).filter(after).select(names).to_batches()
+        except UNREADABLE as error:
+            raise failed(data, columns, self.schema, self.origins, error) from None
 
     def explain(self) -> list[str]:
         """Return a line about each column of text, or of directories, that a job reads."""
@@ -154,6 +162,8 @@ class Files:
         The values of these columns, file by file.
     because : dict of str to str
         The values for which these columns are text, by name.
+    origins : dict of str to str
+        The files that others are copies of.
     untyped : frozenset of str
         The columns that are text only as the format says no type.
     is_mixed : bool
@@ -165,6 +175,7 @@ class Files:
     partitioned: pa.Schema
     directories: Mapping[str, list[Any]]
     because: Mapping[str, str]
+    origins: Mapping[str, str]
     untyped: frozenset[str]
     is_mixed: bool
 
@@ -185,11 +196,12 @@ def dataset(
     source = listing.found([str(path.absolute()) for path in paths], deep=True, as_text=types)
     form = INPUTS[kind]
     filtered = [parse(each)[0] for each in filters]
-    parts = [[file.path] for file in source.files]
+    parts, origins = [[file.path] for file in source.files], {}
     if kind == "jsonl":
         whole = None if reads.columns is None else {*reads.columns, *filtered}
         lines = copied([file.path for file in source.files], source.filesystem, folder(), whole, types)
         parts = lines.parts
+        origins = {path: file.path for file, own in zip(source.files, parts, strict=True) for path in own}
     fragments = [
         form.make_fragment(
             path,
@@ -235,7 +247,9 @@ def dataset(
         untyped = {name for name in own if is_text(kinds[name]) and not lines.is_text(name)}
     else:
         untyped = set(own) if kind == "csv" else set()
-    return Files(data, kind, source.partitioned, directories, source.because, frozenset(untyped), is_mixed)
+    return Files(
+        data, kind, source.partitioned, directories, source.because, origins, frozenset(untyped), is_mixed
+    )
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:
@@ -302,7 +316,7 @@ def table_of(
             for each in data.schema
         ]
     )
-    return Table(data, schema, texts, because, directories)
+    return Table(data, schema, texts, because, directories, files.origins)
 
 
 def moments(kind: pa.DataType) -> pa.DataType:
