@@ -205,7 +205,7 @@ class TestOutputs:
         requested = ["--time", "t", "--window", "tumbling(2)", "--agg", "sum(v)", "--input", source]
         # All values decide the type of a column, so that the last one is found before the job begins.
         message = refused(capsys, [*requested, "--output", tmp_path / "out.parquet"])
-        assert message.endswith("; 'v' is text because of 'oops', see --types")
+        assert message.endswith(f"; 'v' is text because of 'oops' in {str(source)!r}; see --types")
         forced = [*requested, "--types", "v=bigint", "--output", tmp_path / "out.parquet"]
         assert "oops" in refused(capsys, forced, status=1)
         assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]

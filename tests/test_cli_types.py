@@ -227,7 +227,7 @@ class TestTypes:
     ) -> None:
         path = written(tmp_path, ["a", "a"], ["1.5", "12345678901234567890"])
         message = refused(capsys, ["--input", path, "--by", "k", *DAYS])
-        assert message.endswith("'v' is text because of '12345678901234567890', see --types")
+        assert message.endswith(f"because of '12345678901234567890' in {str(path)!r}; see --types")
         total = groups(path, capsys, "--types", "v=decimal(38, 1)")["a"]
         assert str(total) == "12345678901234567891.5"
 
@@ -307,3 +307,55 @@ def test_a_number_that_the_united_type_does_not_hold_is_named_with_its_file(
     error = refused(capsys, ["--input", tmp_path / "in", "--by", "k", *DAYS], status=1)
     path = str(tmp_path / "in" / "0.parquet")
     assert f"--input: column 'v' of {path!r} is not read as double (Integer value 9007199254740993" in error
+
+
+COUNT = "reads whole numbers as seconds from 1970"
+
+
+@pytest.mark.parametrize(
+    ("time", "advice"),
+    [
+        (
+            "01/02/2024 10:00",
+            f"--time-format '%d/%m/%Y %H:%M' reads text of that form; --types 't=<>' {COUNT}",
+        ),
+        ("1700000000.5", f"; --types 't=<>' {COUNT}"),
+        ("1700000000", f"expected an integer length; --types 't=<>' {COUNT}"),
+    ],
+)
+def test_advice_about_times_is_of_the_command_line(
+    time: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(f"k,t,v\na,{time},1\n")
+    kind = "timestamp[s, UTC]"
+    error = refused(capsys, ["--input", path, "--by", "k", *DAYS])
+    assert error.endswith(advice.replace("<>", kind))
+    assert "pandas" not in error
+    rolled = ["--input", path, "--by", "k", "--time", "t", "--agg", "sum(v) over (1 day)"]
+    assert advice.replace("<>", kind) in refused(capsys, rolled, command="rolling")
+    joined = ["--left", path, "--right", path, "--left-time", "t", "--right-time", "t", "--within", "1 day"]
+    assert "--left-types 't=" in refused(capsys, joined, command="join")
+    if time.isdigit():
+        assert groups(path, capsys, "--types", f"t={kind}") == {"a": 1}
+    else:
+        plain = tmp_path / "plain.csv"
+        plain.write_text("k,t,v\na,2024-01-01,1\n")
+        labelled = ["--labels", path, "--input", plain, *rolled[2:]]
+        assert "--labels-types 't=" in refused(capsys, labelled, command="rolling")
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_files_of_which_one_has_zones(
+    order: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = ["2024-01-01T10:00:00", "2024-01-01T12:00:00Z"]
+    (tmp_path / "in").mkdir()
+    for at, which in enumerate(order):
+        (tmp_path / "in" / f"{at}.csv").write_text(f"k,t,v\na,{times[which]},1\n")
+    error = refused(capsys, ["--input", tmp_path / "in", "--by", "k", *DAYS])
+    other = str(tmp_path / "in" / "1.csv")
+    assert error.endswith(
+        f"'t' is text because of '{times[order[1]]}' in {other!r}, where some times have a zone and some "
+        "have none; all times have a zone, or none has"
+    )

@@ -112,7 +112,8 @@ def as_typed(message: str) -> str:
     "--window: window 'w' occurs twice; windows must have different names, as by 'as name'"
     """
     argument, colon, said = message.partition(": ")
-    typed = f"{OPTIONS.get(argument, argument)}{colon}{said}"
+    # What is read from stdin is in a file of no interest.
+    typed = re.sub(r"'[^']*/stdin\.[a-z.]+'", "stdin", f"{OPTIONS.get(argument, argument)}{colon}{said}")
     for advice, here in INSTEAD.items():
         typed = typed.replace(advice, here)
     return typed

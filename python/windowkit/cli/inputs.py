@@ -79,8 +79,7 @@ class Input:
         try:
             yield
         except (ArgumentsError, WindowKitError) as error:
-            # What is read from stdin is in a file of no interest.
-            said = re.sub(r"'[^']*/stdin\.[a-z.]+'", "stdin", as_typed(str(error)))
+            said = as_typed(str(error))
             if self.option != "--input":
                 said = OWN.sub(lambda found: self.own(found[0]), said)
             raise ArgumentsError(said) from None

@@ -47,6 +47,14 @@ INPUTS: Final = {
 }
 """How files of a format are read; those of JSON as what they are copied to."""
 TYPE: Final = re.compile(r"(?P<name>`(?:[^`]|``)*`|[^`=]+)=(?P<type>[^=]+)")
+SIDE: Final = re.compile("-*(left|right|labels)[_-]|within:")
+"""What errors of an argument of one of two inputs begin with, or of the first and perhaps the second."""
+TIMED: Final = re.compile(
+    r"column '(?P<name>.*)' is (?P<type>\w+)(?P<allowed>; a time column is a [^;]*)", re.DOTALL
+)
+COUNTED: Final = re.compile(r"is a duration, but column '(?P<name>.*)' is an integer", re.DOTALL)
+ZONES: Final = ", where some times have a zone and some have none"
+TEXTS: Final = ("string", "large_string", "string_view", "dictionary")
 PADDED: Final = "(^|[^0-9])0+([0-9])"
 
 
@@ -85,6 +93,8 @@ class Table:
         How columns of text are read, by name.
     because : dict of str to str
         The values for which columns remained text, by name.
+    reasons : dict of str to str
+        What errors say of these: which value it is, and in which file.
     directories : tuple of str
         The columns that a job reads of the names of directories.
     origins : dict of str to str
@@ -95,6 +105,7 @@ class Table:
     schema: pa.Schema
     texts: Mapping[str, Text] = field(default_factory=dict)
     because: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,14 +148,40 @@ class Table:
 
 
 def checked(tables: Sequence[Table], bind: Callable[[], object]) -> None:
-    """Have a job check its columns; its error says of one that is text which value has made it so."""
+    """Have a job check its columns; its error says of one that is text which value has made it so.
+
+    What it advises about a time column is what the command line has, not what Python has.
+    """
     try:
         bind()
     except (ArgumentsError, WindowKitError) as error:
-        for name, value in (pair for table in tables for pair in table.because.items()):
-            if f"column {name!r}" in str(error):
-                raise ArgumentsError(f"{error}; {name!r} is text because of {value!r}, see --types") from None
-        raise
+        said = str(error)
+        before = f"{side[1] or 'left'}-" if (side := SIDE.match(said)) else ""
+        types, form = (f"--{before}{each}" for each in ("types", "time-format"))
+        reason = next(
+            (
+                f"{name!r} is text because of {why}"
+                for table in tables
+                for name, why in table.reasons.items()
+                if f"column {name!r}" in said
+            ),
+            None,
+        )
+        count = f"{types} '{{}}=timestamp[s, UTC]' reads whole numbers as seconds from 1970"
+        if of_time := TIMED.search(said):
+            said = said[: of_time.end("allowed")]
+            how = [count.format(of_time["name"])]
+            if of_time["type"] in TEXTS:
+                how.insert(0, f"{form} '%d/%m/%Y %H:%M' reads text of that form")
+            if reason is not None and reason.endswith(ZONES):
+                how = ["all times have a zone, or none has"]
+        elif of_count := COUNTED.search(said):
+            how = [count.format(of_count["name"])]
+        elif reason is not None:
+            how = [f"see {types}"]
+        else:
+            raise
+        raise ArgumentsError("; ".join([said, *([reason] if reason else []), *how])) from None
 
 
 @dataclass(frozen=True)
@@ -297,7 +334,7 @@ def table_of(
         unit = types.get(reads.time, pa.timestamp("s", "UTC" if "%z" in time_format else None))
         form = texts[reads.time] = Text(unit, time_format)
         inferred.pop(reads.time, None)
-    first_pass(data, inferred, reads.time, form)
+    reasons = first_pass(files, inferred, reads.time, form)
     texts |= {name: Text(each.type) for name, each in inferred.items()}
     if reads.time in inferred and pa.types.is_null(texts[reads.time].type):
         # Without any time there are no windows, as on a day without rows.
@@ -307,7 +344,9 @@ def table_of(
         texts[reads.time] = Text(moments(texts[reads.time].type))
     because = {name: each.because for name, each in inferred.items() if each.because is not None}
     directories = tuple(name for name in files.directories if name in read and name not in texts)
-    because |= {name: files.because[name] for name in directories if name in files.because}
+    of_directories = {name: files.because[name] for name in directories if name in files.because}
+    because |= of_directories
+    reasons |= {name: repr(value) for name, value in of_directories.items()}
     schema = pa.schema(
         [
             pa.field(
@@ -316,7 +355,7 @@ def table_of(
             for each in data.schema
         ]
     )
-    return Table(data, schema, texts, because, directories, files.origins)
+    return Table(data, schema, texts, because, reasons, directories, files.origins)
 
 
 def moments(kind: pa.DataType) -> pa.DataType:
@@ -328,14 +367,25 @@ def moments(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", kind.tz)
 
 
-def first_pass(data: ds.Dataset, inferred: Mapping[str, Inferred], time: str, form: Text | None) -> None:
-    """Show all values of columns of text to those who decide their types, and check the format of times."""
+def first_pass(
+    files: Files, inferred: Mapping[str, Inferred], time: str, form: Text | None
+) -> dict[str, str]:
+    """Show all values of columns of text to those who decide their types, and check the format of times.
+
+    Returns why columns remain text, by name.
+    """
     names = [*inferred, *([time] if form is not None else [])]
-    for batch in data.to_batches(columns=names) if names else ():
+    reasons: dict[str, str] = {}
+    for tagged in files.data.scanner(columns=names).scan_batches() if names else ():
+        batch, path = tagged.record_batch, tagged.fragment.path
         for name, each in inferred.items():
             each.see(batch.column(name))
+            if each.because is not None and name not in reasons:
+                origin = files.origins.get(path, path)
+                reasons[name] = f"{each.because!r} in {origin!r}{ZONES if each.is_of_zones else ''}"
         if form is not None and (other := misread(batch.column(time).drop_null(), form)) is not None:
             raise ArgumentsError(f"--time-format: {other!r} is no time of the format {form.time_format!r}")
+    return reasons
 
 
 def misread(values: pa.Array, form: Text) -> str | None:

@@ -118,6 +118,8 @@ class Inferred:
         self._is_empty = True
         self.because: str | None = None
         """The value that made it text."""
+        self.is_of_zones = False
+        """Whether it is text only as some times have a zone and some have none."""
 
     def see(self, values: pa.Array) -> None:
         """Consider more values."""
@@ -131,10 +133,13 @@ class Inferred:
             name: rewritten(values, KINDS[name].type) if self._is_key else refuted(values, name)
             for name in self._kinds
         }
-        was_text = not self._kinds
-        self._kinds = [name for name, other in others.items() if other is None]
-        if not self._kinds and not was_text:
+        before, self._kinds = self._kinds, [name for name, other in others.items() if other is None]
+        if before and not self._kinds:
             self.because = culprit(values, others.values())
+            self.is_of_zones = any(
+                one in before and re.fullmatch(KINDS[other].pattern, self.because)
+                for one, other in (("moment", "instant"), ("instant", "moment"))
+            )
         if "moment" in self._kinds or "instant" in self._kinds:
             fractions = pc.extract_regex(values, r"\.(?P<digits>[0-9]+)").field("digits")
             self._digits = max(self._digits, pc.max(pc.utf8_length(fractions)).as_py() or 0)
