@@ -142,7 +142,8 @@ class TestJobs:
     ) -> None:
         status, out, err = run(capsys, ["--input", source, "--explain", *ARGUMENTS])
         assert (status, err) == (0, "")
-        assert out == QUERY.explain(pa.parquet.read_schema(source)) + "\n"
+        counted = "rows without a time in column 'ts' of --input: 0 of 5\n"
+        assert out == QUERY.explain(pa.parquet.read_schema(source)) + "\n" + counted
         assert [path.name for path in tmp_path.iterdir()] == ["readings.parquet"]
 
     def test_more_rows_than_a_row_group_holds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -374,3 +375,49 @@ def test_compressed_csv_files_are_read_as_they_are_unpacked(
     names = [packed / f"{part}.csv.{ending}" for part in ("one", "two")]
     for given in (names, [packed], [packed / f"*.csv.{ending}"], [names[0], plain / "two.csv"]):
         assert run(capsys, ["--input", *given, *COUNT]) == wanted
+
+
+class TestRowsWithoutTimes:
+    @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+    def test_explain_counts_them(self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source = self.written(tmp_path, kind, ["2024-01-01T00:00:00", None, None])
+        requested = ["--input", source, "--time", "t", "--agg", "count(*)", "--window", "tumbling(1 day)"]
+        _, out, _ = run(capsys, [*requested, "--explain"])
+        assert out.endswith("rows without a time in column 't' of --input: 2 of 3\n")
+        _, out, _ = run(capsys, [*requested, "--filter", "v > 1", "--explain"])
+        assert out.endswith("rows without a time in column 't' of --input: 1 of 1\n")
+        joined = ["--left", source, "--right", source, "--left-time", "t", "--right-time", "t"]
+        joined += ["--within", "1 hour", "--right-filter", "v < 2", "--explain"]
+        _, out, _ = run(capsys, joined, "join")
+        assert out.endswith(" of --left: 2 of 3\nrows without a time in column 't' of --right: 1 of 2\n")
+
+    @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+    def test_where_none_has_a_time_it_is_said(
+        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        requested = ["--time", "t", "--agg", "count(*) as n", "--window", "tumbling(1 day)"]
+        for texts, warned in (
+            (
+                [None, None],
+                "none of its 2 rows has a time in column 't'; a row without a time is in no window",
+            ),
+            ([None, "2024-01-01T00:00:00"], ""),
+            ([], ""),
+        ):
+            source = self.written(tmp_path, kind, texts)
+            for output in ([], ["--output", tmp_path / "out.parquet", "--overwrite"]):
+                status, _, error = run(capsys, ["--input", source, *requested, *output])
+                assert status == 0, error
+                assert error.startswith(f"windowkit: warning: --input: {warned}" if warned else "")
+                assert bool(error) == bool(warned)
+
+    def written(self, folder: Path, kind: str, texts: list[str | None]) -> Path:
+        path = folder / f"in.{kind}"
+        table = pa.table({"t": pa.array(texts, pa.string()), "v": pa.array(range(len(texts)), pa.int64())})
+        if kind == "csv":
+            pa.csv.write_csv(table, path)
+        elif kind == "parquet":
+            pa.parquet.write_table(table.set_column(0, "t", table["t"].cast(pa.timestamp("us"))), path)
+        else:
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        return path

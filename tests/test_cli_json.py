@@ -126,7 +126,7 @@ class TestTypes:
         command = ["--input", path, "--explain", "--by", "k", "--time", "t", "--window", "tumbling(1 day)"]
         status, out, _ = run(capsys, [*command, "--agg", "sum(v)", "--agg", "max(big)"])
         assert status == 0
-        assert out.splitlines()[-3:] == [
+        assert out.splitlines()[-4:-1] == [
             "column 'v': text read as int64",
             "column 'big': text read as string, because of '100000000000000000000'",
             "column 't': text read as timestamp[us, tz=UTC]",

@@ -216,7 +216,7 @@ class TestTypes:
         path = written(tmp_path, ["1", "01"])
         status, out, _ = run(capsys, ["--input", path, "--by", "k", *DAYS, "--explain"])
         assert status == 0
-        assert out.splitlines()[-3:] == [
+        assert out.splitlines()[-4:-1] == [
             "column 'k': text read as string, because of '01'",
             "column 't': text read as date32[day]",
             "column 'v': text read as int64",

@@ -20,7 +20,7 @@ from windowkit.language.query import MAX_WINDOWS
 from windowkit.language.window_columns import WINDOW_COLUMNS
 from windowkit.language.windows.text import FORMS as WINDOW_NAMES
 
-__all__ = ["REFUSED", "complain", "fill_of", "parser", "read"]
+__all__ = ["REFUSED", "complain", "fill_of", "parser", "read", "show", "visible"]
 
 Read = TypeVar("Read")
 Add: TypeAlias = Callable[..., Any]
@@ -229,7 +229,8 @@ def add_shared(add: Add) -> None:
     add(
         "--explain",
         action="store_true",
-        help="print the types of text columns and how the job would be evaluated, and do nothing else",
+        help="print the types of text columns, how the job would be evaluated and how many rows have no "
+        "time, and do nothing else",
     )
     add("--progress", action="store_true", help="show progress even if stderr is not a terminal")
 

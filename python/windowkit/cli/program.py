@@ -22,7 +22,7 @@ from windowkit.cli.inputs import Scratch, refuse_stdin
 from windowkit.cli.jobs import Job, aggregation_of, join_of, rolling_of
 from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import ArgumentsError, JobError, format_of_output
-from windowkit.cli.rows import Forward, counted, progress, write
+from windowkit.cli.rows import Forward, Times, counted, progress, write
 from windowkit.cli.signals import cleaning_up
 from windowkit.cli.tables import checked
 from windowkit.errors import WindowKitError
@@ -109,8 +109,13 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         tables = [*alike(one, other, job.pairs())]
     schemas = [table.schema for table in tables]
     checked(tables, lambda: job.schema(*schemas))
+    times = [Times(table, each) for table, each in zip(tables, job.inputs, strict=True)]
     if arguments.explain:
-        return lambda: show(job.explain(*schemas), *(line for table in tables for line in table.explain()))
+        return lambda: show(
+            job.explain(*schemas),
+            *(line for table in tables for line in table.explain()),
+            *(each.explain() for each in times),
+        )
     threads = local.checked_threads(arguments.threads)
     output = None if arguments.output in (None, "-") else Path(arguments.output)
     kind = format_of_output(output, arguments.format)
@@ -122,10 +127,7 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
     def run() -> None:
         with ExitStack() as readers:
             batches = shaped.batches(
-                *(
-                    readers.enter_context(progress(table, each, arguments.progress))
-                    for table, each in zip(tables, job.inputs, strict=True)
-                ),
+                *(readers.enter_context(progress(each, arguments.progress)) for each in times),
                 threads=threads,
             )
             batches = counted(batches, job.counted, arguments.progress)
@@ -133,8 +135,10 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
                 sys.stdout.flush()
                 write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
                 sys.stdout.buffer.flush()
-                return
-            with replacing(output, arguments.overwrite, directory=False) as temporary:
-                write(batches, temporary, kind)
+            else:
+                with replacing(output, arguments.overwrite, directory=False) as temporary:
+                    write(batches, temporary, kind)
+        for each in times:
+            each.warn()
 
     return run

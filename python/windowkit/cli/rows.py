@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -14,10 +15,11 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
+from windowkit.cli.arguments import visible
 from windowkit.cli.inputs import Input
 from windowkit.cli.tables import Table
 
-__all__ = ["Forward", "counted", "progress", "write"]
+__all__ = ["Forward", "Times", "counted", "progress", "write"]
 
 # Rows in a row group of Parquet output, at most: what readers skip and share out by.
 ROW_GROUP_ROWS: Final = 2**20
@@ -44,11 +46,55 @@ class Forward(io.RawIOBase):
         return self._written
 
 
+@dataclass
+class Times:
+    """How many rows of an input were read, and how many of these have no time.
+
+    Parameters
+    ----------
+    table : Table
+    input : Input
+    rows, without : int
+    """
+
+    table: Table
+    input: Input
+    rows: int = 0
+    without: int = 0
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read some columns, among them that of times, of the rows that all filters of the input hold of."""
+        for batch in self.table.batches(names, self.input.filters):
+            self.rows += batch.num_rows
+            self.without += batch.column(self.input.reads.time).null_count
+            yield batch
+
+    def explain(self) -> str:
+        """Read the times alone, and say how many rows have none."""
+        with self.input.naming():
+            for _ in self.batches([self.input.reads.time]):
+                pass
+        return (
+            f"rows without a time in column {self.input.reads.time!r} of {self.input.option}: "
+            f"{self.without:,} of {self.rows:,}"
+        )
+
+    def warn(self) -> None:
+        """Write to stderr that no row has a time, if so, as where text was parsed in another format."""
+        if self.rows and self.without == self.rows:
+            warned = (
+                f"{self.input.option}: none of its {self.rows:,} rows has a time in column "
+                f"{self.input.reads.time!r}; a row without a time is in no window, and has no partner"
+            )
+            print(f"windowkit: warning: {visible(warned)}", file=sys.stderr)
+
+
 @contextmanager
-def progress(table: Table, given: Input, always: bool) -> Iterator[pa.RecordBatchReader]:
+def progress(times: Times, always: bool) -> Iterator[pa.RecordBatchReader]:
     """Read the rows of an input that a job reads, and show on stderr how far it has got."""
     from tqdm import tqdm
 
+    table, given = times.table, times.input
     names = given.reads.of(table.schema.names)
     shown = always or sys.stderr.isatty()
     # Parquet says in its footers how many rows it has; to count those of CSV would be to read it again.
@@ -58,7 +104,7 @@ def progress(table: Table, given: Input, always: bool) -> Iterator[pa.RecordBatc
 
         def batches() -> Iterator[pa.RecordBatch]:
             with given.naming():
-                for batch in table.batches(names, given.filters):
+                for batch in times.batches(names):
                     yield batch
                     bar.update(batch.num_rows)
 
