@@ -402,7 +402,6 @@ class TestRowsWithoutTimes:
                 "none of its 2 rows has a time in column 't'; a row without a time is in no window",
             ),
             ([None, "2024-01-01T00:00:00"], ""),
-            ([], ""),
         ):
             source = self.written(tmp_path, kind, texts)
             for output in ([], ["--output", tmp_path / "out.parquet", "--overwrite"]):

@@ -162,3 +162,19 @@ def test_directories_tables_and_several_datasets(tmp_path: Path) -> None:
     assert QUERY.schema(by_key) == QUERY.schema(ONE)
     with pytest.raises(wk.UnknownColumn, match="no column 'w'; there are t, v, k"):
         wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("w")).run(by_key)
+
+
+def test_columns_that_a_result_has_are_united_and_others_are_not(tmp_path: Path) -> None:
+    """Rows keep all their columns, so that the way out is to give fewer."""
+    tables = [ONE.set_column(2, "v", [values]) for values in (["x"], [1])]
+    for order in (tables, tables[::-1]):
+        data = of(written(tmp_path, *order))
+        rolling = wk.rolling(by="k", time="t", aggs=wk.count().over(10).alias("n"))
+        with pytest.raises(
+            wk.InvalidType, match=r"column 'v' is .*\.scanner\(columns=\[\.\.\.\]\)\.to_reader"
+        ):
+            rolling.run(data)
+        fewer = data.scanner(columns=["k", "t"]).to_reader()
+        wanted = [{"k": "a", "t": 1, "n": 2}] * 2
+        assert rolling.run(fewer).to_pylist() == wanted
+        assert rolling.at(ONE.select(["k", "t"]), data).to_pylist() == wanted[:1]

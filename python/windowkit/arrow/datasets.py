@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from windowkit.arrow.schemas import united
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.foreign import is_a
 
 if TYPE_CHECKING:
@@ -48,7 +48,15 @@ def schema_of_dataset(data: ds.Dataset, columns: Collection[str] | None, argumen
         # Another type than that of the first file was given to the dataset, as that of a directory was.
         is_first = bool(in_files) and own.type == in_files[0].type
         if is_first and (columns is None or name in columns):
-            own = pa.field(name, united(with_it, name, argument))
+            try:
+                own = pa.field(name, united(with_it, name, argument))
+            except InvalidType as error:
+                if columns is not None:
+                    raise
+                raise InvalidType(
+                    f"{error}; all columns are read where they are in the result: give some of them, by "
+                    ".scanner(columns=[...]).to_reader() of the dataset"
+                ) from None
         fields.append(own)
     return pa.schema(fields, given.metadata)
 
