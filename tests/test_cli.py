@@ -18,6 +18,8 @@ import pytest
 import windowkit as wk
 from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
 from windowkit.cli import main
+from windowkit.language.aggregation import parse_framed
+from windowkit.language.windows import parse as parse_window
 
 
 @pytest.fixture
@@ -496,3 +498,42 @@ def test_directories_as_spark_partitions_them(tmp_path: Path, capsys: pytest.Cap
     status, _, _ = run(capsys, [*arguments, "--window", "tumbling(1 hour)", "--agg", "count(*)"])
     assert status == 0
     assert sorted(pyarrow.parquet.read_table(output, partitioning=None)["key"].to_pylist()) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "expanding(v)",
+            "did you mean sum(v) over (unbounded) of rolling, or for windows landmark(10 minutes, ",
+        ),
+        ("lag(v)", "did you mean last(v) over (1 row, closed left) of rolling? functions "),
+        ("covar_pop(v, w)", "did you mean wk.aggregate of Python, for a function of your own? functions "),
+        ("nunique(v)", "did you mean 'count_distinct'? functions "),
+        ("sum(v) over (1 day)", "rows have aggregates over frames by 'windowkit rolling'"),
+        ("sum(v) over (1 day) as s", "rows have aggregates over frames by 'windowkit rolling'"),
+    ],
+)
+def test_what_is_meant_by_functions_elsewhere(
+    text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--input", "in.csv", "--time", "t", "--window", "tumbling(1 day)", "--agg", text]
+    assert refused(capsys, command).partition("; ")[2].startswith(said)
+    if "over" not in text:
+        rolled = ["--input", "in.csv", "--time", "t", "--agg", f"{text} over (1 day)"]
+        assert refused(capsys, rolled, command="rolling").partition("; ")[2].startswith(said)
+
+
+def test_the_meant_text_forms_are_read() -> None:
+    for text in ("sum(v) over (unbounded)", "last(v) over (1 row, closed left)"):
+        assert parse_framed(text).aggregate.function == text[: text.index("(")]
+    text = "landmark(10 minutes, period=1 day)"
+    assert str(parse_window(text)) == text
+
+
+def test_dates_of_windows_are_a_column_of_csv(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--input", source, "--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
+    assert run(capsys, [*command, "--window-columns", "date"])[1] == '"window_date","n"\n1970-01-01,5\n'
+    assert "window_date" in run(capsys, ["--help"])[1]

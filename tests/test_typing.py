@@ -190,7 +190,10 @@ def test_dir_has_the_public_names_and_no_others() -> None:
     [
         ("cumulate", 'wk.landmark("10 minutes", period="1 day")'),
         ("hop", 'wk.sliding("10 minutes", "1 minute")'),
-        ("expanding", 'wk.sum("v").over("unbounded"), or for windows wk.landmark("10 minutes")'),
+        (
+            "expanding",
+            'wk.sum("v").over("unbounded"), or for windows wk.landmark("10 minutes", period="1 day")',
+        ),
         ("covar_pop", "wk.aggregate, for a function of your own"),
         ("std", "wk.stddev"),
         ("nunique", "wk.count_distinct"),

@@ -54,6 +54,7 @@ OPTIONS: Final = {
 GIVEN: Final = re.compile(r"""(?:(?<!\w)'(?:[^'\\]|\\.)*'|(?<!\w)"(?:[^"\\]|\\.)*"|(?!; ).)*""")
 """What errors say first: what was given, which in quotes may have a semicolon."""
 INSTEAD: Final = {
+    "by windowkit.rolling": "by 'windowkit rolling'",
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
     "with .alias()": "by 'as name'",
@@ -289,7 +290,8 @@ def add_aggregate(add: Add) -> None:
         "--window-columns",
         choices=WINDOW_COLUMNS,
         default=WINDOW_COLUMNS[0],
-        help="a window as window_start and window_end, or as one column, not in CSV (default: flat)",
+        help="a window as the columns window_start and window_end (flat, the default), as one column of both "
+        "(struct, not in CSV), or as the column window_date, the day on which it begins (date)",
     )
 
 

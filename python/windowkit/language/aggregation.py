@@ -28,7 +28,7 @@ from windowkit.language.functions import (
     parameter,
     shown,
 )
-from windowkit.language.hints import Hinting, here
+from windowkit.language.hints import Hinting, here, in_text
 from windowkit.language.windows.grammar import QUOTED, bare, name_after, quoted, read_call, unquoted
 
 __all__ = ["FRAMED_FORMS", "Aggregate", "Framed", "UserFunction", "make", "parse", "parse_framed"]
@@ -466,11 +466,20 @@ def parse(text: str) -> Aggregate:
     >>> parse("quantile(v, 0.9) where valid").name
     'percentile(v, 0.9, 1) FILTER (WHERE valid)'
     """
-    call = read_call("aggregate", text, AGGREGATE_FORMS, filters=True)
+    try:
+        call = read_call("aggregate", text, AGGREGATE_FORMS, filters=True)
+    except InvalidValue:
+        if not FRAMED.fullmatch(text.strip()):
+            raise
+        raise InvalidValue(
+            f"aggregate: {text!r} has a frame, and windows have none; rows have aggregates over frames by "
+            "windowkit.rolling"
+        ) from None
     refused = InvalidValue(f"aggregate: {text!r} is not an aggregate; {AGGREGATE_FORMS}")
     form = FORMS.get(call.function)
     if form is None:
-        raise InvalidValue(f"{refused}{checks.suggested(here(call.function), FORMS, call.function)}")
+        meant = in_text(call.function) or checks.suggested(here(call.function), FORMS, call.function)
+        raise InvalidValue(f"{refused}{meant}")
     # A column that is named `*` or `1` stands in backticks; bare they count rows, as in SQL.
     if call.function == "count" and list(call.arguments) in ([], ["*"], ["1"]):
         aggregate = Aggregate("count_all", (), "count(1)")

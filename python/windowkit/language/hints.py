@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-__all__ = ["Hinting", "here", "hint", "unknown"]
+__all__ = ["Hinting", "here", "hint", "in_text", "unknown"]
 
 SLIDING: Final = 'wk.sliding("10 minutes", "1 minute")'
 TUMBLING: Final = 'wk.tumbling("10 minutes")'
@@ -17,7 +17,7 @@ CALLED: Final = {
     **dict.fromkeys(("tumble", "resample", "date_trunc", "time_bucket", "tumbling_window"), TUMBLING),
     **dict.fromkeys(("window", "group_by_dynamic"), f"{TUMBLING} or {SLIDING}"),
     **dict.fromkeys(("cumulate", "cumulative"), 'wk.landmark("10 minutes", period="1 day")'),
-    "expanding": 'wk.sum("v").over("unbounded"), or for windows wk.landmark("10 minutes")',
+    "expanding": 'wk.sum("v").over("unbounded"), or for windows wk.landmark("10 minutes", period="1 day")',
     **dict.fromkeys(("session_window", "sessions"), 'wk.session("30 minutes")'),
     **dict.fromkeys(("count_window", "row_window"), "wk.tumbling(rows=100)"),
     "all": "wk.global_window()",
@@ -124,3 +124,23 @@ def here(name: str) -> str:
     """
     found = re.match(r"wk\.(\w+)", CALLED.get(name, ""))
     return name if found is None else found[1]
+
+
+def in_text(name: str) -> str:
+    """Return what an error adds that does not know a function in text, where no other function is meant.
+
+    Examples
+    --------
+    >>> in_text("expanding")
+    '; did you mean sum(v) over (unbounded) of rolling, or for windows landmark(10 minutes, period=1 day)?'
+    >>> in_text("covar_pop"), in_text("nunique")
+    ('; did you mean wk.aggregate of Python, for a function of your own?', '')
+    """
+    meant = CALLED.get(name, "")
+    if meant.startswith("wk.aggregate"):
+        return f"; did you mean {meant.replace('wk.aggregate', 'wk.aggregate of Python', 1)}?"
+    if ").over(" not in meant:
+        return ""
+    framed = re.sub(r'wk\.(\w+)\("(\w+)"\)\.over\((.*?)\)', r"\1(\2) over (\3) of rolling", meant)
+    plain = re.sub(r"wk\.(\w+)", r"\1", framed)
+    return f"; did you mean {plain.replace('closed=', 'closed ').replace(chr(34), '')}?"
