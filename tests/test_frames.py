@@ -99,14 +99,64 @@ class TestWhatArrowDoesNotHold:
         assert sorted(map(str, column(result))) == sorted(map(str, wanted))
 
 
-@pytest.mark.parametrize("data", [each for name, each in ODD.items() if name != "Object"])
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_a_result_of_arrow_names_what_arrow_does_not_hold(data: Any) -> None:
-    """But for objects of Polars, which it hands on as bytes."""
     for call in (FEATURES.run, DISTINCT.run):
         with pytest.raises(
             wk.WindowKitError, match=r"^data: column 'x': it is of (pandas|Polars), and Arrow"
         ):
             call(data, result="pyarrow")
+
+
+class TestObjectsOfPolars:
+    """Polars hands on the addresses of objects, which differ where the objects are equal."""
+
+    DATA = pl.DataFrame(PLAIN).with_columns(pl.Series("x", [THING, (1, 2), (1, 2)], dtype=pl.Object))
+    OTHER = DATA.rename({"ts": "at", "v": "w"})
+    REFUSED = "column 'x': it is of Polars, and Arrow does not hold it: .* objects of Python; make it text"
+
+    @pytest.mark.parametrize("asked", [pl.DataFrame, pl.DataFrame.lazy])
+    @pytest.mark.parametrize(
+        ("by", "aggs"),
+        [("x", wk.count()), ([], wk.count_distinct("x")), ([], wk.last("x")), ([], wk.arg_max("user", "x"))],
+    )
+    def test_are_not_read(self, asked: Callable[..., Any], by: Any, aggs: wk.Aggregate) -> None:
+        query = wk.query(by=by, time="ts", windows=wk.tumbling("1 day"), aggs=aggs)
+        data = asked(self.DATA)
+        for call in (query.run, query.schema, query.batches, query.explain, query.operator().push):
+            with pytest.raises(wk.InvalidType, match=self.REFUSED):
+                call(data)
+        rolling = wk.rolling(by=by, time="ts", aggs=aggs.over("1 day"))
+        for call in (rolling.run, rolling.schema, lambda rows: rolling.at(rows, rows)):
+            with pytest.raises(wk.InvalidType, match=self.REFUSED):
+                call(data)
+
+    def test_are_no_keys_of_two_tables(self) -> None:
+        join = wk.join(by="x", left_time="ts", right_time="at", within="1 day")
+        with pytest.raises(wk.InvalidType, match=f"left: {self.REFUSED}"):
+            join.run(self.DATA, self.OTHER)
+        other = self.OTHER.with_columns(x=pl.lit("a"))
+        with pytest.raises(wk.InvalidType, match=f"right: {self.REFUSED}"):
+            join.run(self.DATA.with_columns(x=pl.lit("a")), self.OTHER)
+        with pytest.raises(wk.InvalidType, match=f"left: {self.REFUSED}"):
+            join.schema(self.DATA, other)
+        with pytest.raises(wk.InvalidType, match=f"data: {self.REFUSED}"):
+            wk.distinct("x", time="ts", within="1 day").run(self.DATA)
+
+    def test_are_no_columns_of_kernels(self) -> None:
+        with pytest.raises(wk.InvalidType, match=self.REFUSED):
+            wk.kernels.sliding_max(self.DATA["x"], 2)
+
+    def test_are_not_computed(self) -> None:
+        made = pl.col("v").map_elements(lambda v: (v,), return_dtype=pl.Object).alias("pair")
+        query = wk.query(by=made, time="ts", windows=wk.tumbling("1 day"), aggs=wk.count())
+        with pytest.raises(wk.InvalidType, match="'pair' cannot be evaluated: it makes objects of Python"):
+            query.run(self.DATA)
+
+    def test_may_be_made_text(self) -> None:
+        made = self.DATA.with_columns(pl.Series("x", list(map(str, self.DATA["x"]))))
+        query = wk.query(by="x", time="ts", windows=wk.tumbling("1 week"), aggs=wk.count())
+        assert set(query.run(made)["x"]) == {str(THING), "(1, 2)"}
 
 
 def test_two_columns_of_one_name_stay() -> None:

@@ -233,6 +233,10 @@ def polars_values(argument: str, expression: Expression, rows: Rows) -> pa.Chunk
             "rows are aggregated by windowkit's functions, as in windowkit.sum(pl.col('v') * 2), and left "
             "out by .where(...) of these"
         )
+    if made.schema["x"].is_object():
+        raise failed(
+            argument, expression, "it makes objects of Python, which Arrow does not hold", InvalidType
+        )
     return pa.RecordBatchReader.from_stream(made).read_all()["x"]
 
 

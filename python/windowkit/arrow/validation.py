@@ -221,9 +221,27 @@ def of_types(values: Any) -> str:
     return f"; {first}, and {second}: make all of one type, as by .astype(str)"
 
 
+def refuse_objects(argument: str, data: Any) -> None:
+    """Refuse objects of Python that a DataFrame or Series of Polars holds.
+
+    In Arrow data, Polars has the addresses of the objects in their place. They are in no other type.
+    """
+    if not is_a(data, "polars", "DataFrame", "Series"):
+        return
+    kinds = data.schema if hasattr(data, "schema") else {data.name: data.dtype}
+    for name, kind in kinds.items():
+        if kind.is_object():
+            raise InvalidType(
+                f"{argument}: column {name!r}: it is of Polars, and Arrow does not hold it: its values are "
+                f"objects of Python; make it text, as by polars.Series({name!r}, [*map(str, series)]), or a "
+                "column of the type that all of them have"
+            )
+
+
 def is_held(frame: Any, method: str) -> bool:
     """Whether pyarrow has what a DataFrame holds."""
     try:
+        refuse_objects("frame", frame)
         pa.RecordBatchReader.from_stream(Handed(method, getattr(frame, method)()))
     except (*CONVERSIONS, pa.ArrowException):
         return False
@@ -250,6 +268,7 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) ->
     """
     with refusing(argument):
         is_frame = any(is_a(data, each, "DataFrame", "Series") for each in ("pandas", "polars"))
+        refuse_objects(argument, data)
         try:
             handed = Handed(method, getattr(data, method)())
         except CONVERSIONS as error:
