@@ -261,6 +261,61 @@ class TestPolars:
             QUERY.run(TABLE.set_column(0, "k", key), result="polars")
 
 
+OFFSETS = ["+05:30", "-13:00", "+18:00"]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+class TestOffsetsInPolars:
+    """Polars has no zones that are offsets: it refuses them, or panics."""
+
+    def query(self, offset: str, **options: Any) -> wk.Query:
+        given = {"by": "k", "time": "ts", "windows": wk.tumbling("1 day", zone=offset), "aggs": AGGS}
+        return wk.query(**{**given, **options})
+
+    @pytest.mark.parametrize("columns", ["flat", "struct"])
+    @pytest.mark.parametrize("zone", [None, "Europe/Paris", "+02:00"])
+    def test_windows_are_in_the_zone_of_the_column(self, offset: str, zone: str | None, columns: Any) -> None:
+        kind = pa.timestamp("s", "UTC" if zone is None else zone)
+        data = TABLE.set_column(1, "ts", TIMES.cast(kind))
+        query = self.query(offset, window_columns=columns)
+        found = query.run(data, result="polars")
+        # Moments compare as such, whatever their zones.
+        assert found.to_dicts() == query.run(data).to_pylist()
+        shown = kind.tz if zone == "Europe/Paris" else "UTC"
+        assert f"time_zone='{shown}'" in repr(found.schema)
+        assert f"tz={offset}" in repr(query.schema(data))
+        if zone == "+02:00":
+            return
+        frame = pl.DataFrame(data)
+        for made in (query.run(frame), query.run(frame.lazy()).collect()):
+            assert made.sort("k", maintain_order=True).equals(found.sort("k", maintain_order=True))
+        assert query.run(frame.lazy()).collect_schema() == found.schema
+
+    def test_so_are_those_of_times_that_are_computed(self, offset: str) -> None:
+        lazy = pl.LazyFrame(TABLE)
+        paris = pl.col("ts").dt.convert_time_zone("Europe/Paris").alias("there")
+        query = self.query(offset, time=paris)
+        assert query.run(lazy).collect()["window_start"].dtype.time_zone == "Europe/Paris"
+
+    def test_so_are_those_of_joins(self, offset: str) -> None:
+        frame = pl.DataFrame(TABLE).drop("v")
+        join = wk.join(
+            by="k", left_time="ts", right_time="at", windows=wk.tumbling("1 day", zone=offset), how="left"
+        )
+        found = join.run(frame, frame.rename({"ts": "at"}))
+        assert found["window_end"].dtype.time_zone == "UTC"
+        assert found.to_dicts() == join.run(TABLE.drop_columns("v"), frame.rename({"ts": "at"})).to_pylist()
+        assert join.run(frame.lazy(), frame.rename({"ts": "at"})).collect().equals(found)
+
+    def test_other_moments_are_in_utc(self, offset: str) -> None:
+        data = pa.table({"k": TIMES.cast(pa.timestamp("s", offset)), "ts": [1, 2, 3, 4]})
+        rolling = wk.rolling(by=[], time="ts", aggs=wk.collect_list("k").over("2 rows"))
+        found = rolling.run(data, result="polars")
+        assert found.to_dicts() == rolling.run(data).to_pylist()
+        assert found.dtypes == [pl.Datetime("ms", "UTC"), pl.Int64, pl.List(pl.Datetime("ms", "UTC"))]
+        assert wk.distinct("k", time="ts", within=1).run(data, result="polars").height == 4
+
+
 class TestFlat:
     def test_it_is_the_default(self) -> None:
         assert wk.query(by="k", time="ts", windows=BOTH, aggs=AGGS, window_columns="flat") == FLAT_SEVERAL

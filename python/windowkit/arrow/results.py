@@ -158,8 +158,8 @@ def relation(table: pa.Table, data: Any) -> Any:
         return duckdb.from_arrow(table)
 
 
-def formed(table: pa.Table, form: str, query: Query, data: Any) -> Any:
-    """Return the result of `query` over `data` in a form.
+def formed(table: pa.Table, form: str, query: Query, data: Any, time: pa.DataType) -> Any:
+    """Return the result of `query` over `data`, whose times are of type `time`, in a form.
 
     Keys get the types of their columns in `data` (categories, and pandas' own types), if that is a table of
     the same library, and aggregates whose values are of a column of categories get its categories. Otherwise
@@ -175,13 +175,13 @@ def formed(table: pa.Table, form: str, query: Query, data: Any) -> Any:
     if form == "pandas":
         with in_pandas():
             return pandas_of(table, query, data)
-    return polars_of(table, query, data) if form == "polars" else table
+    return polars_of(table, query, data, time) if form == "polars" else table
 
 
-def polars_of(table: pa.Table, query: Query, data: Any) -> Any:
+def polars_of(table: pa.Table, query: Query, data: Any, time: pa.DataType) -> Any:
     import polars as pl
 
-    frame = polars_frame(table)
+    frame = polars_frame(table, time)
     if is_a(data, "polars", "DataFrame", "LazyFrame"):
         given = data.collect_schema()
         kinds = {key: given[key] for key in query.by if not isinstance(key, Expression)}
@@ -221,9 +221,18 @@ def own_kinds(
     return {name: kind for name, kind in kinds.items() if kind != frame.schema[name]}
 
 
-def polars_frame(table: pa.Table) -> polars.DataFrame:
+def polars_frame(table: pa.Table, time: pa.DataType | None = None) -> polars.DataFrame:
+    """Return a table as a DataFrame of Polars, which has no zones that are offsets.
+
+    Moments in such are shown in the zone of times of type `time` if that has a name, else in UTC.
+    """
     import polars as pl
 
+    zone = getattr(time, "tz", None)
+    zone = "UTC" if zone is None or is_offset(zone) else zone
+    kinds = [in_zone(kind, zone) for kind in table.schema.types]
+    if kinds != table.schema.types:
+        table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     for field in table.schema:
         if is_unknown_to_polars(field.type):
             raise InvalidType(
@@ -234,6 +243,37 @@ def polars_frame(table: pa.Table) -> polars.DataFrame:
     frame = pl.from_arrow(table, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def is_offset(zone: str) -> bool:
+    """Whether a zone of Arrow is an offset, not the name of one."""
+    return zone[:1] in ("+", "-")
+
+
+def in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
+    """Return a type in which moments are in a zone, where theirs is an offset.
+
+    Examples
+    --------
+    >>> print(in_zone(pa.list_(pa.timestamp("s", "+05:30")), "UTC"), in_zone(pa.int8(), "UTC"))
+    list<item: timestamp[s, tz=UTC]> int8
+    """
+    types = pa.types
+    if types.is_timestamp(kind) and kind.tz is not None and is_offset(kind.tz):
+        return pa.timestamp(kind.unit, zone)
+
+    def within(field: pa.Field) -> pa.Field:
+        return field.with_type(in_zone(field.type, zone))
+
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, in_zone(kind.value_type, zone), kind.ordered)
+    if types.is_struct(kind):
+        return pa.struct(map(within, kind))
+    if types.is_list(kind):
+        return pa.list_(within(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(within(kind.value_field))
+    return kind
 
 
 def is_unknown_to_polars(kind: pa.DataType) -> bool:
@@ -405,6 +445,7 @@ def joined(
     right: Any,
     passed: Sequence[Mapping[str, Any]] = ({}, {}),
     shared: Sequence[tuple[str, str]] = (),
+    time: pa.DataType | None = None,
 ) -> Any:
     """Return the result of a join in a form.
 
@@ -412,7 +453,7 @@ def joined(
     (whether from the left side, and by which name; None for windows), if these are tables of that library.
     What has `passed`, of the left side and of the right one, takes the place of what `table` has. A left key
     that is `shared` also holds values of the right key beside it: if that has another type, which may have
-    other categories, the result has the values alone.
+    other categories, the result has the values alone. Times of the left side are of type `time`.
     """
     if form == "pyarrow":
         return table
@@ -426,7 +467,7 @@ def joined(
     if form == "polars":
         import polars as pl
 
-        frame = polars_frame(table)
+        frame = polars_frame(table, time)
         kinds = {
             name: origin[0].schema[origin[1]]
             for name, origin in zip(table.column_names, of, strict=True)

@@ -85,7 +85,8 @@ def run(
     passed = [side.passed(columns) for side, columns in zip(passing, found, strict=True)]
     # Without a left row, its keys are those of the right one.
     shared = list(zip(join.left_by, join.right_by, strict=True)) if join.how in ("right", "full") else []
-    return joined(table, form, origins, left, right, passed, shared)
+    times = dict(zip(origins, table.schema.types, strict=True))
+    return joined(table, form, origins, left, right, passed, shared, times.get((True, join.left_time)))
 
 
 def batches(

@@ -121,9 +121,11 @@ def frames(
 ) -> Iterator[polars.DataFrame]:
     """Yield a result, in parts where neither it nor the rows of the data need be in memory."""
     if isinstance(asked, Query):
+        # The types of keys and times are those of the data, whose rows are not needed for that.
+        plain, given = queries.fitted(asked, empties[0])
+        time = given.field(str(plain.time)).type
         for batch in queries.batches(asked, *inputs, **options):
-            # The types of keys are those of the data, whose rows are not needed for that.
-            yield formed(pa.Table.from_batches([batch]), "polars", asked, empties[0])
+            yield formed(pa.Table.from_batches([batch]), "polars", asked, empties[0], time)
     else:
         yield evaluate(asked, *map(collected, inputs), form="polars", **options)
 

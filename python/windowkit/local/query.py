@@ -57,7 +57,8 @@ def run(
         table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
     warn_of_times(own, source)
     table = shaped(table, query)
-    return formed(table if chosen is None else chosen.windows(table), form, query, data)
+    time = source.schema.field(str(own.time)).type
+    return formed(table if chosen is None else chosen.windows(table), form, query, data, time)
 
 
 def conditioned(where: Any, query: Query, planned: _native.Plan, source: Source) -> Where | None:
