@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta, timezone
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -278,6 +278,124 @@ def test_an_index_that_has_a_name_is_a_column_of_joins() -> None:
     assert result["id"].tolist() == [7, 8]
     assert result["x"].tolist() == [1j, 2j]
     assert FEATURES.run(frame).index.equals(frame.index)
+
+
+INDEXES: dict[str, Any] = {
+    "several types": [1, "a", 2.5],
+    "large": [2**70, 1, 2],
+    "complex": [1j, 2j, 3j],
+    "objects": [THING, THING, None],
+    "levels": pd.MultiIndex.from_tuples([(1, "a"), ("b", 2), (THING, None)]),
+    "levels, of which one has a name": pd.MultiIndex.from_tuples(
+        [(1, "a"), ("b", 2), (2, 3)], names=[None, "id"]
+    ),
+    "a name": pd.Index([THING, 1j, "a"], dtype=object, name="id"),
+    "the name of a column": pd.Index([THING, 1j, "a"], dtype=object, name="v"),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+class TestAnIndexThatArrowDoesNotHold:
+    def test_is_not_read(self, index: Any) -> None:
+        data = PLAIN.set_axis(index)
+        assert QUERY.run(data).equals(QUERY.run(PLAIN))
+        assert QUERY.batches(data).schema == QUERY.schema(data) == QUERY.schema(PLAIN)
+        assert QUERY.operator().push(data).equals(QUERY.operator().push(PLAIN))
+        right = data.rename(columns={"ts": "at", "v": "w"})
+        found = nearby(left_columns=["user", "v"], right_columns=["w"]).run(data, right)
+        assert found.equals(
+            nearby(left_columns=["user", "v"], right_columns=["w"]).run(PLAIN, renamed(PLAIN))
+        )
+
+    def test_is_that_of_the_result(self, index: Any) -> None:
+        data = PLAIN.set_axis(index)
+        for found in (FEATURES.run(data), FEATURES.at(data, data), DISTINCT.run(data)):
+            assert list(found.index) == list(data.index.take(found["v"].astype(int) - 1))
+            assert found.index.names == data.index.names
+        assert FEATURES.schema(data).names[:3] == DISTINCT.schema(data).names[:3] == ["user", "ts", "v"]
+
+    def test_passes_through_joins_if_it_is_a_column(self, index: Any) -> None:
+        data = PLAIN.set_axis(index)
+        found = nearby("full").run(data, renamed(PLAIN))
+        assert len(found) == 5
+        is_column = "id" in data.index.names
+        assert found.columns.tolist() == ["user", "ts", "v", *["id"] * is_column, "at", "w"]
+        if is_column:
+            assert set(found["id"]) == set(data.index.get_level_values("id"))
+
+
+def test_a_level_of_an_index_is_a_key() -> None:
+    index = pd.MultiIndex.from_arrays([["a", "a", "b"], TIMES, [THING] * 3], names=["user", "ts", "x"])
+    data = PLAIN[["v"]].set_axis(index)
+    assert QUERY.run(data).to_dict("list") == QUERY.run(PLAIN).to_dict("list")
+    assert FEATURES.run(data)["recent"].tolist() == FEATURES.run(PLAIN)["recent"].tolist()
+    assert FEATURES.at(data, data)["recent"].tolist() == FEATURES.run(PLAIN)["recent"].tolist()
+    assert DISTINCT.run(data)["v"].tolist() == DISTINCT.run(PLAIN)["v"].tolist()
+    found = nearby().run(data, renamed(data.reset_index()))
+    assert found["user"].tolist() == nearby().run(PLAIN, renamed(PLAIN))["user"].tolist()
+    with pytest.raises(wk.WindowKitError, match="data: column 'x': it is of pandas, and Arrow does not hold"):
+        wk.query(by="x", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v")).run(data)
+    with pytest.raises(wk.WindowKitError, match="data: column 'x': it is of pandas, and Arrow does not hold"):
+        FEATURES.run(data, result="pyarrow")
+
+
+def test_a_column_that_is_read_is_there_once() -> None:
+    query = wk.query(by="user", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("x"))
+    for call in (query.run, query.schema, wk.rolling(by=[], time="ts", aggs=wk.sum("x").over(1)).run):
+        with pytest.raises(
+            wk.InvalidValue, match="data: it has 2 columns 'x', and Arrow finds columns by name"
+        ):
+            call(TWICE)
+
+
+class TestTimesWithAndWithoutAZone:
+    """Arrow has all of a column with a zone, or none, as the first of them has it."""
+
+    ZONED = datetime(2024, 1, 2, tzinfo=timezone.utc)
+    MIXED: ClassVar[dict[str, list[Any]]] = {
+        "naive first": [None, TIMES[0], ZONED],
+        "zoned first": [ZONED, pd.NaT, TIMES[0]],
+        "of pandas": [pd.Timestamp(ZONED), pd.NA, pd.Timestamp(TIMES[0])],
+    }
+
+    @pytest.mark.parametrize("times", MIXED.values(), ids=MIXED)
+    @pytest.mark.parametrize("form", ["pandas", "pyarrow", "polars"])
+    def test_are_refused(self, times: list[Any], form: Any) -> None:
+        data = PLAIN.assign(ts=pd.Series(times, dtype=object))
+        rows = [row for row, time in enumerate(times) if not pd.isna(time)]
+        match = (
+            "^(data|labels|events|left): column 'ts': it has times with a zone and times without one; "
+            f"row ({rows[0]} has .* row {rows[1]}|{rows[1]} has .* row {rows[0]}) has .*to_datetime"
+        )
+        for call in (
+            QUERY.run,
+            FEATURES.run,
+            DISTINCT.run,
+            lambda data, **form: FEATURES.at(data, PLAIN, **form),
+            lambda data, **form: FEATURES.at(PLAIN, data, **form),
+            lambda data, **form: nearby().run(data, renamed(PLAIN), **form),
+        ):
+            with pytest.raises(wk.InvalidValue, match=match):
+                call(data, result=form)
+        with pytest.raises(wk.InvalidValue, match=match.replace("^(data", "^(schema")):
+            DISTINCT.operator(data)
+
+    @pytest.mark.parametrize("times", MIXED.values(), ids=MIXED)
+    def test_pass_where_nothing_reads_them(self, times: list[Any]) -> None:
+        data = PLAIN.assign(x=pd.Series(times, dtype=object))
+        assert len(QUERY.run(data)) == 3
+        assert FEATURES.run(data)["x"].equals(data["x"])
+        assert FEATURES.schema(data).field("x").type == pa.null()
+
+    def test_of_several_zones_are_moments(self) -> None:
+        there = self.ZONED.astimezone(timezone(timedelta(hours=5)))
+        data = PLAIN.assign(ts=pd.Series([self.ZONED, there, pd.Timestamp(there)], dtype=object))
+        assert QUERY.run(data)["window_start"].nunique() == 1
+
+    def test_of_an_index_are_refused_too(self) -> None:
+        data = PLAIN[["user", "v"]].set_axis(pd.Index([*TIMES[:2], self.ZONED], dtype=object, name="ts"))
+        with pytest.raises(wk.InvalidValue, match="data: column 'ts': it has times with a zone and times w"):
+            QUERY.run(data)
 
 
 def test_what_is_malformed_is_called_so() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windowkit.arrow.columns import names_of, part, values_at
 from windowkit.arrow.datasets import is_dataset, schema_of_dataset
 from windowkit.arrow.given import reader_of, schema_of
 from windowkit.arrow.results import NULLABLE
@@ -19,7 +20,16 @@ from windowkit.arrow.validation import is_held
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.foreign import is_a
 
-__all__ = ["Passing", "columns_schema", "has_each", "held_part", "is_frame", "outlined", "whole_schema"]
+__all__ = [
+    "Passing",
+    "columns_of",
+    "columns_schema",
+    "has_each",
+    "held_part",
+    "is_frame",
+    "outlined",
+    "whole_schema",
+]
 
 STREAM: Final = "__arrow_c_stream__"
 
@@ -32,7 +42,7 @@ def is_frame(data: object, library: str | None = None) -> bool:
 
 def has_each(data: Any, columns: Iterable[str]) -> bool:
     """Whether a frame has each of some columns once: otherwise it is refused, with the names it has."""
-    names = list(data.columns)
+    names = names_of(data)
     return all(names.count(name) == 1 for name in columns)
 
 
@@ -54,10 +64,8 @@ def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
     """
     if read is None or not is_frame(data) or not has_each(data, read):
         return data
-    table = reader_of(data[list(read)], argument).read_all()
-    # At the end pandas has the columns of an index that has a name.
-    own = [str(name) for name in data.columns if name in read or str(name) not in read]
-    names = [*own, *table.column_names[len(read) :]]
+    table = reader_of(columns_of(data, read), argument).read_all()
+    names = [str(name) for name in names_of(data) if name in read or str(name) not in read]
     nulls = pa.nulls(table.num_rows)
     columns = [table.column(name) if name in table.column_names else nulls for name in names]
     return pa.Table.from_arrays(columns, names=names)
@@ -93,10 +101,10 @@ def whole_schema(data: Any, read: Sequence[str], argument: str = "data") -> pa.S
         return schema_of(data, argument)
     except (InvalidType, InvalidValue):
         held = schema_of(held_part(data, read), argument)
-    names = list(map(str, data.columns))
-    own = [held.field(name) if name in held.names else pa.field(name, pa.null()) for name in names]
-    # At the end pandas has the columns of an index that has a name.
-    return pa.schema([*own, *(each for each in held if each.name not in names)])
+    names = list(map(str, names_of(data)))
+    return pa.schema(
+        [held.field(name) if name in held.names else pa.field(name, pa.null()) for name in names]
+    )
 
 
 def held_part(frame: Any, read: Collection[str]) -> Any:
@@ -106,18 +114,19 @@ def held_part(frame: Any, read: Collection[str]) -> Any:
     -----
     Each column is converted by itself: this is for frames that are not converted as a whole.
     """
-    names = list(map(str, frame.columns))
+    names = list(map(str, names_of(frame)))
     kept = [
         at
         for at, name in enumerate(names)
-        if name in read or (names.count(name) == 1 and is_held(columns_at(frame, [at]), STREAM))
+        if name in read or (names.count(name) == 1 and is_held(part(frame, [at]), STREAM))
     ]
-    return columns_at(frame, kept)
+    return part(frame, kept)
 
 
-def columns_at(frame: Any, places: list[int]) -> Any:
-    """Return the columns of a frame at some places, whatever their names."""
-    return frame[:, places] if is_frame(frame, "polars") else frame.iloc[:, places]
+def columns_of(frame: Any, read: Iterable[str]) -> Any:
+    """Return some columns of a frame, each of which it has once."""
+    names = names_of(frame)
+    return part(frame, [names.index(name) for name in read])
 
 
 class Passing:
@@ -149,13 +158,13 @@ class Passing:
         self.rows = outlined(argument, data, read) if is_frame(data, library) else data
         if self.rows is data:
             return
-        twice = [str(name) for name in data.columns if name not in read and str(name) in read]
+        twice = [str(name) for name in names_of(data) if name not in read and str(name) in read]
         if twice and chosen is None:
             raise InvalidValue(
                 f"{argument}: it has two columns {twice[0]!r}; rename one of them, or choose others by "
                 f"{argument}_columns"
             )
-        others = [name for name in map(str, data.columns) if name not in read]
+        others = [name for name in map(str, names_of(data)) if name not in read]
         self._names = others if chosen is None else [name for name in others if name in chosen]
         if self._names:
             # The first of the columns without values has room for the numbers of the rows.
@@ -188,7 +197,7 @@ def taken(frame: Any, name: str, rows: pa.ChunkedArray) -> Any:
         return frame.get_column(name).gather(pl.Series(rows))
     import pandas as pd
 
-    values = frame.iloc[:, list(map(str, frame.columns)).index(name)].array
+    values = values_at(frame, list(map(str, names_of(frame))).index(name))
     # Types that are neither pandas' own nor those of times, which have no wrapper of their own either.
     is_plain = hasattr(values.dtype, "numpy_dtype") and not hasattr(values.dtype, "__from_arrow__")
     if is_plain and rows.null_count and values.dtype.kind in "biu":

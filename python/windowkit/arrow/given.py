@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from windowkit.arrow.columns import without_numbers
 from windowkit.arrow.datasets import is_dataset, of_dataset
 from windowkit.arrow.validation import MALFORMED, imported
 from windowkit.errors import InvalidType, InvalidValue
@@ -136,9 +137,9 @@ def reader_of(data: Any, argument: str = "data") -> pa.RecordBatchReader:
         return data.to_reader()
     try:
         if hasattr(data, "__arrow_c_stream__"):
-            reader = imported(argument, data, "__arrow_c_stream__", pa.RecordBatchReader.from_stream)
             if is_a(data, "pandas", "DataFrame"):
-                return without_index(reader)
+                data = without_numbers(data)
+            reader = imported(argument, data, "__arrow_c_stream__", pa.RecordBatchReader.from_stream)
             return with_orders(reader) if is_relation(data) else reader
         if hasattr(data, "__arrow_c_array__"):
             batch = imported(argument, data, "__arrow_c_array__", pa.record_batch)
@@ -168,14 +169,6 @@ def refuse_twice(given: Mapping[str, Any]) -> None:
             f"{second}: it is the same reader as {first}, and a reader is read once; give both a table, for "
             "instance that of reader.read_all()"
         )
-
-
-def without_index(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the batches of a DataFrame of pandas without an index that has no name, which numbers rows."""
-    names = [name for name in reader.schema.names if re.fullmatch("__index_level_[0-9]+__", name) is None]
-    if names == reader.schema.names:
-        return reader
-    return reader.read_all().select(names).to_reader()
 
 
 def is_lazy(data: object) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.datasets import described, is_dataset, of_dataset
-from windowkit.arrow.frames import has_each, is_frame
+from windowkit.arrow.frames import columns_of, has_each, is_frame
 from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
@@ -38,7 +38,7 @@ def narrowed(argument: str, data: Any, columns: Sequence[str]) -> Any:
     if is_dataset(data):
         return of_dataset(data, columns, argument)
     if is_frame(data):
-        return data[list(columns)] if has_each(data, columns) else data
+        return columns_of(data, columns) if has_each(data, columns) else data
     if is_lazy(data) and set(columns) <= set(data.collect_schema()):
         return data.select(columns)
     if is_ibis(data) and set(columns) <= set(data.columns):

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from windowkit.arrow.columns import is_null, names_of, part, refuse_mixed_times, values_at
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, boolean
 from windowkit.language.foreign import is_a
@@ -28,7 +29,7 @@ TABLES: Final = (pa.Table, pa.RecordBatch)
 """Classes of data that is there as a whole."""
 
 Data = TypeVar("Data", pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
-T = TypeVar("T")
+Made = TypeVar("Made")
 
 FLAT: Final = frozenset(
     type(pa.nulls(0, kind))
@@ -202,22 +203,28 @@ def within(array: pa.Array) -> list[pa.Array]:
 def unheld(argument: str, data: Any, method: str, error: Exception) -> InvalidType | InvalidValue:
     """Return what is raised where Arrow, or pyarrow, has none of what a DataFrame or Series holds."""
     is_table = is_a(data, "pandas", "DataFrame") or is_a(data, "polars", "DataFrame")
-    names = dict.fromkeys(data.columns) if is_table else ()
-    name = next(([name] for name in names if not is_held(data[[name]], method)), [])
-    of = "".join(f": column {str(each)!r}" for each in name)
+    names = list(map(str, names_of(data))) if is_table else []
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return InvalidValue(
+            f"{argument}: it has {names.count(twice)} columns {twice!r}, and Arrow finds columns by name; "
+            "rename or drop others than one"
+        )
+    at = next((at for at in range(len(names)) if not is_held(part(data, [at]), method)), None)
+    of = "" if at is None else f": column {names[at]!r}"
     library = "pandas" if is_a(data, "pandas", "DataFrame", "Series") else "Polars"
     kind = InvalidType if isinstance(error, TypeError | NotImplementedError) else InvalidValue
-    mixed = of_types(data[name].iloc[:, 0]) if name and library == "pandas" else ""
+    mixed = of_types(values_at(data, at)) if at is not None and library == "pandas" else ""
     return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}{mixed}")
 
 
 def of_types(values: Any) -> str:
     """Return what a message adds of a column of pandas whose values are of several types."""
-    held = [(row, each) for row, each in enumerate(values) if each is not None and each == each]
+    held = [(row, values[row]) for row, is_missing in enumerate(is_null(values)) if not is_missing]
     other = next((row for row, each in held if type(each) is not type(held[0][1])), None)
     if other is None:
         return ""
-    first, second = (f"row {row} has {a_type(values.iloc[row])}" for row in (held[0][0], other))
+    first, second = (f"row {row} has {a_type(values[row])}" for row in (held[0][0], other))
     return f"; {first}, and {second}: make all of one type, as by .astype(str)"
 
 
@@ -242,7 +249,9 @@ def is_held(frame: Any, method: str) -> bool:
     """Whether pyarrow has what a DataFrame holds."""
     try:
         refuse_objects("frame", frame)
-        pa.RecordBatchReader.from_stream(Handed(method, getattr(frame, method)()))
+        reader = pa.RecordBatchReader.from_stream(Handed(method, getattr(frame, method)()))
+        if is_a(frame, "pandas", "DataFrame"):
+            refuse_mixed_times("frame", frame, reader)
     except (*CONVERSIONS, pa.ArrowException):
         return False
     return True
@@ -255,7 +264,7 @@ class Handed:
         setattr(self, method, lambda requested=None: capsules)
 
 
-def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) -> T:
+def imported(argument: str, data: Any, method: str, take: Callable[[Any], Made]) -> Made:
     """Return what a function of pyarrow makes of what an object hands over by a method of Arrow's interface.
 
     What the object itself raises meanwhile is raised as it is, unless that is pyarrow's.
@@ -277,7 +286,7 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) ->
             # Of pyarrow, which pandas calls: mixed objects, names given twice, sparse columns.
             raise unheld(argument, data, method, error) from error
         try:
-            return take(handed)
+            made = take(handed)
         except pa.ArrowInvalid as error:
             if not is_frame or not UNKNOWN.search(str(error)):
                 raise
@@ -287,6 +296,9 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], T]) ->
         except (TypeError, ValueError) as error:
             # As the object is no longer asked, this is pyarrow's.
             raise InvalidValue(f"{argument}: {MALFORMED}: {error}") from error
+    if is_a(data, "pandas", "DataFrame"):
+        refuse_mixed_times(argument, data, made)
+    return made
 
 
 def from_elsewhere(data: Any, validate: bool | None) -> bool:
