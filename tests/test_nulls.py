@@ -6,9 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pandas.testing import assert_frame_equal
 
 import windowkit as wk
 from support.streams import AGGREGATES
@@ -166,10 +169,16 @@ def with_times(kind: pa.DataType) -> pa.Table:
     return WITHOUT_TIMES.set_column(1, "t", pa.nulls(2, kind))
 
 
+def of_floats(table: pa.Table) -> pd.DataFrame:
+    """Return a table as pandas makes it of a file, or of empty lists: with floats where there is no value."""
+    frame = table.to_pandas()
+    return frame.astype({field.name: float for field in table.schema if pa.types.is_null(field.type)})
+
+
 FORMS: list[Callable[[pa.Table], Any]] = [lambda table: table, pa.Table.to_pandas, pl.DataFrame]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=["pyarrow", "pandas", "polars"])
+@pytest.mark.parametrize("form", [*FORMS, of_floats], ids=["pyarrow", "pandas", "polars", "floats"])
 @pytest.mark.parametrize("rows", [0, 2])
 class TestTimesOfNoType:
     """An empty day: results are those of a time column that has a type."""
@@ -200,6 +209,83 @@ class TestTimesOfNoType:
         assert join.run(other, data, result="pyarrow").schema.field("t_right").type.tz == "UTC"
         assert len(join.run(data, other)) == rows
         assert len(join.run(data, data)) == rows
+
+
+class TestFloatsOfPandas:
+    """Columns of nothing but missing values are as those of None, where floats would be refused."""
+
+    FRAME = TIMED.to_pandas().assign(x=np.nan, y=None)
+    EMPTY = pd.DataFrame({"k": [], "t": [], "v": [], "x": [], "y": []})
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            lambda x: {"aggs": wk.sum("v").where(x).alias("n")},
+            lambda x: {"windows": wk.session(x)},
+            lambda x: {"windows": wk.punctuation(x, at="end")},
+            lambda x: {"windows": wk.between(x, x)},
+        ],
+        ids=["filter", "gap", "mark", "between"],
+    )
+    def test_queries(self, given: Callable[[str], dict[str, Any]]) -> None:
+        def query(x: str) -> wk.Query:
+            asked = {"by": "k", "time": "t", "windows": wk.tumbling("1 day"), "aggs": wk.count().alias("n")}
+            return wk.query(**{**asked, **given(x)})
+
+        found, wanted = query("x").run(self.FRAME), query("y").run(self.FRAME)
+        assert_frame_equal(found, wanted)
+        assert query("x").schema(self.FRAME) == query("y").schema(self.FRAME)
+        assert len(query("x").run(self.EMPTY)) == 0
+        assert self.FRAME["x"].dtype == float
+        one = self.FRAME.assign(x=[np.nan, 1.5])
+        with pytest.raises(wk.InvalidType, match="'x'"):
+            query("x").run(one)
+
+    def test_weights(self) -> None:
+        query = wk.query(by=[], time="t", windows=wk.tumbling("1 day"), aggs=wk.count(), weight="x")
+        assert len(query.run(self.EMPTY)) == 0
+        with pytest.raises(wk.InvalidValue, match="weight: row 0 has null in column 'x'"):
+            query.run(self.FRAME)
+
+    def test_filters_of_rolling_aggregates(self) -> None:
+        found, wanted = (
+            wk.rolling(by="k", time="t", aggs=wk.count().where(x).over("1 day").alias("n")).run(self.FRAME)
+            for x in ("x", "y")
+        )
+        assert_frame_equal(found, wanted)
+
+    @pytest.mark.parametrize(
+        "missing", [[np.nan] * 2, pd.Categorical([None] * 2)], ids=["floats", "categories"]
+    )
+    @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+    def test_keys_of_two_tables(self, missing: Any, how: Any) -> None:
+        other = TIMED.to_pandas()
+        own, none = other.assign(k=missing), other.assign(k=None)
+        join = wk.join(by="k", left_time="t", right_time="t", within="1 day", how=how)
+        for sides in ((own, other), (other, own)):
+            wanted = join.run(*(none if side is own else side for side in sides))
+            found = join.run(*sides)
+            assert found.astype({"k": object}).equals(wanted)
+            assert join.schema(*sides).field("k").type in (pa.null(), pa.string())
+        assert RECENT.at(own, other)["x"].isna().all()
+        assert RECENT.at(other, own)["x"].isna().all()
+        assert RECENT.at(own, other)["k"].dtype == own["k"].dtype
+
+    def test_results_keep_their_types(self) -> None:
+        own = self.FRAME.assign(k=np.nan)
+        join = wk.join(by="k", left_time="t", right_time="t", within="1 day", how="full")
+        assert join.run(own, own)["k"].dtype == float
+        aggs = [wk.sum("x"), wk.max("x"), wk.first("x"), wk.collect_list("x"), wk.mean("x")]
+        query = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=aggs)
+        assert query.run(own).dtypes.equals(query.run(own.assign(k=1.0, x=2.0)).dtypes)
+
+    def test_batches_of_a_stream(self) -> None:
+        query = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=wk.count())
+        op = query.operator(order="out-of-order", progress=wk.delay("1 day"))
+        op.push(TIMED)
+        assert op.push(self.EMPTY).num_rows == 0
+        op.push(self.FRAME.assign(k=np.nan))
+        assert sorted(op.close()["count(1)"].to_pylist()) == [1, 1, 2]
 
 
 def test_a_stream_of_no_type_says_what_to_write() -> None:

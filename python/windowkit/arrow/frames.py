@@ -18,7 +18,7 @@ from windowkit.arrow.given import reader_of, schema_of
 from windowkit.arrow.results import NULLABLE
 from windowkit.arrow.validation import is_held
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.foreign import is_a
+from windowkit.language.foreign import is_a, native
 
 __all__ = [
     "Passing",
@@ -28,6 +28,7 @@ __all__ = [
     "held_part",
     "is_frame",
     "outlined",
+    "untyped",
     "whole_schema",
 ]
 
@@ -69,6 +70,49 @@ def outlined(argument: str, data: Any, read: Sequence[str] | None) -> Any:
     nulls = pa.nulls(table.num_rows)
     columns = [table.column(name) if name in table.column_names else nulls for name in names]
     return pa.Table.from_arrays(columns, names=names)
+
+
+def untyped(data: Any, columns: Iterable[str]) -> Any:
+    """Return a frame of pandas in which some columns are without a type, where pandas had to give them one.
+
+    To a column of nothing but missing values, of a file or of an empty list, pandas gives floats, or
+    categories of which there are none; in Arrow, such is a column of nulls. All other data is returned as it
+    is.
+
+    Notes
+    -----
+    O(1) for columns whose first value is there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> untyped(pd.DataFrame({"t": [None], "v": [None]}, dtype=float), ["t"]).dtypes.to_dict()
+    {'t': dtype('O'), 'v': dtype('float64')}
+    """
+    data = native(data)
+    if not is_frame(data, "pandas"):
+        return data
+    names = list(data.columns)
+    missing = [name for name in {*columns} if names.count(name) == 1 and has_no_type(data[name])]
+    if not missing:
+        return data
+    import pandas as pd
+
+    made = data.copy(deep=False)
+    for name in missing:
+        made[name] = pd.Series([None] * len(data), data.index, dtype=object)
+    return made
+
+
+def has_no_type(values: Any) -> bool:
+    """Whether a Series has nothing but missing values, and a type that does not say of what."""
+    kind = values.dtype
+    if is_a(kind, "pandas", "CategoricalDtype"):
+        return not len(kind.categories)
+    # Types of pandas' own, and of Arrow, are chosen.
+    if not is_a(kind, "numpy", "dtype") or kind.kind != "f":
+        return False
+    return not values[:1].notna().any() and bool(values.isna().all())
 
 
 def columns_schema(data: Any, read: Sequence[str] | None, argument: str = "data") -> pa.Schema:

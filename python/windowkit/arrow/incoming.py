@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyarrow.types import is_floating
 
 from windowkit.arrow.computing import Computing
-from windowkit.arrow.frames import held_part, is_frame
+from windowkit.arrow.frames import held_part, is_frame, untyped
 from windowkit.arrow.given import refuse_spark
 from windowkit.arrow.reading import has_deep_structs
 from windowkit.arrow.source import Source
@@ -62,6 +63,8 @@ class Incoming:
     def opened(self, batch: Any, validate: bool | None) -> Source:
         """Return rows as a source that is checked, and has the columns of the stream."""
         refuse_spark("batch", batch, self._instead)
+        if self._schema is not None:
+            batch = untyped(batch, (each.name for each in self._schema if not is_floating(each.type)))
         opened = partial(
             Source,
             "batch",

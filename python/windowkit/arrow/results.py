@@ -357,6 +357,8 @@ def pandas_array(values: pa.ChunkedArray, own: Any, on_arrow: bool, masked: Any 
         return series(values).astype(own).array
     if own is not None and hasattr(own, "__from_arrow__"):
         return own.__from_arrow__(values)
+    if own is not None and pa.types.is_null(values.type):
+        return series(values).astype(own).array
     if own is None and on_arrow and not pa.types.is_dictionary(values.type):
         return pd.ArrowDtype(values.type).__from_arrow__(values)
     kinds = MASKED if masked is not None else NULLABLE if values.null_count else {}
@@ -489,9 +491,11 @@ def joined(
             return own[name]
         kind = None if origin is None else type_in(origin[0], "pandas", origin[1])
         if name in mixed and isinstance(kind, pd.CategoricalDtype):
-            return pandas_array(values.cast(values.type.value_type), None, on_arrow)
+            plain = getattr(values.type, "value_type", values.type)
+            return pandas_array(values.cast(plain), None, on_arrow)
         # Plain columns of pandas have no room for nulls, where rows have no partner.
         is_open = hasattr(kind, "__from_arrow__") or isinstance(kind, pd.CategoricalDtype)
+        is_open = is_open or pa.types.is_null(values.type)
         return pandas_array(values, kind if is_open or not values.null_count else None, on_arrow)
 
     columns = zip(table.column_names, table.columns, of, strict=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from windowkit.arrow.alignment import aligned
 from windowkit.arrow.computing import Computing, computing
 from windowkit.arrow.datasets import described, is_dataset, of_dataset
-from windowkit.arrow.frames import columns_of, has_each, is_frame
+from windowkit.arrow.frames import columns_of, has_each, is_frame, untyped
 from windowkit.arrow.given import is_ibis, is_lazy, is_relation, legible, reader_of
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
@@ -286,7 +286,7 @@ def opened(asked: Asked, data: Any, validate: bool | None, argument: str = "data
     compute = computing(argument, asked.expressions)
     source = Source(
         argument,
-        data,
+        untyped(data, asked.placing),
         columns_read(asked, compute),
         validate=validate,
         aggregated=True,

@@ -208,6 +208,16 @@ class Query:
         return list(dict.fromkeys([*self.by, self.time, *windowed, *aggregated, *weight]))
 
     @property
+    def placing(self) -> list[str]:
+        """Names of the columns that say in which windows rows are, rather than being keys or aggregated."""
+        windowed = (column for window in self.windows for column in window.columns)
+        filters = (each.condition for each in self.aggs if each.condition is not None)
+        weight = [] if self.weight is None else [self.weight]
+        return [
+            name for name in (self.time, *windowed, *filters, *weight) if not isinstance(name, Expression)
+        ]
+
+    @property
     def inputs(self) -> list[str]:
         """Names of the input columns the query reads, each once, in order of first use.
 

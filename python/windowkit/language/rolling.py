@@ -80,6 +80,12 @@ class Rolling:
         return list(dict.fromkeys([*self.by, self.time, *aggregated]))
 
     @property
+    def placing(self) -> list[str]:
+        """Names of the columns that say in which frames rows are, as `placing` of a query has them."""
+        filters = (each.aggregate.condition for each in self.aggs if each.aggregate.condition is not None)
+        return [name for name in (self.time, *filters) if not isinstance(name, Expression)]
+
+    @property
     def expressions(self) -> tuple[Expression, ...]:
         """The columns that are computed before they are read; see `windowkit.expr`."""
         return expressions_of(self.named)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windowkit import _native
-from windowkit.arrow.frames import whole_schema
+from windowkit.arrow.frames import untyped, whole_schema
 from windowkit.arrow.given import refuse_spark
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read
@@ -43,7 +43,12 @@ def run(
     count = checked_threads(threads)
     # A DataFrame that is returned as one is filtered as it is.
     own = form != "pyarrow" and is_a(data, form, "DataFrame")
-    source = Source("data", data, [*distinct.by, distinct.time] if own else None, validate=validate)
+    source = Source(
+        "data",
+        untyped(data, [distinct.time]),
+        [*distinct.by, distinct.time] if own else None,
+        validate=validate,
+    )
     source.time(distinct.time, time_of(distinct))
     planned = bound(distinct, source.schema)
     table = source.table()
@@ -59,7 +64,7 @@ def batches(
     """Evaluate `distinct` batch by batch; see `windowkit.Distinct.batches`."""
     refuse_spark("data", data, f"; batches are of one process; {IN_SPARK}")
     count = checked_threads(threads)
-    source = Source("data", data, validate=validate)
+    source = Source("data", untyped(data, [distinct.time]), validate=validate)
     source.time(distinct.time, time_of(distinct))
     planned = bound(distinct, source.schema)
     table = source.table()
@@ -70,7 +75,11 @@ def batches(
 def schema(distinct: Distinct, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Distinct.schema`."""
     refuse_spark("data", data, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    given = timed(whole_schema(data, [*distinct.by, distinct.time]), distinct.time, time_of(distinct))
+    given = timed(
+        whole_schema(untyped(data, [distinct.time]), [*distinct.by, distinct.time]),
+        distinct.time,
+        time_of(distinct),
+    )
     bound(distinct, given)
     return given
 

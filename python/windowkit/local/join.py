@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from windowkit import _native
-from windowkit.arrow.frames import Passing, whole_schema
+from windowkit.arrow.frames import Passing, untyped, whole_schema
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice
 from windowkit.arrow.moments import in_one_unit
 from windowkit.arrow.results import apart, apart_schema, joined
@@ -66,8 +66,20 @@ def run(
     refuse_sparks(left, right, BOTH)
     count = checked_threads(threads)
     passing = (
-        Passing("left", left, form, [*join.left_by, join.left_time], join.left_columns),
-        Passing("right", right, form, [*join.right_by, join.right_time], columns_of_right(join)),
+        Passing(
+            "left",
+            untyped(left, [*join.left_by, join.left_time]),
+            form,
+            [*join.left_by, join.left_time],
+            join.left_columns,
+        ),
+        Passing(
+            "right",
+            untyped(right, [*join.right_by, join.right_time]),
+            form,
+            [*join.right_by, join.right_time],
+            columns_of_right(join),
+        ),
     )
     planned, made = started(join, passing[0].rows, passing[1].rows, count, validate)
     # Not as an iterator, which would end if a handler of signals raised StopIteration.
@@ -106,6 +118,8 @@ def started(
 ) -> tuple[_native.Join, _native.Batches]:
     """Return `join` bound to two tables, and its result, of which no batch is made yet."""
     refuse_twice({"left": left, "right": right})
+    left = untyped(left, [*join.left_by, join.left_time])
+    right = untyped(right, [*join.right_by, join.right_time])
     own = Source("left", left, read(join.left_by, join.left_time, join.left_columns), validate=validate)
     if is_relation(left):
         # A connection of DuckDB has one open result, and the right side may be another one of it.
@@ -135,8 +149,9 @@ def read(by: tuple[str, ...], time: str, columns: tuple[str, ...] | None) -> lis
 def schema(join: Join, left: Any, right: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Join.schema`."""
     refuse_sparks(left, right, f"; it has no schema in this process; {IN_SPARK}, which has the schema")
-    own = whole_schema(left, [*join.left_by, join.left_time], "left")
-    other = whole_schema(right, [*join.right_by, join.right_time], "right")
+    of_left, of_right = [*join.left_by, join.left_time], [*join.right_by, join.right_time]
+    own = whole_schema(untyped(left, of_left), of_left, "left")
+    other = whole_schema(untyped(right, of_right), of_right, "right")
     return schema_of_result(bound(join, own, other), join)
 
 

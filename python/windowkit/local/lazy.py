@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from windowkit.arrow.computing import computing, is_by_row
-from windowkit.arrow.frames import columns_schema
+from windowkit.arrow.frames import columns_schema, untyped
 from windowkit.arrow.given import is_lazy
 from windowkit.arrow.results import formed
 from windowkit.arrow.source import Source, columns_read
@@ -145,9 +145,11 @@ def kept(asked: Asked, data: Any, validate: bool | None) -> Any:
         return data
     if isinstance(asked, Join):
         read = joins.read(asked.right_by, asked.right_time, joins.columns_of_right(asked))
+        data = untyped(data, [*asked.right_by, asked.right_time])
         return Source("right", data, read, validate=validate).table()
     assert isinstance(asked, Rolling), "nothing else is asked of two"
     read = columns_read(asked, computing("events", asked.expressions))
+    data = untyped(data, [*asked.by, *asked.placing])
     return Source("events", data, read, validate=validate).table()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import computing
-from windowkit.arrow.frames import columns_schema
+from windowkit.arrow.frames import columns_schema, untyped
 from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import read_types
 from windowkit.arrow.results import dated, dated_schema, flat, flat_schema, formed
@@ -187,7 +187,7 @@ def schema(query: Query, data: Any) -> pa.Schema:
 def fitted(query: Query, data: Any) -> tuple[Query, pa.Schema]:
     """Return a query and the schema of its input, `data` or its, once its expressions are computed."""
     compute = computing("data", query.expressions)
-    schema = columns_schema(data, columns_read(query, compute))
+    schema = columns_schema(untyped(data, query.placing), columns_read(query, compute))
     schema = timed(schema, str(query.time), time_type(query.windows, schema))
     read = read_types(schema)
     if compute is None:

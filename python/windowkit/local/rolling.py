@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from windowkit import _native
 from windowkit.arrow.computing import Computing, computing
-from windowkit.arrow.frames import columns_schema, is_frame, outlined, whole_schema
+from windowkit.arrow.frames import columns_schema, is_frame, outlined, untyped, whole_schema
 from windowkit.arrow.given import is_relation, refuse_spark, refuse_twice, schema_of
 from windowkit.arrow.moments import in_one_unit, timed
 from windowkit.arrow.reading import as_read, read_types
@@ -35,8 +35,9 @@ def run(
     """Evaluate `rolling`; see `windowkit.Rolling.run`."""
     count = checked_threads(threads)
     compute = computing("data", rolling.expressions)
+    given = untyped(data, rolling.placing)
     # A frame that is returned as one keeps its columns.
-    given = outlined("data", data, columns_read(rolling, compute)) if is_frame(data, form) else data
+    given = outlined("data", given, columns_read(rolling, compute)) if is_frame(data, form) else given
     source = Source("data", given, validate=validate)
     source.time(rolling.time, time_of(rolling))
     planned = bound(rolling, source.schema, compute=compute)
@@ -67,8 +68,9 @@ def at(
     if is_relation(labels):
         # A connection of DuckDB has one open result, and the events may be another one of it.
         labels = Source("labels", labels, validate=validate).table()
-    fitting, source = opened(rolling, events, validate, "events")
-    asks = outlined("labels", labels, [*by, time]) if is_frame(labels, form) else labels
+    fitting, source = opened(rolling, untyped(events, rolling.by), validate, "events")
+    asks = untyped(labels, [*by, time])
+    asks = outlined("labels", asks, [*by, time]) if is_frame(labels, form) else asks
     own = Source("labels", asks, validate=validate)
     given, asking = in_one_unit(
         source.given, fitting.time, read_types(own.schema), str(time), time_of(rolling)
@@ -108,6 +110,7 @@ def schema(rolling: Rolling, data: Any) -> pa.Schema:
     """Return the schema of the result; see `windowkit.Rolling.schema`."""
     compute = computing("data", rolling.expressions)
     read = columns_read(rolling, compute)
+    data = untyped(data, rolling.placing)
     own = schema_of(data) if read is None else whole_schema(data, read)
     given = timed(own, str(rolling.time), time_of(rolling))
     result = pa.schema(bound(rolling, given, compute=compute).plan.output_schema)
@@ -179,7 +182,7 @@ def explain(rolling: Rolling, data: Any = None) -> str:
         planned = bound(rolling, assumed(rolling))
     else:
         compute = computing("data", rolling.expressions)
-        given = columns_schema(data, columns_read(rolling, compute))
+        given = columns_schema(untyped(data, rolling.placing), columns_read(rolling, compute))
         planned = bound(rolling, given, compute=compute)
     lines = described(rolling, planned.plan)
     if data is not None:
