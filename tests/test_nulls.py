@@ -300,10 +300,14 @@ def test_rows_without_a_time_are_said(form: Callable[[pa.Table], Any]) -> None:
     with pytest.warns(UserWarning, match="none of its 2 rows has a time in column 't'") as warned:
         query.run(form(with_times(pa.timestamp("us"))))
     assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="none of its 2 rows has a time in column 't'") as warned:
+        query.batches(form(with_times(pa.timestamp("us"))))
+    assert warned[0].filename == __file__
     some = pa.table({"k": ["a", "b"], "t": pa.array([1, None], pa.timestamp("us")), "v": [1, 2]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(query.run(form(some))) == 1
+        assert query.batches(form(some)).read_all().num_rows == 1
         query.run(form(some.slice(0, 0)))
     if form is not pa.Table.to_reader:
         assert "1 of 2 rows have no time, and are in no window" in query.explain(form(some))
@@ -338,3 +342,32 @@ def test_gaps_say_of_which_type_times_are() -> None:
     with pytest.warns(UserWarning, match="has a time"):
         assert query.run(table).schema.field("window_start").type == pa.timestamp("us")
     assert query.schema(table).field("window_start").type == pa.timestamp("us")
+
+
+def test_rows_of_lazy_frames_without_a_time_are_said() -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=wk.sum("v"))
+    lazy = query.run(pl.LazyFrame(with_times(pa.timestamp("us"))))
+    with pytest.warns(UserWarning, match="data: none of its 2 rows has a time in column 't'"):
+        lazy.collect()
+
+
+@pytest.mark.parametrize("form", [*FORMS, pa.Table.to_reader], ids=["pyarrow", "pandas", "polars", "reader"])
+def test_rows_of_two_tables_without_a_time_are_said(form: Callable[[pa.Table], Any]) -> None:
+    none, some = with_times(pa.timestamp("us", "UTC")), TIMED.slice(0, 1)
+    join = wk.join(by="k", left_time="t", right_time="t", within="1 day", how="left")
+    calls: list[tuple[str, Callable[..., Any]]] = [
+        ("data: .*; rows without a time share one moment", lambda none, _: RECENT.run(none)),
+        ("labels: .*; frames of labels without a time are empty", RECENT.at),
+        ("events: .*; events without a time are in no frame", lambda none, some: RECENT.at(some, none)),
+        ("left: .*; rows without a time have no partner", join.run),
+        ("right: .*; rows without a time have no partner", lambda none, some: join.run(some, none)),
+        ("left: .*; rows without a time have no partner", join.batches),
+    ]
+    for message, call in calls:
+        with pytest.warns(UserWarning, match=message) as warned:
+            call(form(none), form(some))
+        assert [each.filename for each in warned] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(form(pa.concat_tables([some, TIMED.slice(1)])), form(some))
+            call(form(none.slice(0, 0)), form(some))

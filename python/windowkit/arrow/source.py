@@ -115,6 +115,7 @@ class Source:
 
     Attributes
     ----------
+    argument : str
     rows, without_time : int
         How many rows were read, and how many of them have no time, once `time` has said which column that is.
 
@@ -135,7 +136,8 @@ class Source:
         aggregated: bool = False,
         compute: Computing | None = None,
     ) -> None:
-        self._argument, self._aggregated, self._compute = argument, aggregated, compute
+        self.argument = self._argument = argument
+        self._aggregated, self._compute = aggregated, compute
         self._is_whole, self._full = isinstance(data, TABLES), from_elsewhere(data, validate)
         self._is_reader = isinstance(data, pa.RecordBatchReader)
         self._data = received(argument, data, columns if schema is None else schema.names, self._full)

@@ -19,7 +19,7 @@ from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
 from windowkit.language.windows import time_type, units
-from windowkit.local.query import checked_threads, lent, remade
+from windowkit.local.query import checked_threads, lent, remade, warn_of_times
 
 __all__ = [
     "Band",
@@ -132,8 +132,13 @@ def started(
     own.align(left_schema)
     other.align(right_schema)
     planned = bound(join, own.schema, other.schema)
+    own.time(join.left_time, time_of(join))
+    other.time(join.right_time, time_of(join))
     with own, other:
-        return planned, planned.run(own, other, threads)
+        made = planned.run(own, other, threads)
+    for source, time in ((own, join.left_time), (other, join.right_time)):
+        warn_of_times(source, time, "; rows without a time have no partner")
+    return planned, made
 
 
 def columns_of_right(join: Join) -> tuple[str, ...] | None:

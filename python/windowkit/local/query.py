@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -29,12 +30,19 @@ if TYPE_CHECKING:
     from windowkit.local.where import Where
 
 __all__ = ["batches", "check_mark", "fitted", "lent", "plan", "run", "schema"]
-__all__ += ["checked_threads", "shaped", "shaped_schema", "slices", "slices_schema", "stream_plan"]
+__all__ += [
+    "checked_threads",
+    "shaped",
+    "shaped_schema",
+    "slices",
+    "slices_schema",
+    "stream_plan",
+    "warn_of_times",
+]
 
 Result = TypeVar("Result", pa.Table, pa.RecordBatch)
 
-CALLER: Final = 7
-"""How far a user's call of `Query.run` is from what warns of its data."""
+IN_NO_WINDOW: Final = ", so that the result has no window; rows without a time are in none"
 MARK: Final = b"windowkit.slices"
 """Metadata of the schema of slices: of which query they are."""
 
@@ -55,7 +63,7 @@ def run(
     chosen = conditioned(where, own, planned, source)
     with source:
         table = pa.RecordBatchReader.from_stream(planned.run(source, count)).read_all()
-    warn_of_times(own, source)
+    warn_of_times(source, own.time, IN_NO_WINDOW)
     table = shaped(table, query)
     time = source.schema.field(str(own.time)).type
     return formed(table if chosen is None else chosen.windows(table), form, query, data, time)
@@ -90,6 +98,7 @@ def batches(
     chosen = conditioned(where, query, planned, source)
     with source:
         result = planned.batches(source, count)
+    warn_of_times(source, query.time, IN_NO_WINDOW)
     # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
     # A generator would end with the first of them, as if there were no more batches.
     # Where Python runs no code of its own between batches, no handler of signals runs there.
@@ -99,15 +108,15 @@ def batches(
     return lent(shaped_schema(pa.schema(result.schema), query), made)
 
 
-def warn_of_times(query: Query, source: Source) -> None:
-    """Warn if no row has a time, as where text was parsed in another format: there is no window then."""
+def warn_of_times(source: Source, time: str, so: str) -> None:
+    """Warn if no row that was read has a time, as where text was parsed in another format: `so` follows."""
     if source.rows and source.without_time == source.rows:
-        warnings.warn(
-            f"data: none of its {source.rows} rows has a time in column {str(query.time)!r}, so that the "
-            "result has no window; rows without a time are in none",
-            # The caller of `Query.run`, beyond the two that choose the engine.
-            stacklevel=CALLER,
-        )
+        message = f"{source.argument}: none of its {source.rows} rows has a time in column {str(time)!r}{so}"
+        # The user's call, which is beyond a number of others that depends on the engine.
+        frame, level = sys._getframe(1), 2
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("windowkit."):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(message, stacklevel=level)
 
 
 def asked(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,9 +19,13 @@ from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
-from windowkit.local.query import checked_threads
+from windowkit.local.query import checked_threads, warn_of_times
 
 __all__ = ["Labels", "at", "bound", "explain", "results", "run", "schema"]
+
+AT_ONCE: Final = "; rows without a time share one moment, before all times"
+EMPTY: Final = "; frames of labels without a time are empty"
+IN_NONE: Final = "; events without a time are in no frame"
 
 
 def run(
@@ -42,6 +46,7 @@ def run(
     source.time(rolling.time, time_of(rolling))
     planned = bound(rolling, source.schema, compute=compute)
     table = source.table()
+    warn_of_times(source, rolling.time, AT_ONCE)
     own = {each.name: each.aggregate for each in rolling.aggs}
     rows = as_read(table)
     if compute is not None:
@@ -77,12 +82,16 @@ def at(
     )
     if given is not source.given:
         source.align(given)
+    source.time(str(fitting.time), time_of(rolling))
     fitting = fitting.resolved(source.given.names)
     planned = bound(fitting, source.schema, Labels(asking, tuple(map(str, by)), str(time)))
     table = own.table()
     with source:
-        asked = Source("labels", as_read(table), schema=asking).table()
-        table = with_columns(table, answers(planned, source, count, asked))
+        asked = Source("labels", as_read(table), schema=asking)
+        asked.time(str(time), time_of(rolling))
+        table = with_columns(table, answers(planned, source, count, asked.table()))
+    warn_of_times(asked, time, EMPTY)
+    warn_of_times(source, rolling.time, IN_NONE)
     return widened(table, form, labels, {each.name: each.aggregate for each in rolling.aggs}, events)
 
 
