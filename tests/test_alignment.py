@@ -143,7 +143,7 @@ REFUSED = {
     "a fraction": (
         rows(v=pa.array([1.5])),
         wk.InvalidValue,
-        "column 'v' has a value that int64 of the stream",
+        "column 'v' has a value that int64 does not hold",
     ),
     "not a number": (rows(v=pa.array([float("nan")])), wk.InvalidValue, "column 'v' has a value that int64"),
     "a large integer": (rows(v=pa.array([2**63], pa.uint64())), wk.InvalidValue, "column 'v' has a value"),

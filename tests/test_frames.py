@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -337,6 +338,38 @@ def test_a_level_of_an_index_is_a_key() -> None:
         wk.query(by="x", time="ts", windows=wk.tumbling("1 day"), aggs=wk.sum("v")).run(data)
     with pytest.raises(wk.WindowKitError, match="data: column 'x': it is of pandas, and Arrow does not hold"):
         FEATURES.run(data, result="pyarrow")
+
+
+WAYS_OUT: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
+    "large": (
+        [1, 2**70, None],
+        "row 1 has an int of more than 64 bits: .* decimals",
+        lambda x: x.map(Decimal),
+    ),
+    "larger": ([10**5000, 1, 2], "row 0 has an int of more than 64 bits: .* text", lambda x: x.map(hash)),
+    "complex": ([1j, 2j, 3j], r"row 0 has 1j: .* numpy.abs\(\.\.\.\)", np.abs),
+    "complex of numpy": (np.array([1j, 2j, 3j]), r"row 0 has 1j: .* numpy.abs\(\.\.\.\)", np.abs),
+    "surrogate": (
+        ["a", "b\ud800", None],
+        "surrogates not allowed; row 1 has .* half of a character: replace it, as by .str.encode",
+        lambda x: x.str.encode("utf-8", "replace").str.decode("utf-8"),
+    ),
+    "mixed": (
+        ["a", pd.NA, 1],
+        "row 0 has a str, and row 2 has an int: make all of one",
+        lambda x: x.astype(str),
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "message", "way"), WAYS_OUT.values(), ids=WAYS_OUT)
+def test_a_way_out_is_named(values: Any, message: str, way: Callable[[Any], Any]) -> None:
+    data = PLAIN.assign(x=pd.Series(values, dtype=object if isinstance(values, list) else None))
+    query = wk.query(by="x", time="ts", windows=wk.tumbling("1 day"), aggs=wk.count())
+    with pytest.raises(wk.WindowKitError, match=f"column 'x': it is of pandas, and Arrow .*{message}"):
+        query.run(data)
+    given = data["x"].dropna()
+    assert len(query.run(PLAIN.assign(x=way(given)).dropna())) == len(given)
 
 
 def test_a_column_that_is_read_is_there_once() -> None:

@@ -133,7 +133,7 @@ def test_the_schema_of_a_stream_does_not_change() -> None:
     op = QUERY.operator()
     op.push(rows([1]))
     other = rows([2]).set_column(2, "v", pa.array([1.5]))
-    says = "batch: column 'v' has a value that int64 of the stream does not hold"
+    says = "batch: column 'v' has a value that int64 does not hold"
     unchanged(op, lambda: op.push(other), wk.InvalidValue, says)
     says = "batch: no column 'v', which the stream has; there are k, t"
     unchanged(op, lambda: op.push(rows([2]).drop_columns(["v"])), wk.UnknownColumn, says)

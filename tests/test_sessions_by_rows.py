@@ -238,6 +238,12 @@ SECONDS = {"t": pa.timestamp("s"), "gap": pa.duration("ms"), "v": pa.int64()}
             wk.InvalidType,
             "takes gaps from column 'v', which is int64; allowed are durations, as column 't' counts seconds",
         ),
+        (
+            wk.session("gap"),
+            SECONDS | {"gap": pa.float64()},
+            wk.InvalidType,
+            r"is double; allowed are durations, .*; a number of seconds is one by pandas.to_timedelta\(",
+        ),
         (wk.session("gap"), INTEGERS | {"gap": pa.float64()}, wk.InvalidType, "which is double"),
         (
             [wk.session("gap"), wk.tumbling(5)],

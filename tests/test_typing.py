@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -287,6 +288,35 @@ def test_what_is_meant_is_there() -> None:
                 there = getattr(there, part)
 
 
+@pytest.mark.parametrize("name", ["rank", "dense_rank", "ntile"])
+def test_ranks_are_elsewhere(name: str) -> None:
+    with pytest.raises(
+        AttributeError, match=f"no attribute '{name}'; ranks are no aggregates: take those of"
+    ):
+        getattr(wk, name)
+
+
+def test_what_is_meant_by_a_row_function_is_that_function() -> None:
+    frame = pl.DataFrame({"t": [1, 2, 2, 5], "v": [10, 30, 20, 40]})
+    v = pl.col("v")
+    wanted = {
+        "lead": v.shift(-1),
+        "lag": v.shift(1),
+        "cumsum": v.cum_sum(),
+        "cummax": v.cum_max(),
+        "cummin": v.cum_min(),
+        "row_number": v.cum_count(),
+    }
+    for name, expression in wanted.items():
+        with pytest.raises(AttributeError) as refused:
+            getattr(wk, name)
+        found = re.search(r"did you mean (.*)\?$", str(refused.value))
+        assert found is not None
+        framed = eval(found[1], {"wk": wk})
+        result = wk.rolling(by=[], time="t", aggs=framed.alias("x")).run(frame)
+        assert result["x"].to_list() == frame.select(expression).to_series().to_list(), name
+
+
 def test_a_name_like_no_other_is_just_unknown() -> None:
     for name in ("qqqqqq", "__wrapped__", "_private"):
         with pytest.raises(AttributeError, match=rf"^module 'windowkit' has no attribute '{name}'$"):
@@ -307,6 +337,20 @@ def test_a_star_brings_no_lazy_module() -> None:
             "min_periods: over has no such argument; frames",
         ),
         (lambda: wk.query(on="t"), "on: query has no such argument; the time column of a query is time="),
+        (lambda: wk.join(on="k"), "on: join has no such argument; keys are by=, and times left_time= and ri"),
+        (lambda: wk.join(time="t"), "time: join has no such argument; times are left_time= and right_time="),
+        (
+            lambda: wk.sliding("1 day", period="1 hour"),
+            "period: sliding has no such argument; the length of a window is size=",
+        ),
+        (
+            lambda: wk.sliding("1 day", every="1 hour"),
+            "every: sliding has no such argument; how often a window begins is slide=",
+        ),
+        (
+            lambda: wk.rolling(period="1 day"),
+            "period: rolling has no such argument; an aggregate has its fra",
+        ),
         (lambda: wk.join(left_on="t"), "left_on: join has no such argument; times are left_time= and right_"),
         (
             lambda: wk.session("1 day", at_mots="2 days"),

@@ -628,3 +628,15 @@ def test_true_and_false_are_conditions(where: str, rows: str | None, windows: bo
 def test_a_constant_does_not_hide_what_is_wrong_beside_it() -> None:
     with pytest.raises(wk.UnknownColumn, match="the result has no column 'nope'"):
         HOURS.run(TABLE, where="false and nope = 1")
+
+
+@pytest.mark.parametrize(
+    "given", ["n like 'x%'", "n not like 'x'", "n > timestamp '2026-01-01'", "n in (1, 2)"]
+)
+def test_nothing_holds_of_a_column_of_no_type(given: str) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(1), aggs=wk.max("n").alias("n"))
+    data = pa.table({"k": ["a", "b"], "t": [1, 2], "n": pa.nulls(2)})
+    assert query.run(data, where=given).num_rows == 0
+    assert query.run(data, where=f"{given} or k = 'a'")["k"].to_pylist() == ["a"]
+    of_keys = wk.query(by="n", time="t", windows=wk.tumbling(1), aggs=wk.count())
+    assert of_keys.run(data, where=given).num_rows == 0

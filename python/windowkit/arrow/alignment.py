@@ -157,6 +157,6 @@ def cast(what: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
         raise InvalidType(f"{what} has type {column.type}, where the stream has {kind} ({error})") from error
     except pa.ArrowInvalid as error:
         raise InvalidValue(
-            f"{what} has a value that {kind} of the stream does not hold ({error}); allowed are values that "
+            f"{what} has a value that {kind} does not hold ({error}); allowed are values that "
             "the cast does not change"
         ) from error

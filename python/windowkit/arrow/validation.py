@@ -214,18 +214,37 @@ def unheld(argument: str, data: Any, method: str, error: Exception) -> InvalidTy
     of = "" if at is None else f": column {names[at]!r}"
     library = "pandas" if is_a(data, "pandas", "DataFrame", "Series") else "Polars"
     kind = InvalidType if isinstance(error, TypeError | NotImplementedError) else InvalidValue
-    mixed = of_types(values_at(data, at)) if at is not None and library == "pandas" else ""
-    return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {error.args[0]}{mixed}")
+    # Of text, the first argument is an encoding.
+    why = error.reason if isinstance(error, UnicodeEncodeError) else error.args[0]
+    way = way_out(values_at(data, at)) if at is not None and library == "pandas" else ""
+    return kind(f"{argument}{of}: it is of {library}, and Arrow does not hold it: {why}{way}")
 
 
-def of_types(values: Any) -> str:
-    """Return what a message adds of a column of pandas whose values are of several types."""
+def way_out(values: Any) -> str:
+    """Return what a message adds of a column of pandas: how it becomes one that Arrow holds, if it may."""
     held = [(row, values[row]) for row, is_missing in enumerate(is_null(values)) if not is_missing]
     other = next((row for row, each in held if type(each) is not type(held[0][1])), None)
     if other is None:
-        return ""
+        return next((way for row, each in held if (way := of_value(row, each))), "")
     first, second = (f"row {row} has {a_type(values[row])}" for row in (held[0][0], other))
     return f"; {first}, and {second}: make all of one type, as by .astype(str)"
+
+
+def of_value(row: int, value: Any) -> str:
+    """Return what a message says of a value that Arrow does not hold, and nothing of others."""
+    if isinstance(value, complex):
+        return f"; row {row} has {value}: take a number of each, as by numpy.abs(...) or numpy.real(...)"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return (
+            f"; row {row} has an int of more than 64 bits: make all decimals, as by .map(decimal.Decimal), "
+            "or text, as by .astype(str)"
+        )
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+        return (
+            f"; row {row} has {value!r}, which is half of a character: replace it, as by "
+            ".str.encode('utf-8', 'replace').str.decode('utf-8')"
+        )
+    return ""
 
 
 def refuse_objects(argument: str, data: Any) -> None:

@@ -30,6 +30,7 @@ CALLED: Final = {
     **dict.fromkeys(("offset", "origin", "base"), "where windows begin is start_time="),
     **dict.fromkeys(("freq", "every", "rule", "windowDuration"), "the length of a window is size="),
     **dict.fromkeys(("slideDuration", "step", "hop"), "how often a window begins is slide="),
+    "period": "the length of a window is size=",
     **dict.fromkeys(("gapDuration", "timeout"), "the time without rows that ends a session is gap="),
     **dict.fromkeys(
         ("on", "index_column", "timeColumn", "time_column"), "the time column of a query is time="
@@ -41,6 +42,13 @@ CALLED: Final = {
     **dict.fromkeys(("left_on", "right_on"), "times are left_time= and right_time=, and keys by="),
 }
 """By the name elsewhere, what it is here."""
+OF: Final = {
+    ("join", "on"): "keys are by=, and times left_time= and right_time=",
+    ("join", "time"): "times are left_time= and right_time=",
+    ("sliding", "every"): CALLED["hop"],
+    ("rolling", "period"): "an aggregate has its frame, as wk.sum('v').over('10 minutes')",
+}
+"""The same of one function, by its name and that elsewhere."""
 
 
 def hinted(function: Function) -> Function:
@@ -67,7 +75,7 @@ def hinted(function: Function) -> Function:
             if found is None or found[1] != function.__qualname__ or found[2] in names:
                 raise
             argument = found[2]
-            meant = CALLED.get(argument)
+            meant = OF.get((function.__name__, argument), CALLED.get(argument))
             hint = suggested(argument, names) if meant is None else f"; {meant}"
             raise InvalidType(f"{argument}: {function.__name__} has no such argument{hint}") from None
 

@@ -93,6 +93,12 @@ TYPES: Final = (
         "windowkit.expr('make_dt_interval(0, 0, 0, ...)'), or by pandas.to_timedelta(..., unit='s')",
     ),
     (
+        r" takes gaps from column '.*', which is (?i:float\d*|double|f\d+); allowed are durations",
+        "a number of seconds is one by pandas.to_timedelta(..., unit='s') or, as whole milliseconds, by an "
+        "expression, polars.duration(milliseconds=(...).round().cast(polars.Int64)), or in Spark "
+        "windowkit.expr('make_dt_interval(0, 0, 0, ...)')",
+    ),
+    (
         r" takes gaps from column '.*', which is (?i:\w*string\w*|\w*utf8\w*|dictionary<values=string.*); al",
         "text like '5 minutes' is one by pandas.to_timedelta(...) or, in Spark, by "
         "windowkit.expr('timestamp_seconds(0) + cast(... as interval) - timestamp_seconds(0)')",

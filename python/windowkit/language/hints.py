@@ -44,6 +44,11 @@ CALLED: Final = {
     **dict.fromkeys(("max_by", "maxBy", "argmax", "idxmax"), "wk.arg_max"),
     **dict.fromkeys(("asof", "merge_asof", "join_asof", "asof_join", "point_in_time"), "wk.rolling(...).at"),
     **dict.fromkeys(("lag", "shift", "previous"), 'wk.last("v").over("1 row", closed="left")'),
+    **dict.fromkeys(("lead", "next", "following"), 'wk.first("v").over(after="1 row", closed="right")'),
+    **dict.fromkeys(("cumsum", "cum_sum", "running_sum"), 'wk.sum("v").over("unbounded rows")'),
+    **dict.fromkeys(("cummax", "cum_max"), 'wk.max("v").over("unbounded rows")'),
+    **dict.fromkeys(("cummin", "cum_min"), 'wk.min("v").over("unbounded rows")'),
+    **dict.fromkeys(("row_number", "cumcount", "cum_count"), 'wk.count().over("unbounded rows")'),
     **dict.fromkeys(("len", "size", "n", "count_all", "row_count"), "wk.count()"),
     "first_value": "wk.first",
     "last_value": "wk.last",
@@ -63,6 +68,11 @@ CALLED: Final = {
     ),
 }
 """By the name elsewhere, what it is here."""
+ELSEWHERE: Final = dict.fromkeys(
+    ("rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+    "ranks are no aggregates: take those of Spark, polars.col(...).rank().over(...), or rank() of pandas",
+)
+"""What there is not, and where it is."""
 METHODS: Final = {
     **dict.fromkeys(("filter", "filter_where", "when", "having"), "where"),
     **dict.fromkeys(("rename", "as_", "label_as"), "alias"),
@@ -81,6 +91,8 @@ def hint(name: str, public: Iterable[str]) -> str:
     >>> hint("tumblng", ["count", "tumbling"])
     '; did you mean wk.tumbling?'
     """
+    if name in ELSEWHERE:
+        return f"; {ELSEWHERE[name]}"
     meant = CALLED.get(name)
     if meant is None and not name.startswith("_"):
         # Short names that only share letters, as days and delay do, are no slips of the pen.

@@ -177,6 +177,9 @@ def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds
     kind, field = column_of(test, schema)
     if test.operator in ("is null", "is not null"):
         return field.is_null() if test.operator == "is null" else field.is_valid()
+    if pa.types.is_null(kind):
+        # Of null, nothing is true.
+        return ds.scalar(False)
     own = kind.value_type if pa.types.is_dictionary(kind) else kind
     own = READ.get(own, own)
     if own != kind:
@@ -190,8 +193,6 @@ def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds
             return shifted(test, name, kind, field, zone_of(kind, zone))
         values = [given_of(value, name, kind) for value in test.values]
         given: Any = values if test.operator.endswith("in") else values[0]
-        if pa.types.is_null(kind):
-            return ds.scalar(False)
         if not family(kind):
             raise InvalidType(
                 f"where: {name} is a column of {kind}, which no literal is compared with; ask whether it is "
