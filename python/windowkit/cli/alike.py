@@ -17,17 +17,17 @@ Pair = tuple[str, str]
 """A column of one input, and the one of the other that it is compared with."""
 
 
-def alike(one: Table, other: Table, pairs: Sequence[Pair]) -> tuple[Table, Table]:
+def alike(one: Table, other: Table, keys: Sequence[Pair], times: Pair) -> tuple[Table, Table]:
     """Return the tables of two inputs with columns of one type, where text that was read has two.
 
     What values a file happens to have decides what its text is read as: of two inputs the values of both do.
-    Types that were given stay, and so do those of files.
+    Types that were given stay, and so do those of files; times that are text are no times of any type.
     """
-    for name, its in pairs:
+    for name, its in [*keys, times]:
         if name not in one.schema.names or its not in other.schema.names:
             continue
         kind = of_both(one.schema.field(name).type, other.schema.field(its).type)
-        if kind is not None:
+        if kind is not None and not ((name, its) == times and is_text(kind)):
             because = one.because.get(name) or other.because.get(its)
             one, other = read_as(one, name, kind, because), read_as(other, its, kind, because)
     return one, other

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
+from windowkit.cli.alike import alike
 from windowkit.cli.arguments import fill_of, read
 from windowkit.cli.inputs import Input, input_of
 from windowkit.cli.paths import ArgumentsError
-from windowkit.cli.tables import Reads
+from windowkit.cli.tables import Reads, Table
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, aggregation, windows
 from windowkit.language.join import Join, join
@@ -63,12 +64,13 @@ class Job:
         text: str = self.asked.explain(*data, **options)
         return text
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return which columns of the first input are compared with which of the second."""
+    def alike(self, tables: Sequence[Table]) -> list[Table]:
+        """Return the tables of its inputs, of which those of a join are compared."""
         if not isinstance(self.asked, Join):
-            return []
-        join = self.asked
-        return [*zip(join.left_by, join.right_by, strict=True), (join.left_time, join.right_time)]
+            return [*tables]
+        join, (left, right) = self.asked, tables
+        keys = [*zip(join.left_by, join.right_by, strict=True)]
+        return [*alike(left, right, keys, (join.left_time, join.right_time))]
 
     def batches(self, *readers: pa.RecordBatchReader, threads: int | None) -> pa.RecordBatchReader:
         """Evaluate it in this process."""
@@ -125,9 +127,11 @@ class AsOf(Job):
     by: tuple[str, ...]
     time: str
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return which columns of the labels are compared with which of the events."""
-        return [*zip(self.by, map(str, self.asked.by), strict=False), (self.time, str(self.asked.time))]
+    def alike(self, tables: Sequence[Table]) -> list[Table]:
+        """Return the tables of labels and events, which are compared."""
+        labels, events = tables
+        keys = [*zip(self.by, map(str, self.asked.by), strict=False)]
+        return [*alike(labels, events, keys, (self.time, str(self.asked.time)))]
 
     def schema(self, *schemas: pa.Schema) -> pa.Schema:
         """Return the schema of the result."""

@@ -16,7 +16,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from windowkit.cli.alike import alike
 from windowkit.cli.arguments import REFUSED, complain, parser, show
 from windowkit.cli.inputs import Scratch, refuse_stdin
 from windowkit.cli.jobs import Job, aggregation_of, join_of, rolling_of
@@ -103,10 +102,7 @@ def prepare(arguments: argparse.Namespace, scratch: Scratch) -> Callable[[], Non
 def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> Callable[[], None]:
     """Check the arguments of a job in this process; return what runs it."""
     found = [each.found(arguments.format, scratch) for each in job.inputs]
-    tables = [each.table() for each in found]
-    if len(tables) == 2:
-        one, other = tables
-        tables = [*alike(one, other, job.pairs())]
+    tables = job.alike([each.table() for each in found])
     schemas = [table.schema for table in tables]
     checked(tables, lambda: job.schema(*schemas))
     times = [Times(table, each) for table, each in zip(tables, job.inputs, strict=True)]

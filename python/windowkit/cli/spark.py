@@ -25,7 +25,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
-from windowkit.cli.alike import alike
 from windowkit.cli.arguments import show
 from windowkit.cli.frames import frame_of, typed_frame
 from windowkit.cli.inputs import Found, Input, Scratch
@@ -73,11 +72,9 @@ def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         if not here or scanned.table is not None or route not in (None, "scan"):
             scanned = None
     tables = [side.table for side in sides if side.table is not None]
-    if len(tables) == 2:
-        one, other = tables
-        tables = [*alike(one, other, job.pairs())]
-        sides = [replace(side, table=table) for side, table in zip(sides, tables, strict=True)]
     if len(tables) == len(sides):
+        tables = job.alike(tables)
+        sides = [replace(side, table=table) for side, table in zip(sides, tables, strict=True)]
         schemas = [table.schema for table in tables]
         checked(tables, lambda: job.schema(*schemas))
     else:
