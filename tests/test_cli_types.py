@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from decimal import Decimal
@@ -359,3 +360,13 @@ def test_files_of_which_one_has_zones(
         f"'t' is text because of '{times[order[1]]}' in {other!r}, where some times have a zone and some "
         "have none; all times have a zone, or none has"
     )
+
+
+@pytest.mark.parametrize("header", ["Ger\xe4t,k,t\n".encode("latin1"), gzip.compress(b"k,t\na,2024-01-01\n")])
+def test_headers_that_are_not_utf_8(
+    header: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes(header)
+    error = refused(capsys, ["--input", path, "--by", "k", *DAYS])
+    assert error.startswith(f"--input: the header of {str(path)!r} is not text in UTF-8; ")

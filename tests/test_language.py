@@ -451,3 +451,19 @@ def test_where_only_names_are_taken_expressions_are_refused(expression: Any, way
     for call in calls:
         with pytest.raises(wk.InvalidType, match=rf"compute the column first, by {way}"):
             call()
+
+
+def test_what_says_that_it_is_iterable_and_is_not() -> None:
+    """As columns of Ibis and of Spark do."""
+    ibis = pytest.importorskip("ibis")
+    column = ibis.memtable({"k": ["a"], "t": [1]}).k
+    with pytest.raises(wk.InvalidType, match=r"(?s)by: .* is a StringColumn; by is a str or a sequence"):
+        wk.query(by=column, time="t", windows=wk.tumbling(1), aggs=wk.count())
+
+
+def test_sessions_are_not_told_of_zones() -> None:
+    """They have none: only windows with a zone are pointed to it."""
+    schema = pa.schema({"t": pa.timestamp("us", "America/New_York")})
+    for each, is_told in [(wk.session("1 day"), False), (wk.tumbling("1 day"), True)]:
+        explained = wk.query(by=[], time="t", windows=each, aggs=wk.count()).explain(schema)
+        assert ("days are those of UTC" in explained) == is_told

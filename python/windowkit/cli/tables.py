@@ -258,9 +258,7 @@ def dataset(
             "streams, as they are written to stdout"
         ) from None
     if kind == "csv":
-        schemas = {
-            path: pa.schema([(name, pa.string()) for name in each.names]) for path, each in schemas.items()
-        }
+        schemas = {path: of_text(path, each) for path, each in schemas.items()}
     first = {each.name: each.type for schema in reversed(schemas.values()) for each in schema}
     # What directories say goes before a column of that name in files, whatever type that has.
     if kind == "jsonl":
@@ -287,6 +285,17 @@ def dataset(
     return Files(
         data, kind, source.partitioned, directories, source.because, origins, frozenset(untyped), is_mixed
     )
+
+
+def of_text(path: str, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a file of CSV, whose columns are text."""
+    try:
+        return pa.schema([(name, pa.string()) for name in schema.names])
+    except UnicodeDecodeError:
+        raise ArgumentsError(
+            f"--input: the header of {path!r} is not text in UTF-8; what is packed has a name that says so, "
+            "such as .csv.gz, and other text is converted first, as by iconv -f latin1 -t utf-8"
+        ) from None
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from windowkit.errors import InvalidType, InvalidValue
 
@@ -209,9 +209,7 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
     """Return one item, or all of a sequence of them, as a tuple."""
     if isinstance(given, kind):
         return (given,)
-    # A Column of Spark says that it is iterable, and then is not.
-    spark = type(given).__module__.split(".")[0] == "pyspark"
-    if spark or not isinstance(given, Iterable) or isinstance(given, str | bytes):
+    if not is_sequence(given):
         raise InvalidType(
             f"{argument}: {as_given(given)} is {a_type(given)}; {argument} is {allowed}{computed(given)}"
         )
@@ -223,6 +221,17 @@ def items(argument: str, given: Item | Iterable[Item], kind: type[Item], allowed
                 f"{allowed}{computed(member)}"
             )
     return members
+
+
+def is_sequence(given: object) -> TypeGuard[Iterable[Any]]:
+    """Whether something may be looked through: columns of Spark and of Ibis say so, and then may not."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        return False
+    try:
+        iter(given)
+    except TypeError:
+        return False
+    return True
 
 
 class Computed(str):

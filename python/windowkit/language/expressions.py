@@ -15,6 +15,7 @@ from windowkit.language.checks import (
     article,
     as_given,
     checked_name,
+    is_sequence,
     items,
     suggested,
     wrong_type,
@@ -255,7 +256,7 @@ def columns(argument: str, given: Column | Iterable[Column]) -> tuple[str, ...]:
     several: Any = given
     if library_of(given) is not None:
         several = (given,)
-    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
+    elif is_sequence(given):
         several = tuple(given)
     if isinstance(several, tuple):
         several = [

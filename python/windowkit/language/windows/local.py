@@ -194,7 +194,8 @@ def days_of_utc(window: Window, kind: pa.DataType) -> str:
     """Say that days without a zone are those of UTC, where times of this type have another zone."""
     lengths = [each for each in window.lengths().values() if isinstance(each, Duration)]
     is_daily = any(each.nanoseconds and each.nanoseconds % DAY == 0 for each in lengths)
-    if window.is_local or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
+    has_zone = isinstance(window, Localised) and not window.is_local
+    if not has_zone or not is_daily or getattr(kind, "tz", None) in (None, "UTC"):
         return ""
     return f"; days are those of UTC, not of {kind.tz}, unless zone={kind.tz!r} is given"
 
