@@ -84,7 +84,7 @@ def test_a_stream(spark):
 def test_a_route_that_is_none(frame):
     with pytest.raises(
         wk.InvalidValue,
-        match=r"'fast' is unknown; allowed are 'catalyst', 'catalyst-panes', 'packed', 'rows'",
+        match=r"'fast' is unknown; allowed are 'scan', 'catalyst', 'catalyst-panes', 'packed', 'rows'",
     ):
         query().run(frame, route="fast")
     with pytest.raises(wk.InvalidType, match="route: 3 is an int"):

@@ -64,7 +64,8 @@ class Incoming:
         """Return rows as a source that is checked, and has the columns of the stream."""
         refuse_spark("batch", batch, self._instead)
         if self._schema is not None:
-            batch = untyped(batch, (each.name for each in self._schema if not is_floating(each.type)))
+            # A list: what a handler of signals raises in a generator is told as ignored.
+            batch = untyped(batch, [each.name for each in self._schema if not is_floating(each.type)])
         opened = partial(
             Source,
             "batch",

@@ -18,7 +18,7 @@ from windowkit.language.options import QueryPlan
 from windowkit.language.processing import ProcessingTime
 from windowkit.language.running import by_data, query_options
 from windowkit.language.weights import check_weights
-from windowkit.language.window_columns import WINDOW_COLUMNS, Day, WindowColumns, day_of
+from windowkit.language.window_columns import WINDOW_COLUMNS, WindowColumns, day_of
 from windowkit.language.windows import Window, quoted
 
 if TYPE_CHECKING:
@@ -165,17 +165,6 @@ class Query:
         ['k', 'window_start', 'window_end', 'sum(v)']
         """
         return self._columns(self.window_columns)
-
-    @property
-    def day(self) -> Day:
-        """How the days on which its windows begin are found, for ``window_columns="date"``.
-
-        Raises
-        ------
-        InvalidValue
-            They do not each begin on a day of its own.
-        """
-        return day_of(self.windows)
 
     def _columns(self, window_columns: WindowColumns) -> list[str]:
         """Return the names of the output columns, with windows held so."""

@@ -23,7 +23,7 @@ from windowkit.language.checks import integer
 from windowkit.language.expressions import Expression, hinting
 from windowkit.language.fills import of_each
 from windowkit.language.query import Query
-from windowkit.language.window_columns import Day
+from windowkit.language.window_columns import Day, day_of
 from windowkit.language.windows import time_type
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def shaped(result: Result, query: Query) -> Result:
     if query.window_columns == "flat":
         return flat(result, len(query.by))
     if query.window_columns == "date":
-        return dated(result, len(query.by), partial(days, query.day))
+        return dated(result, len(query.by), partial(days, day_of(query.windows)))
     return result
 
 

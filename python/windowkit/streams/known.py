@@ -20,7 +20,7 @@ from windowkit.language.expressions import Expression, expressions_of
 from windowkit.language.fills import refuse_stream
 from windowkit.language.processing import ProcessingTime, Stamps
 from windowkit.language.query import Query
-from windowkit.language.window_columns import refuse_other_days
+from windowkit.language.window_columns import day_of, refuse_other_days
 from windowkit.language.windows import units
 from windowkit.local.query import shaped_schema, slices_schema, stream_plan
 from windowkit.streams.calls import State
@@ -248,4 +248,5 @@ def refuse_unlike(argument: str, queries: Sequence[Query]) -> None:
                 f"{other.window_columns!r} for {other}; queries of one operator have the same"
             )
         if own.window_columns == "date":
-            refuse_other_days(argument, {str(own): own.day, str(other): other.day})
+            days = {str(each): day_of(each.windows) for each in (own, other)}
+            refuse_other_days(argument, days)

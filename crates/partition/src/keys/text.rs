@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Distinct strings or bytes.
 pub(super) struct TextKeys {
@@ -115,7 +115,13 @@ impl TextKeys {
         let nulls = self.null.map(|null| (0..self.len() as u32).map(|id| id != null).collect::<NullBuffer>());
         let values: ArrayRef = match self.data_type {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                Arc::new(LargeStringArray::try_new(offsets, bytes, nulls)?)
+                let text = LargeStringArray::try_new(offsets, bytes, nulls);
+                Arc::new(text.map_err(|error| {
+                    Error::InvalidValue(format!(
+                        "by: a key is not text in UTF-8, as its column says ({error}); validate=True looks at all data \
+                         first"
+                    ))
+                })?)
             }
             _ => Arc::new(LargeBinaryArray::try_new(offsets, bytes, nulls)?),
         };

@@ -24,7 +24,7 @@ from windowkit.language.checks import a_type
 from windowkit.language.engines import naming
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
-from windowkit.language.window_columns import HALF_A_DAY, Day
+from windowkit.language.window_columns import HALF_A_DAY, Day, day_of
 from windowkit.language.windows import time_type
 from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
@@ -403,7 +403,7 @@ def shaped(result: DataFrame, query: Query) -> DataFrame:
     for position, name in enumerate(nested):
         if position == at and query.window_columns == "date":
             kind = cast(spark.StructType, result.schema[at].dataType)["start"].dataType
-            chosen.append(f"{date_of(f'o{at}.start', kind, query.day)} as window_date")
+            chosen.append(f"{date_of(f'o{at}.start', kind, day_of(query.windows))} as window_date")
         elif position in extents:
             chosen += [f"o{position}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
         else:
