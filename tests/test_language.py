@@ -455,7 +455,8 @@ def test_where_only_names_are_taken_expressions_are_refused(expression: Any, way
 
 def test_what_says_that_it_is_iterable_and_is_not() -> None:
     """As columns of Ibis and of Spark do."""
-    ibis = pytest.importorskip("ibis")
+    import ibis
+
     column = ibis.memtable({"k": ["a"], "t": [1]}).k
     with pytest.raises(wk.InvalidType, match=r"(?s)by: .* is a StringColumn; by is a str or a sequence"):
         wk.query(by=column, time="t", windows=wk.tumbling(1), aggs=wk.count())

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -155,7 +156,6 @@ def test_times_without_a_zone(kind: pa.DataType) -> None:
 
 
 def test_frames_of_pandas_and_polars() -> None:
-    polars = pytest.importorskip("polars")
     times = [datetime(2026, 7, 1, 22, 30, tzinfo=timezone.utc), datetime(2026, 7, 3, tzinfo=timezone.utc)]
     frame = polars.DataFrame({"t": times})
     windows = wk.tumbling("1 day", zone="Europe/Paris")

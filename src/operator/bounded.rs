@@ -36,7 +36,7 @@ pub struct Bounded {
 /// What is stored of the rows.
 enum Held {
     Slices(Box<Worker>),
-    /// The same by parts of keys, where these are many.
+    /// Slices by parts of keys, where keys are many; parts have no key in common.
     Parts(Vec<Worker>),
     /// Rows as they came, where a window needs them in order.
     Rows(Box<Gathered>),

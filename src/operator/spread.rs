@@ -40,7 +40,7 @@ impl Spreading {
     /// Whether these rows are worth it. O(sample).
     ///
     /// # Errors
-    /// Those of the batches, which are not of the plan.
+    /// `InvalidType` for batches whose key columns have other types than the plan's.
     pub(super) fn is_worthwhile(self, plan: &Plan, batches: &[RecordBatch]) -> Result<bool> {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let types = plan.by().iter().map(|&at| plan.input().field(at).data_type());

@@ -64,7 +64,7 @@ class Incoming:
         """Return rows as a source that is checked, and has the columns of the stream."""
         refuse_spark("batch", batch, self._instead)
         if self._schema is not None:
-            # A list: what a handler of signals raises in a generator is told as ignored.
+            # No generator: an exception that a handler of signals raises within one would be lost.
             batch = untyped(batch, [each.name for each in self._schema if not is_floating(each.type)])
         opened = partial(
             Source,

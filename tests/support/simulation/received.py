@@ -69,7 +69,7 @@ class Received:
         """Assert that results of a query are those that have waited long enough."""
         was = self.waiting.due(query, definition)
         if was is None or name not in was.queries:
-            assert not any(at[0] == name for at in self.held), f"results of {name} have not waited"
+            assert not any(at[0] == name for at in self.held), f"results of {name} came before they were due"
             return
         was.check(self.held, lambda at: at[0] == name)
 

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Distinct strings or bytes.
 pub(super) struct TextKeys {
     data_type: DataType,
-    /// Those of all keys, one after the other; key k has `bytes[offsets[k]..offsets[k + 1]]`.
+    /// The bytes of all keys, one key after the other; key k has `bytes[offsets[k]..offsets[k + 1]]`.
     bytes: Vec<u8>,
     offsets: Vec<i64>,
     null: Option<u32>,
