@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windowkit as wk
 from support import samples
@@ -174,12 +177,12 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
     op.push(rows(("a", 1)))
     op.advance(5)
     op.advance(20, key="a")
-    for given, match in [
+    for (time, key), match in [
         ((19, "a"), "watermark: 19 is before the last one, 20"),
         ((4, "b"), "watermark: 4 is before the last one, 5"),
     ]:
         with pytest.raises(InvalidValue, match=match):
-            op.advance(given[0], key=given[1])
+            op.advance(time, key=key)
     with pytest.raises(InvalidType, match="key: 7 is not a value of column 'k'"):
         op.advance(30, key=7)
     with pytest.raises(InvalidValue, match="watermark: none is given for the key 'a'"):
@@ -286,3 +289,103 @@ def test_a_key_may_be_written_in_other_ways(kind: pa.DataType, given: Any, kept:
     )
     op.push(pa.table({"k": pa.array([given if kept is None else kept], kind), "t": [1]}, schema=schema))
     assert op.advance(10, key={"k": given})["n"].to_pylist() == [1]
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=30)
+@given(st.data())
+def test_a_key_that_ends_has_the_windows_of_its_rows_and_no_row_twice(data: st.DataObject) -> None:
+    """Whatever comes of it later, and of other keys: each result is right, and each row in one at most."""
+    length, lateness = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([0, 0, 7]))
+    by_session = data.draw(st.booleans())
+    window = wk.session(length) if by_session else wk.tumbling(length)
+    query = wk.query(by="k", time="t", windows=window, aggs=wk.collect_list("id").alias("ids"))
+    op = query.operator(order="out-of-order", allowed_lateness=lateness)
+    steps = data.draw(st.lists(st.tuples(st.integers(0, 60), st.sampled_from("ab")), min_size=1, max_size=25))
+    ends = data.draw(st.sets(st.integers(0, 24), max_size=3))
+    times: dict[int, int] = {}
+    results: list[dict[str, Any]] = []
+    ended: list[int] = []
+    for row, (time, k) in enumerate(steps):
+        times[row] = time
+        results += op.push(pa.table({"k": [k], "t": [time], "id": [row]})).to_pylist()
+        if row in ends:
+            own = [each for each, (_, other) in enumerate(steps[: row + 1]) if other == "a"]
+            last = op.end_key("a").to_pylist()
+            # All rows of the key so far, but for those that ended with it before.
+            assert sorted(each for row in last for each in row["ids"]) == sorted(
+                set(own) - set(ended) - set(op.take_late()["id"].to_pylist())
+            )
+            ended += own
+            results += last
+            assert "a" not in [row["k"] for row in op.peek().to_pylist()]
+    results += op.close().to_pylist()
+    held: dict[Any, Any] = {}
+    for row in results:
+        assert all(row["window_start"] <= times[each] < row["window_end"] for each in row["ids"])
+        held[row["k"], row["window_start"], row["window_end"]] = row["ids"]
+    for k in "ab":
+        rows_of_key = [each for (other, *_), ids in held.items() if other == k for each in ids]
+        assert len(rows_of_key) == len(set(rows_of_key))
+    others = [row for row, (_, k) in enumerate(steps) if k == "b"]
+    table = pa.table({"k": ["b"] * len(others), "t": [times[row] for row in others], "id": others})
+    assert {at: sorted(ids) for at, ids in held.items() if at[0] == "b"} == {
+        (row["k"], row["window_start"], row["window_end"]): sorted(row["ids"])
+        for row in query.run(table).to_pylist()
+    }
+
+
+def test_a_key_that_ends_leaves_nothing_but_its_mark() -> None:
+    """A million keys that come and end take no more than those that are there at a time."""
+    op = counting(wk.tumbling(10))
+    for begin in range(0, 60_000, 1000):
+        op.push(pa.table({"k": [f"key {each}" for each in range(begin, begin + 1000)], "t": [begin] * 1000}))
+        for each in range(begin, begin + 1000):
+            assert op.end_key(f"key {each}").num_rows == 1
+        op.advance(begin + 10)
+    assert (op.stats().keys, op.stats().keys_ahead, op.close().num_rows) == (0, 0, 0)
+    assert op.stats().bytes < 1_000_000
+
+
+def test_early_results_of_a_key_that_ends_are_replaced_once() -> None:
+    query = wk.query(
+        by="k",
+        time="t",
+        windows=wk.tumbling(10),
+        aggs=wk.sum("v").alias("s"),
+        emit=wk.emit(wk.rows(1), "retracting"),
+    )
+    op, weights = query.operator(order="out-of-order"), Counter[Any]()
+    for table in (
+        op.push(pa.table({"k": ["a", "b"], "t": [1, 2], "v": [1, 2]})),
+        op.push(pa.table({"k": ["a"], "t": [3], "v": [5]})),
+        op.end_key("a"),
+        op.push(pa.table({"k": ["a"], "t": [12], "v": [9]})),
+        op.close(),
+    ):
+        for row in table.to_pylist():
+            weights[row["k"], row["window_start"], row["s"]] += row["weight"]
+            assert weights[row["k"], row["window_start"], row["s"]] in (0, 1)
+    assert +weights == {("a", 0, 6): 1, ("a", 10, 9): 1, ("b", 0, 2): 1}
+
+
+def test_a_key_cannot_end_where_there_are_none() -> None:
+    by_nothing = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).operator()
+    by_nothing.push(pa.table({"t": [1]}))
+    with pytest.raises(InvalidValue, match="key: 'a' is given, but the queries group by nothing"):
+        by_nothing.end_key("a")
+    clocked = wk.query(by="k", time=wk.PROCESSING_TIME, windows=wk.tumbling("1 second"), aggs=wk.count())
+    timed = clocked.operator(clock=lambda: 0)
+    timed.push(pa.table({"k": ["a"]}))
+    with pytest.raises(InvalidValue, match="key: 'a' is given over PROCESSING_TIME"):
+        timed.end_key("a")
+    op = counting(wk.tumbling(10))
+    op.push(rows(("a", 1), (None, 2)))
+    with pytest.raises(InvalidValue, match="key: None is given"):
+        op.end_key(None)
+    assert op.end_key("b").num_rows == 0
+    assert shown(op.end_key({"k": None})) == [(None, 0, 1, False)]
+    assert op.stats().keys == 1
+    op.close()
+    with pytest.raises(InvalidValue, match="end_key"):
+        op.end_key("a")

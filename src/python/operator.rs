@@ -243,6 +243,11 @@ impl PyOperator {
         })
     }
 
+    /// Ends the key in a batch of one row.
+    fn end_key(&self, py: Python<'_>, key: Given<PyRecordBatch>) -> PyResult<Option<PyRecordBatchReader>> {
+        detached(py, || self.call(Step::EndKey(key.batch("key")?.columns())))
+    }
+
     /// Waits for rows of the source in a batch of one row.
     fn add_source(
         &self,

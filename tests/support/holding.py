@@ -18,7 +18,7 @@ from support.oracle import arrivals, counts_arrivals, extents, taken
 from support.oracle_aggregates import aggregate
 from support.plain import plain
 from support.rows_oracle import FinalWindow, Kept, assert_alike
-from support.stream_oracle import by_rows, over
+from support.stream_oracle import NEVER, by_rows, over
 
 TWIN = "twin"
 """The column of numbers that a row and the one that retracts it share."""
@@ -75,8 +75,8 @@ class Definition(Kept):
             self.seal_sessions()
         return {}
 
-    def seal_sessions(self) -> None:
-        """Keep the sessions that are over as they are."""
+    def seal_sessions(self, of: tuple[Any, ...] | None = None) -> None:
+        """Keep the sessions that are over as they are, perhaps only those of a key."""
         sessions = [
             (name, window)
             for name, (query, *_) in self.queries.items()
@@ -86,7 +86,8 @@ class Definition(Kept):
         times = self.times() if sessions else []
         columns = {name: plain(self.table[name]) for name in self.schema.names} if sessions else {}
         for name, window in sessions:
-            for group, rows in self.groups(name, window, columns).items():
+            groups = self.groups(name, window, columns)
+            for group, rows in groups.items() if of is None else [(of, groups[of])]:
                 for each in list(self.sessions(window, rows, times, columns, group)):
                     self.sealed[name, group, window.name].append(each)
                     self.seal(name, window, each.rows)
@@ -108,6 +109,33 @@ class Definition(Kept):
         for start, end, inside, _ in extents(window, rows, times, self.time_type, columns):
             if reached is not None and end <= reached:
                 yield FinalWindow(None, start, end, tuple(inside), None)
+
+    def end_key(self, group: tuple[Any, ...]) -> None:
+        """Keep all windows of a key as they are; with rows that come later, it begins anew."""
+        known = [each for each in self.expected()[0] if each.at[1] == group]
+        ahead, self.ahead[group], self.closing = self.ahead.pop(group, None), NEVER, True
+        if self.seals:
+            self.seal_sessions(group)
+        final = [each for each in self.expected()[0] if each.at[1] == group]
+        self.closing = False
+        lateness = max(each.lateness for each in self.queries.values())
+        ends = [reached + lateness for reached in (ahead, self.watermark) if reached is not None]
+        for at in {each.at for each in final}:
+            own = [each for each in final if each.at == at]
+            self.sealed[at] = [
+                FinalWindow(None, each.start, each.end, tuple(each.rows), each.ranks) for each in own
+            ]
+            window = next(each for each in own[0].query.windows if each.name == at[2])
+            after = lateness + isinstance(window, wk.Session)
+            ends += [each.end + after for each in own if each not in known]
+        for (name, _), rows in self.taken.items():
+            columns = {by: plain(self.table[by]) for by in self.queries[name].query.by}
+            for row in [row for row in rows if self.group_of(row, columns) == group]:
+                del rows[row]
+        self.points = [point for point in self.points if point[2] != group]
+        del self.ahead[group]
+        if ends and (self.watermark is None or max(ends) > self.watermark):
+            self.ahead[group] = max(ends)
 
     def check(
         self, held: Held, asked: Callable[[tuple[str, tuple[Any, ...], str]], bool] = lambda at: True

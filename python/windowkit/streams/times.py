@@ -150,16 +150,7 @@ class Times(Queried):
 
     def _advanced(self, core: _native.Operator, state: Known, watermark: Any, key: Any) -> pa.Table:
         """Return what becomes ready as one key is complete up to a time."""
-        if state.is_stamped:
-            raise InvalidValue(
-                f"key: {as_given(key)} is given over PROCESSING_TIME, where rows get the time of the clock, "
-                "whatever their key; allowed are watermarks of keys over a column of times"
-            )
-        if not state.leader.by:
-            raise InvalidValue(
-                f"key: {as_given(key)} is given, but the queries group by nothing (by=[]); "
-                "advance(watermark) without a key moves the watermark of the stream"
-            )
+        refuse_key(state, key, "advance(watermark) without a key moves the watermark of the stream")
         if watermark is None:
             raise InvalidValue(
                 f"watermark: none is given for the key {as_given(key)}; a key is complete up to a time, as "
@@ -169,8 +160,61 @@ class Times(Queried):
         self._look_at_clock(core, state)
         return self._emitted(state, core.advance_key, at, state.key(key))
 
+    def end_key(self, key: Any) -> pa.Table:
+        """Declare that no more rows of a key come: its windows end, and the key is forgotten.
+
+        Parameters
+        ----------
+        key : object or mapping of str to object
+            The key; a mapping by column if there are several.
+
+        Returns
+        -------
+        pyarrow.Table
+            All windows of the key, as `close` returns those of all keys: complete ones and those that would
+            have gone on. None if nothing is held of it.
+
+        Raises
+        ------
+        InvalidType, InvalidValue
+            The key does not fit the query's, or the query has none; it is over `windowkit.PROCESSING_TIME`;
+            the schema is not known yet; or the operator is closed.
+        Overflow
+            A result does not fit its type.
+
+        Notes
+        -----
+        The key is complete up to the end of the last window that is returned, or to where it was complete if
+        that is later, and `allowed_lateness` beyond it, as by ``advance(end, key=...)``, until the watermark
+        of the stream gets there. A row that comes nevertheless is late for windows that end before that, so
+        that none is returned twice. With windows after it the key begins anew, and these are numbered from
+        the first again. Of rows that are in no window, such as those after the last full window by rows,
+        nothing is left. O(windows of the key). This is punctuation on the key alone (Li 2008, §2.1).
+
+        Examples
+        --------
+        >>> import windowkit as wk
+        >>> query = wk.query(by="k", time="t", windows=wk.session(30), aggs=wk.count().alias("n"))
+        >>> op = query.operator(order="out-of-order")
+        >>> op.push(pa.table({"k": ["a", "b", "a"], "t": [1, 2, 8]})).num_rows
+        0
+        >>> op.end_key("a").to_pylist()
+        [{'k': 'a', 'window_start': 1, 'window_end': 38, 'n': 2, 'update': False}]
+        >>> op.stats().keys, op.keys_ahead().to_pylist()
+        (1, [{'k': 'a', 'watermark': 39}])
+        """
+
+        def end_key(core: _native.Operator, state: Known) -> pa.Table:
+            refuse_key(state, key, "close() ends the stream")
+            if key is None:
+                raise InvalidValue("key: None is given; a null key is given as a mapping, {column: None}")
+            self._look_at_clock(core, state)
+            return self._emitted(state, core.end_key, state.key(key))
+
+        return self._ask("end_key", end_key)
+
     def keys_ahead(self) -> pa.Table:
-        """Return the keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's.
+        """Return the keys that are complete further than the stream: by ``advance(..., key=...)`` or `end_key`.
 
         Returns
         -------
@@ -351,3 +395,16 @@ class Times(Queried):
             return self._emitted(state, core.punctuate, at, state.key(key))
 
         return self._ask("punctuate", punctuate)
+
+
+def refuse_key(state: Known, key: Any, instead: str) -> None:
+    """Refuse a key where the time of its rows is the clock's, or where there are no keys."""
+    if state.is_stamped:
+        raise InvalidValue(
+            f"key: {as_given(key)} is given over PROCESSING_TIME, where rows get the time of the clock, "
+            "whatever their key; allowed are keys over a column of times"
+        )
+    if not state.leader.by:
+        raise InvalidValue(
+            f"key: {as_given(key)} is given, but the queries group by nothing (by=[]); {instead}"
+        )

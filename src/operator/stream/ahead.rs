@@ -116,6 +116,14 @@ impl Ahead {
     }
 }
 
+/// What a call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    Nothing,
+    Key(u32),
+    Stream,
+}
+
 /// How far a call moves the stream, and a key whose watermark moves by itself.
 #[derive(Clone, Copy)]
 pub(super) struct Reach<'a> {
@@ -124,6 +132,7 @@ pub(super) struct Reach<'a> {
     pub(super) after: Option<i64>,
     /// The only key whose watermark moves, and where to.
     pub(super) key_watermark: Option<(u32, i64)>,
+    pub(super) ends: Ends,
     pub(super) ahead: &'a Ahead,
 }
 

@@ -21,12 +21,22 @@ impl Operator {
             emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
         }
         if attempted.watermark > self.watermark {
+            self.busy = 0;
             attempted.watermark.into_iter().for_each(|watermark| self.keys.ahead.pass(watermark));
         }
         attempted.key_watermark.into_iter().for_each(|(key, mark)| self.keys.ahead.set(key, mark));
+        if let Some((key, mark)) = attempted.ended_key {
+            mark.filter(|_| mark > self.watermark)
+                .into_iter()
+                .for_each(|mark| self.keys.ahead.set(key, mark));
+            self.emission.iter_mut().for_each(|emission| emission.end_key(key));
+        }
         let ahead = &self.keys.ahead;
         let each = self.engines.iter_mut().zip(attempted.outcomes);
         each.for_each(|((_, engine), outcome)| engine.keep(outcome, ahead));
+        if let Some((key, _)) = attempted.ended_key {
+            self.engines_mut().for_each(|engine| engine.end_key(key));
+        }
         self.late.add(attempted.refused);
         if attempted.takes_late {
             self.late.take();
@@ -43,17 +53,23 @@ impl Operator {
             self.engines_mut().zip(emptied).for_each(|(engine, emptied)| engine.end(emptied));
             self.keys.forget_all();
         }
-        self.forget_keys();
+        self.forget_keys(attempted.rows);
     }
 
     /// Forgets the keys of which nothing is held, once they are many.
-    fn forget_keys(&mut self) {
+    fn forget_keys(&mut self, rows: u64) {
         let known = self.keys.len();
+        self.busy = self.busy.saturating_sub(rows + 1);
+        if self.busy > 0 {
+            return;
+        }
         let slices = self.engines().map(|engine| engine.slices.timelines.len()).max().unwrap_or_default();
         if known > IDLE_KEYS && slices < known / 2 {
             let live = self.live_keys(true);
-            if live.len() <= known / 2 {
-                self.keep_keys(&live);
+            match live.len() <= known / 2 {
+                true => self.keep_keys(&live),
+                // Calls for single keys, which move no watermark, would look at all keys each time.
+                false => self.busy = known as u64,
             }
         }
     }

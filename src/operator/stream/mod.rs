@@ -93,6 +93,8 @@ pub struct Operator {
     latest: Option<i64>,
     /// What removed engines did, and the number of rows accepted.
     past: Stats,
+    /// Rows and calls until it is looked again for keys of which nothing is held, unless the watermark moves.
+    busy: u64,
     closed: bool,
 }
 
@@ -106,6 +108,8 @@ pub enum Step<'a> {
     Advance(i64),
     /// See [`Operator::advance_key`].
     AdvanceKey(i64, &'a [ArrayRef]),
+    /// See [`Operator::end_key`].
+    EndKey(&'a [ArrayRef]),
     /// See [`Operator::follow`].
     Follow,
     /// Waits for rows of the source that is named by the only row of a column, before any has come.
@@ -175,6 +179,7 @@ impl Operator {
             watermark: None,
             latest: None,
             past: Stats::default(),
+            busy: 0,
             closed: false,
         };
         if let Some(shedding) = &mut this.shedding {
@@ -302,6 +307,16 @@ impl Operator {
     /// As [`Operator::advance`], and `InvalidValue` if queries have no keys.
     pub fn advance_key(&mut self, watermark: i64, key: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
         self.call(Step::AdvanceKey(watermark, key))
+    }
+
+    /// Ends the key given by these columns of one row: emits all of its windows, as [`Operator::close`] does, and forgets it.
+    /// It is complete up to the end of the last of them, so that no row that comes nevertheless is in a second result of one;
+    /// with later rows it begins anew. A key that has no rows is left as it is.
+    ///
+    /// # Errors
+    /// As [`Operator::advance_key`].
+    pub fn end_key(&mut self, key: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
+        self.call(Step::EndKey(key))
     }
 
     /// The keys that are ahead of the stream, and in the last column up to when each is complete.

@@ -3,7 +3,7 @@
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_cast::display::array_value_to_string;
 
-use super::ahead::Reach;
+use super::ahead::{Ends, Reach};
 use super::emission::{Emission, Emitted};
 use super::engine::{Emptied, Engine, Outcome, WatermarkMove};
 use super::entry::Entry;
@@ -28,6 +28,8 @@ pub(super) struct Attempted {
     pub(super) watermark: Option<i64>,
     /// The only key whose watermark moves, and where to.
     pub(super) key_watermark: Option<(u32, i64)>,
+    /// The only key that ends, and up to when it is complete.
+    pub(super) ended_key: Option<(u32, Option<i64>)>,
     pub(super) latest: Option<i64>,
     pub(super) seen: Option<Seen>,
     pub(super) rows: u64,
@@ -45,6 +47,7 @@ impl Operator {
             Step::PushSlices(batches) => self.try_push_slices(batches),
             Step::Advance(watermark) => self.try_advance(watermark),
             Step::AdvanceKey(watermark, key) => self.try_advance_key(watermark, key),
+            Step::EndKey(key) => self.try_end_key(key),
             Step::Follow => self.try_follow(),
             Step::AddSource(name) => self.try_add_source(name),
             Step::EndSource(name) => self.try_end_source(name),
@@ -72,15 +75,20 @@ impl Operator {
         let Some(emission) = &mut self.emission else {
             return Ok(finals.into_iter().map(|answer| answer.batch).collect());
         };
+        let ended_key = attempted.ended_key.map(|(key, _)| key);
         let reach = Reach {
             before: self.watermark,
             after: attempted.watermark,
-            key_watermark: attempted.key_watermark,
+            key_watermark: attempted.key_watermark.or(ended_key.map(|key| (key, i64::MAX))),
+            ends: match (&attempted.emptied, ended_key) {
+                (Some(_), _) => Ends::Stream,
+                (None, Some(key)) => Ends::Key(key),
+                (None, None) => Ends::Nothing,
+            },
             ahead: &self.keys.ahead,
         };
-        let is_closing = attempted.emptied.is_some();
         let requests = match by_hand {
-            _ if is_closing => Vec::new(),
+            _ if reach.ends != Ends::Nothing => Vec::new(),
             Some(key) => emission.ask_by_hand(key),
             None => emission.ask(&reach, self.now, &finals),
         };
@@ -96,7 +104,7 @@ impl Operator {
         let vanished = vanished.filter(|_| self.shedding.is_none()).collect();
         let entries = &self.entries;
         let horizon = |entry: usize| entries[entry].horizon(attempted.watermark);
-        emission.emit(Emitted { finals, early, vanished }, &requests, horizon, (&reach, is_closing))
+        emission.emit(Emitted { finals, early, vanished }, &requests, horizon, &reach)
     }
 
     /// The key given by these columns of one row, if one is given.
@@ -223,13 +231,13 @@ impl Operator {
 
     fn windows_so_far(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<Answer>> {
         check_open(self.closed, "peek")?;
-        let known = self.keys.len() as u32;
-        let of_key = self.numbered(key)?;
-        if of_key.is_some_and(|key| key >= known) {
-            // A look leaves nothing behind.
-            self.keys.keep(&(0..known).collect::<Vec<u32>>());
-            return Ok(Vec::new());
-        }
+        let of_key = match key {
+            Some(key) => match self.known_key(key)? {
+                None => return Ok(Vec::new()),
+                number => number,
+            },
+            None => None,
+        };
         let moved =
             WatermarkMove { watermark: Some(i64::MAX), closing: true, of_key, ..WatermarkMove::default() };
         let mut outcomes = self.moved(moved)?;
@@ -303,13 +311,7 @@ impl Operator {
 
     fn try_advance_key(&mut self, watermark: i64, key: &[ArrayRef]) -> Result<Attempted> {
         check_open(self.closed, "advance")?;
-        if key.is_empty() {
-            return Err(Error::InvalidValue(
-                "key: one is given, but the queries group by nothing (by=[]); advance(watermark) without a key moves the \
-                 watermark of the stream"
-                    .into(),
-            ));
-        }
+        self.check_key(key, "advance(watermark) without a key moves the watermark of the stream")?;
         let key = self.keys.number_one(key)?;
         let reached = self.keys.ahead.watermark_of(self.watermark, key);
         check_watermark(self.leader().measure(), reached, watermark)?;
@@ -318,6 +320,47 @@ impl Operator {
         let key_watermark = (Some(watermark) > reached).then_some((key, watermark));
         let outcomes = self.moved(WatermarkMove { key_watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, key_watermark, ..self.unchanged() })
+    }
+
+    fn try_end_key(&mut self, key: &[ArrayRef]) -> Result<Attempted> {
+        check_open(self.closed, "end_key")?;
+        self.check_key(key, "close() ends the stream")?;
+        let Some(key) = self.known_key(key)? else {
+            let outcomes = self.moved(WatermarkMove::default())?;
+            return Ok(Attempted { outcomes, ..self.unchanged() });
+        };
+        let moved =
+            WatermarkMove { key_watermark: Some((key, i64::MAX)), closing: true, ..WatermarkMove::default() };
+        let outcomes = self.moved(moved)?;
+        let end = outcomes.iter().filter_map(|outcome| outcome.ended_at()).max();
+        let end = end.max(self.keys.ahead.watermark_of(self.watermark, key));
+        // No window that it was in may be updated any more.
+        let lateness = self.entries.iter().map(|entry| entry.lateness).max().unwrap_or_default();
+        let mark = end.map(|end| end.saturating_add(lateness));
+        // A commit must not fail.
+        self.keys.ahead.make_room(key);
+        Ok(Attempted { outcomes, ended_key: Some((key, mark)), ..self.unchanged() })
+    }
+
+    /// Refuses a key where there are none.
+    fn check_key(&self, key: &[ArrayRef], instead: &str) -> Result<()> {
+        if !key.is_empty() {
+            return Ok(());
+        }
+        Err(Error::InvalidValue(format!(
+            "key: one is given, but the queries group by nothing (by=[]); {instead}"
+        )))
+    }
+
+    /// The number of a key given by columns of one row, if it has one; a look leaves nothing behind.
+    fn known_key(&mut self, key: &[ArrayRef]) -> Result<Option<u32>> {
+        let known = self.keys.len() as u32;
+        let number = self.keys.number_one(key)?;
+        if number >= known {
+            self.keys.keep(&(0..known).collect::<Vec<u32>>());
+            return Ok(None);
+        }
+        Ok(Some(number))
     }
 
     /// Rejects rows before the marks of their keys on a stream in order; `before` rows of the same call come before the
@@ -331,7 +374,7 @@ impl Operator {
         let (plan, time) = (self.leader(), batch.column(self.leader().time()));
         Err(Error::InvalidValue(format!(
             "batch: row {} has time {} in column '{}', which is before {}, up to which its key is complete by \
-             advance(..., key=...); rows come in order unless order='out-of-order' is given",
+             advance(..., key=...) or end_key(...); rows come in order unless order='out-of-order' is given",
             before + nth_valid(time, row),
             plan.measure().shown(rows.times[row]),
             plan.measure().column(),

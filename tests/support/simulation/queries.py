@@ -16,6 +16,7 @@ from support.holding import TWIN, Definition
 from support.plain import column, key, plain
 from support.simulation.disturbances import assert_like
 from support.simulation.forms import WEIGHT
+from support.simulation.panes import discards
 from support.simulation.policies import told
 from support.simulation.received import Received
 from support.simulation.run import Run
@@ -150,6 +151,10 @@ class QueryRun(Run):
                 at, of = argument
                 emitted = self.surely(lambda: op.advance(self.at(at), key=of))
                 definition.advance(at, self.group(of))
+            case "end_key":
+                emitted = self.surely(lambda: op.end_key(argument))
+                definition.end_key(self.group(argument))
+                self.check_ahead(self.group(argument))
             case "punctuate":
                 at, of = argument
                 self.wind(at)
@@ -189,6 +194,19 @@ class QueryRun(Run):
             if after < 1.0:
                 self.shedding.check(self.received.held, share, definition, said)
         return emitted
+
+    def check_ahead(self, ended: tuple[Any, ...]) -> None:
+        """Assert that the keys which are complete further than the stream are those of the definition."""
+        table, by = self.op.keys_ahead(), self.setting.query.by
+        columns = [[key(value) for value in plain(table[name])] for name in by]
+        told = dict(zip(zip(*columns, strict=True), plain(table["watermark"]), strict=True))
+        reached, ahead = self.definition.watermark, self.definition.ahead
+        if any(discards(query) for query in self.op.queries.values()):
+            # A window all of whose panes have come out is not returned.
+            ahead.pop(ended, None)
+            ahead |= {ended: told[ended]} if ended in told else {}
+        expected = {group: mark for group, mark in ahead.items() if reached is None or mark > reached}
+        assert told == expected, f"{told}, not {expected}"
 
     def numbers(self, rows: Iterable[int]) -> list[int]:
         """Return the numbers of rows of the definition's table."""

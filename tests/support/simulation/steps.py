@@ -14,6 +14,7 @@ from support.plain import column, key, plain
 from support.simulation.forms import WEIGHT
 from support.simulation.setting import Setting
 from support.simulation.step import KEYS_OF, STEPS, Step
+from support.stream_oracle import NEVER, by_rows
 
 
 class Steps:
@@ -36,6 +37,8 @@ class Steps:
         kinds += ["check", "refused"]
         if self.setting.query.by and not self.setting.processing:
             kinds += ["advance_key"] * 3
+            # What retracts a row, or is dropped, would be of a key that is not known any more.
+            kinds += ["end_key"] * (2 if not self.setting.is_weighted and self.setting.shed is None else 0)
         if self.others.keys() - definition.queries.keys():
             kinds += ["add", "add"]
         if len(definition.queries) > 1:
@@ -54,6 +57,8 @@ class Steps:
                 return Step(kind, self.watermark(definition))
             case "advance_key":
                 return self.ahead(definition)
+            case "end_key":
+                return self.end_of_key(definition)
             case "add":
                 return Step(kind, self.random.choice(sorted(self.others.keys() - definition.queries.keys())))
             case "remove":
@@ -144,8 +149,22 @@ class Steps:
         at = at if reached is None else max(at, reached)
         if self.setting.order == "in-order":
             # Rows are in order, of this key from here on.
-            self.least[group] = at
+            self.least[group] = max(at, self.least.get(group, at))
         return Step("advance_key", (at, of))
+
+    def end_of_key(self, definition: Definition) -> Step:
+        """Return a key that ends; in order, and where windows have numbers, it has no rows afterwards."""
+        of = self.key(definition)
+        if of is None:
+            return Step("check")
+        queries = [each.query for each in definition.queries.values()]
+        queries += [query for query, _ in self.others.values()]
+        begins_anew = self.setting.order == "out-of-order" and all(
+            query.emit is None and not any(by_rows(window) for window in query.windows) for query in queries
+        )
+        if not begins_anew:
+            self.least[self.group(of)] = NEVER
+        return Step("end_key", of)
 
     def punctuation(self, definition: Definition) -> Step:
         known = (self.now, definition.watermark, definition.latest)

@@ -1,6 +1,6 @@
 //! The results of a retracting query that it may have to retract: those of windows that are open or may still be updated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::*};
@@ -37,7 +37,7 @@ pub(super) struct Emitted {
 /// The results of a query that may be retracted.
 #[derive(Default)]
 pub(super) struct Ledger {
-    windows: HashMap<Place, BTreeMap<Identity, Emitted>>,
+    windows: BTreeMap<Place, BTreeMap<Identity, Emitted>>,
     len: usize,
     /// The columns of these results.
     batches: Vec<Vec<ArrayRef>>,
@@ -186,9 +186,13 @@ impl Ledger {
         (0..width).map(column).collect()
     }
 
-    /// Retracts the results of windows that never became final, as the stream has ended.
-    pub(super) fn retract_open(&mut self, shape: &Shape) -> Result<Option<RecordBatch>> {
-        let open = self.each().filter(|each| !each.2.is_final).collect();
+    /// Retracts the results of windows that never became final, as the stream has ended, or this key.
+    pub(super) fn retract_open(&mut self, shape: &Shape, key: Option<u32>) -> Result<Option<RecordBatch>> {
+        let places = self.windows.range(key.map_or((0, 0), |key| (key, 0))..);
+        let own = places.take_while(|(place, _)| key.is_none_or(|key| place.0 == key));
+        let each =
+            own.flat_map(|(&place, known)| known.iter().map(move |(&at, &emitted)| (place, at, emitted)));
+        let open = each.filter(|each| !each.2.is_final).collect();
         self.retract(shape, open)
     }
 
@@ -272,6 +276,14 @@ impl Ledger {
         if let Some((batches, rows)) = self.before.take() {
             self.batches.truncate(batches);
             self.rows = rows;
+        }
+    }
+
+    /// Forgets the results of a key.
+    pub(super) fn end_key(&mut self, key: u32) {
+        while let Some((&place, known)) = self.windows.range((key, 0)..=(key, u32::MAX)).next() {
+            self.len -= known.len();
+            self.windows.remove(&place);
         }
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow_array::{Int8Array, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::ahead::Reach;
+use super::ahead::{Ends, Reach};
 use super::engine::EarlyRequest;
 use super::entry::Entry;
 use super::names::Names;
@@ -154,7 +154,7 @@ impl Emission {
         Emitted { finals, early, vanished }: Emitted,
         requests: &[EarlyRequest],
         horizon: impl Fn(usize) -> Option<i64>,
-        (reach, is_closing): (&Reach<'_>, bool),
+        reach: &Reach<'_>,
     ) -> Result<Vec<RecordBatch>> {
         let mut results = self.retract_vanished(requests, &early)?;
         let vanished = vanished.into_iter().map(|(answer, is_final)| (answer, (is_final, true)));
@@ -185,11 +185,16 @@ impl Emission {
             }
         }
         for (entry, Emitter { shape, ledger, .. }) in self.emitters.iter_mut().enumerate() {
-            if let Some(ledger) = ledger.as_mut().filter(|_| is_closing) {
-                results.extend(ledger.retract_open(shape)?.map(|batch| (entry, retraction(batch))));
+            let of_key = match reach.ends {
+                Ends::Nothing => continue,
+                Ends::Key(key) => Some(key),
+                Ends::Stream => None,
+            };
+            if let Some(ledger) = ledger {
+                results.extend(ledger.retract_open(shape, of_key)?.map(|batch| (entry, retraction(batch))));
             }
         }
-        self.passed(results, (reach.before, reach.after), is_closing)
+        self.passed(results, (reach.before, reach.after), reach.ends == Ends::Stream)
     }
 
     /// The results that leave with a call, and those that have waited for it.
@@ -286,6 +291,15 @@ impl Emission {
             panes.iter_mut().for_each(Panes::take_back);
             triggers.iter_mut().for_each(Triggers::take_back);
             ledger.iter_mut().for_each(Ledger::take_back);
+        }
+    }
+
+    /// Forgets what is known of a key, which has ended.
+    pub(super) fn end_key(&mut self, key: u32) {
+        for Emitter { triggers, ledger, panes, .. } in &mut self.emitters {
+            triggers.iter_mut().for_each(|triggers| triggers.end_key(key));
+            ledger.iter_mut().for_each(|ledger| ledger.end_key(key));
+            panes.iter_mut().for_each(|panes| panes.end_key(key));
         }
     }
 

@@ -56,6 +56,11 @@ impl Panes {
         self.ends.extend(self.removed.drain(..));
     }
 
+    /// Forgets the windows of a key.
+    pub(super) fn end_key(&mut self, key: u32) {
+        self.ends.retain(|&(_, own)| own != key);
+    }
+
     /// The keys that have such windows.
     pub(super) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         self.ends.iter().map(|&(_, key)| key)

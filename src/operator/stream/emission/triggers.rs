@@ -241,6 +241,15 @@ impl Triggers {
         self.keep();
     }
 
+    /// Forgets what is known of a key.
+    pub(super) fn end_key(&mut self, key: u32) {
+        if let Some(rows) = self.rows.get_mut(key as usize) {
+            *rows = 0;
+            let place = self.place(key);
+            self.words[place].fill(0);
+        }
+    }
+
     /// Sets the marks of the keys of which something is known.
     pub(super) fn mark_live(&self, is_live: &mut [bool]) {
         let keys = (0..).zip(&self.rows).zip(is_live);

@@ -31,6 +31,8 @@ pub(in crate::operator::stream) struct Outcome {
     pub(super) fired: Vec<(usize, Vec<u32>)>,
     /// How many windows each query emits that emits some, by its place in the operator.
     pub(super) windows: Vec<(usize, u64)>,
+    /// Up to when a key that ends is complete: where the last of its windows ends, if it has any.
+    pub(super) ended_at: Option<i64>,
 }
 
 impl Outcome {
@@ -52,6 +54,11 @@ impl Outcome {
             std::mem::take(&mut answers.vanished).into_iter().map(move |answer| (answer, is_final))
         };
         own(&mut self.finals, true).chain(own(&mut self.early, false))
+    }
+
+    /// Up to when a key that ends is complete.
+    pub(in crate::operator::stream) fn ended_at(&self) -> Option<i64> {
+        self.ended_at
     }
 
     /// Adds the windows of each query to those of other engines.

@@ -48,11 +48,11 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
-use super::ahead::{Ahead, Reach};
+use super::ahead::{Ahead, Ends, Reach};
 use super::intake::Accepted;
 use super::keys::StreamKeys;
 use super::options::{Options, Stats};
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoer, Outgoing};
 use super::queries::{Queries, Registered};
 use super::sharing::ClassGroup;
 use super::tuples::Changed;
@@ -278,13 +278,23 @@ impl Engine {
         if let Some(key) = moved.of_key {
             outgoing.iter_mut().for_each(|outgoing| outgoing.windows.retain(|each| each.key == key));
         }
+        let last_end = |(registered, outgoing): (&Registered, &Outgoing)| {
+            let windows = registered.plan.windows();
+            // A row at the end of a session would join it.
+            let after = |each: &Outgoer| i64::from(windows[each.window as usize].1.is_session());
+            let emitted = outgoing.windows.iter().filter(|each| each.found.lo < each.found.hi);
+            emitted.map(|each| each.found.end.saturating_add(after(each))).max()
+        };
+        let is_end_of_key = moved.closing && moved.key_watermark.is_some();
+        let each = queries.registered().iter().zip(&outgoing).filter(|_| is_end_of_key);
+        let ended_at = each.filter_map(last_end).max();
         ingested.changed.did.updates = outgoing.iter().map(|outgoing| outgoing.updates).sum();
         let entries = queries.registered().iter().map(|query| query.entry);
         let emitted = entries.zip(outgoing.iter().map(|outgoing| outgoing.windows.len() as u64));
         let emitted = emitted.filter(|&(_, windows)| windows > 0).collect();
         let finals = answer(queries, slices, outgoing, &ingested.changed.delta, keys)?;
         let (early, fired) = (Answers::default(), Vec::new());
-        Ok(Box::new(Outcome { ingested, moved, finals, early, fired, windows: emitted }))
+        Ok(Box::new(Outcome { ingested, moved, finals, early, fired, windows: emitted, ended_at }))
     }
 
     /// Adds the early results of queries to an outcome.
@@ -304,6 +314,7 @@ impl Engine {
             before: windows.watermark(),
             after: outcome.moved.watermark,
             key_watermark: outcome.moved.key_watermark,
+            ends: Ends::Nothing,
             ahead: &keys.ahead,
         };
         let early = Early {
@@ -396,6 +407,14 @@ impl Engine {
     fn forget_keys(&mut self, keys: Range<u32>, ahead: &Ahead) {
         let Self { queries, slices, windows, pending, .. } = self;
         slices.forget(queries, &windows.horizon, keys, ahead);
+        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, slices.keeps_rows()));
+        windows.forget(&slices.timelines);
+    }
+
+    /// Drops all that is held of a key, which has ended.
+    pub(super) fn end_key(&mut self, key: u32) {
+        let Self { queries, slices, windows, pending, .. } = self;
+        slices.end_key(queries, key);
         pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, slices.keeps_rows()));
         windows.forget(&slices.timelines);
     }

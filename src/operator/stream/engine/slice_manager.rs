@@ -179,6 +179,12 @@ impl SliceManager {
         self.above.forget(slices);
     }
 
+    /// Drops all that is held of a key.
+    pub(super) fn end_key(&mut self, queries: &Queries, key: u32) {
+        self.discard(queries, std::iter::once(key));
+        self.tuples.iter_mut().for_each(|tuples| tuples.end_key(key));
+    }
+
     /// Merges slices between which no window needs an edge, once there are many: windows that ended by `horizon` have expired.
     ///
     /// A window that began long ago, such as a landmark window, a long band or the global window, needs what lies

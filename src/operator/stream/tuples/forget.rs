@@ -86,9 +86,17 @@ impl Tuples {
     ) {
         let Some(tuples) = self.keys.get_mut(key as usize) else { return };
         let rows = tuples.len();
+        tuples.next.map(|next| self.waiting.remove(&(next, key)));
         tuples.forget(rows, own(queries));
         slices.forget(key, slices.of(key).len(), rows as u32);
         self.kept -= rows;
+    }
+
+    /// Drops what is known of a key without rows: its numbers and punctuations.
+    pub(in crate::operator::stream) fn end_key(&mut self, key: u32) {
+        let Some(tuples) = self.keys.get_mut(key as usize) else { return };
+        *tuples = KeyTuples::default();
+        self.points.retain(|point| point.key != Some(key));
     }
 
     /// The first of a key's rows that a window determined by rows still needs.

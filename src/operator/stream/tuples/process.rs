@@ -22,8 +22,9 @@ impl Tuples {
     fn visited(&self, fresh: &Fresh, calls: &Calls<'_>) -> Vec<(u32, Option<Own>)> {
         let call = calls.common;
         if let Some((key, now)) = calls.key_watermark {
-            let next = self.keys.get(key as usize).and_then(|tuples| tuples.next);
-            return next.filter(|&next| next <= now).map(|_| (key, None)).into_iter().collect();
+            let known = self.keys.get(key as usize).filter(|tuples| tuples.len() > 0);
+            let is_ready = |tuples: &&KeyTuples| call.closing || tuples.next.is_some_and(|next| next <= now);
+            return known.filter(is_ready).map(|_| (key, None)).into_iter().collect();
         }
         let mut visited: Vec<(u32, Option<Own>)> =
             fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
