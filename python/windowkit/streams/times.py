@@ -214,7 +214,7 @@ class Times(Queried):
         return self._ask("end_key", end_key)
 
     def keys_ahead(self) -> pa.Table:
-        """Return the keys that are complete further than the stream: by ``advance(..., key=...)`` or `end_key`.
+        """Return the keys that are complete further than the stream, by ``advance`` or `end_key`.
 
         Returns
         -------
