@@ -389,3 +389,16 @@ def test_a_key_cannot_end_where_there_are_none() -> None:
     op.close()
     with pytest.raises(InvalidValue, match="end_key"):
         op.end_key("a")
+
+
+def test_a_query_that_is_added_does_not_share_slices_in_which_late_rows_count_later() -> None:
+    """Rows before the horizon of a key count at it for landmark windows: after the time when the query was added."""
+    query = wk.query(by="k", time="t", windows=wk.landmark(15, period=15), aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", allowed_lateness=3)
+    op.push(rows(("a", 51), ("a", 67)))
+    op.advance(75, key="a")
+    op.push(rows(("a", 69)))
+    op.add(wk.query(by="k", time="t", windows=wk.session(23), aggs=wk.count().alias("n")), name="sessions")
+    op.push(rows(("a", 70)))
+    sessions = [row for row in op.close().to_pylist() if row["query_name"] == "sessions"]
+    assert [(row["window_start"], row["window_end"], row["n"]) for row in sessions] == [(70, 93, 1)]

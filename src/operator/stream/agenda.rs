@@ -194,7 +194,7 @@ mod tests {
             let count = AggregateSpec::new("count_all", &[], "n");
             let plan = Arc::new(Plan::new(schema, Vec::new(), "t".into(), specs, vec![count]).unwrap());
             let entries = [Entry::new("q".into(), (plan, 0), None, Order::InOrder).unwrap()];
-            let (_, group) = ClassGroup::of(classes(&entries), &[]).remove(0);
+            let (_, group) = ClassGroup::of(classes(&entries), &[], |_| false).remove(0);
             let queries = Queries::among(&entries, &group, false).unwrap();
             let mut agenda = Agenda::new(&queries);
             prop_assert_eq!(agenda.upto(0).len(), windows.len() + 1);

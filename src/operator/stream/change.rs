@@ -76,7 +76,12 @@ impl Operator {
             .map(|engine| engine.slices.points())
             .max_by_key(|points| points.len())
             .unwrap_or_default();
-        for (place, group) in ClassGroup::of(classes(&entries), &known) {
+        // Of keys that are ahead, late rows may count at times after those that a new query sees from.
+        let (reached, ahead) = (self.latest.max(self.watermark), self.keys.ahead.most());
+        let is_closed = |group: &ClassGroup| {
+            group.is_cumulative() && ahead.map(|mark| mark.saturating_sub(group.lateness())) > reached
+        };
+        for (place, group) in ClassGroup::of(classes(&entries), &known, is_closed) {
             let queries = Queries::among(&entries, &group, several)?;
             let change = match place.map(|at| (at, &self.engines[at].1)) {
                 None => {

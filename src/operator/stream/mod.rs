@@ -147,7 +147,7 @@ impl Operator {
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         let several = entries.len() > 1;
-        let groups = ClassGroup::of(classes(&entries), &[]).into_iter().map(|(_, group)| group).collect();
+        let groups = ClassGroup::of(classes(&entries), &[], |_| false).into_iter().map(|(_, group)| group).collect();
         Self::with(entries, groups, several, options)
     }
 

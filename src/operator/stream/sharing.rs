@@ -92,17 +92,21 @@ impl Class {
 pub(super) struct ClassGroup(Vec<Class>);
 
 impl ClassGroup {
-    /// Groups classes into engines, with the index of an existing one among those that are `known`; engines that store rows
-    /// come last.
+    /// Groups classes into engines, with the index of an existing one among those that are `known`, unless it is closed to
+    /// other classes than its own; engines that store rows come last.
     pub(super) fn of<'a>(
         all: impl Iterator<Item = &'a Class>,
         known: &[&Self],
+        is_closed: impl Fn(&Self) -> bool,
     ) -> Vec<(Option<usize>, Self)> {
         let mut own: Vec<(Option<usize>, Self)> =
             (0..known.len()).map(|place| (Some(place), Self(Vec::new()))).collect();
         for class in distinct(all) {
             let is_there = |at: &usize| known.get(*at).is_some_and(|known| known.has(class));
-            let fits = |(_, shared): &(_, Self)| shared.0.iter().any(|other| other.may_share(class));
+            let fits = |(place, shared): &(Option<usize>, Self)| {
+                let is_open = place.is_none_or(|at| !is_closed(known[at]));
+                is_open && shared.0.iter().any(|other| other.may_share(class))
+            };
             match (0..own.len()).find(is_there).or_else(|| own.iter().position(fits)) {
                 Some(at) => own[at].1.0.push(class.clone()),
                 None => own.push((None, Self(vec![class.clone()]))),
