@@ -392,7 +392,7 @@ def test_a_key_cannot_end_where_there_are_none() -> None:
 
 
 def test_a_query_that_is_added_does_not_share_slices_in_which_late_rows_count_later() -> None:
-    """Rows before the horizon of a key count at it for landmark windows: after the time when the query was added."""
+    """Late rows of landmark windows count at the horizon of their key: after the query was added."""
     query = wk.query(by="k", time="t", windows=wk.landmark(15, period=15), aggs=wk.count().alias("n"))
     op = query.operator(order="out-of-order", allowed_lateness=3)
     op.push(rows(("a", 51), ("a", 67)))
