@@ -336,15 +336,15 @@ def test_a_key_that_ends_has_the_windows_of_its_rows_and_no_row_twice(data: st.D
 
 
 def test_a_key_that_ends_leaves_nothing_but_its_mark() -> None:
-    """A million keys that come and end take no more than those that are there at a time."""
+    """Keys that come and end take no more than those that are there at a time."""
     op = counting(wk.tumbling(10))
-    for begin in range(0, 60_000, 1000):
+    for begin in range(0, 9_000, 1000):
         op.push(pa.table({"k": [f"key {each}" for each in range(begin, begin + 1000)], "t": [begin] * 1000}))
         for each in range(begin, begin + 1000):
             assert op.end_key(f"key {each}").num_rows == 1
         op.advance(begin + 10)
     assert (op.stats().keys, op.stats().keys_ahead, op.close().num_rows) == (0, 0, 0)
-    assert op.stats().bytes < 1_000_000
+    assert op.stats().bytes < 500_000
 
 
 def test_early_results_of_a_key_that_ends_are_replaced_once() -> None:
