@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import windowkit as wk
 from support.firings import Emitter, Policy, Spec, assert_emitted, emitted_by, leaves, made
 from support.firings import has_clock as needs_clock
-from support.plain import NAN, nanoseconds_per_unit
+from support.plain import NAN, in_units, nanoseconds_per_unit
 from support.streams import (
     Call,
     Case,
@@ -80,7 +80,8 @@ def policies(draw: st.DrawFn) -> Policy:
 
 def leaves_time(window: wk.Window, share: float, kind: pa.DataType) -> bool:
     """Whether this share of a window is over before the window is, in whole units of the time column."""
-    match window.lengths()["size"]:
+    lengths = window.lengths()
+    match lengths.get("size", lengths.get("every")):
         case wk.Duration(nanoseconds=nanoseconds):
             length = nanoseconds // nanoseconds_per_unit(kind)
         case Months(count=months):
@@ -88,6 +89,8 @@ def leaves_time(window: wk.Window, share: float, kind: pa.DataType) -> bool:
             length = 28 * months * 86_400 * 10**9 // nanoseconds_per_unit(kind)
         case int(length):
             pass
+        case None if isinstance(window, wk.Band):
+            length = in_units(window.end, kind) - in_units(window.start, kind)
         case _:
             return False
     return math.ceil(Fraction(str(share)) * length) < length
@@ -101,7 +104,9 @@ def fitting(query: wk.Query, policy: Policy | None, kind: pa.DataType) -> wk.Que
     if policy.refinement == "discarding":
         windows = [each for each in windows if not isinstance(each, wk.Session | wk.Landmark)]
     for share in (leaf[1] for leaf in leaves(policy.early) if leaf[0] == "at"):
-        windows = [each for each in windows if isinstance(each, wk.Tumbling | wk.Sliding)]
+        windows = [
+            each for each in windows if isinstance(each, wk.Tumbling | wk.Sliding | wk.Landmark | wk.Band)
+        ]
         windows = [each for each in windows if leaves_time(each, share, kind)]
         windows = windows or [wk.tumbling(scaled(150, kind))]
     windows = windows or [each for each in query.windows if isinstance(each, wk.Tumbling)]

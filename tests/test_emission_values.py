@@ -249,6 +249,8 @@ def test_what_is_no_policy_is_refused(make: Any, error: type[Exception], message
         (0.91, wk.sliding(10, 5)),
         (0.75, wk.sliding(3, 1)),
         (1 - 2**-53, wk.tumbling("1 day")),
+        (0.5, wk.landmark(1, period=10)),
+        (0.95, wk.landmark(10, start=3)),
     ],
     ids=str,
 )
@@ -269,6 +271,8 @@ DAYS = pa.schema({"t": pa.date32()})
         (0.9, wk.sliding("3 days", "1 day"), DAYS),
         (0.97, wk.tumbling("1 month"), DAYS),
         (0.999, wk.tumbling("100 milliseconds"), pa.schema({"t": pa.timestamp("ms")})),
+        (0.9, wk.landmark("1 day", period="1 month"), DAYS),
+        (0.5, wk.band("1970-01-05", "1970-01-06"), DAYS),
     ],
     ids=str,
 )
@@ -285,6 +289,9 @@ def test_they_are_so_in_units_of_the_column(share: float, window: wk.Window, sch
         (0.5, wk.tumbling(2), [0, 1, 2]),
         (0.66, wk.sliding(3, 1), [0, 2, 3]),
         (1e-9, wk.tumbling(2), [0, 1, 2]),
+        (0.5, wk.landmark(10, period=50), [12, 14, 15]),
+        (0.5, wk.landmark(10, start=-100), [12, 14, 15]),
+        (0.25, wk.band(10, 50), [12, 19, 20]),
     ],
     ids=str,
 )
@@ -397,7 +404,7 @@ class Own(wk.ContextAware):
 BY_ROWS = [*samples.by_rows().values(), wk.custom(Own())]
 MERGING = ("session",)
 GROWING = ("landmark", "landmark by period")
-UNKNOWN = (*MERGING, *GROWING, "band", "global")
+UNKNOWN = (*MERGING, "global")
 """Names of windows whose extents are not known before their rows, or that are one window."""
 
 

@@ -113,6 +113,16 @@ pub(super) fn may_end(windows: &impl Growing, ending: &Ending) -> bool {
     ending.may_hold(|after| windows.around(after).map(|stretch| stretch.to))
 }
 
+/// [`ByTime::news`](super::ByTime::news): from the edge before its end on.
+pub(super) fn news(windows: &impl Growing, (start, end): (i64, i64)) -> (i64, i64) {
+    (windows.around(end - 1).map_or(start, |stretch| stretch.from), end)
+}
+
+/// [`ByTime::begun_upto`](super::ByTime::begun_upto).
+pub(super) fn begun_upto(windows: &impl Growing, now: i64) -> i64 {
+    windows.around(now).map_or(i64::MIN, |stretch| stretch.to)
+}
+
 /// [`ByTime::windows_per_span`](super::ByTime::windows_per_span): each has a span that no earlier one has.
 pub(super) fn windows_per_span(_: &impl Growing) -> i64 {
     1

@@ -155,6 +155,14 @@ impl ByTime for Landmark {
 
     listed_by!(growing);
 
+    fn news(&self, extent: (i64, i64)) -> (i64, i64) {
+        growing::news(self, extent)
+    }
+
+    fn begun_upto(&self, now: i64) -> i64 {
+        growing::begun_upto(self, now)
+    }
+
     fn may_end(&self, ending: &Ending) -> bool {
         growing::may_end(self, ending)
     }

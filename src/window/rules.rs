@@ -199,6 +199,18 @@ pub trait ByTime: Rules {
     /// row.
     fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>);
 
+    /// The stretch of a window that no earlier one has.
+    fn news(&self, extent: (i64, i64)) -> (i64, i64) {
+        extent
+    }
+
+    /// No window that ends later has a stretch of its own that begins at or before `now`, which lies within the bounds of
+    /// times.
+    fn begun_upto(&self, now: i64) -> i64 {
+        let _ = now;
+        i64::MAX
+    }
+
     /// Whether a requested window may exist, whatever rows there are.
     fn may_end(&self, ending: &Ending) -> bool {
         let _ = ending;

@@ -94,7 +94,7 @@ impl Ending {
     }
 
     /// `t`, clamped to the bounds.
-    pub(super) fn within(&self, t: i64) -> i64 {
+    pub fn within(&self, t: i64) -> i64 {
         t.clamp(self.bounds.0, self.bounds.1)
     }
 }

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import windowkit as wk
+from support import local_oracle
 from support.extents import EXTENTS, spans_of
 from support.oracle import extents, taken
 from support.oracle_aggregates import Close, RootClose, aggregate, same
-from support.plain import key, plain
+from support.plain import in_units, key, nanoseconds_per_unit, plain
 from support.stream_oracle import Result, Stream, over
 
 Spec = tuple[Any, ...]
@@ -241,7 +242,8 @@ class Emitter:
         for each in self.windows() if shares else []:
             was, now = before(each.group), self.stream.reached(each.group)
             for share in shares:
-                at = each.start + math.ceil(Fraction(str(share)) * (each.end - each.start))
+                start = news(each.of, each.start, each.end, self.stream.time_type)
+                at = start + math.ceil(Fraction(str(share)) * (each.end - start))
                 if now is not None and at <= now and (was is None or was < at):
                     found[each.group, each.of.name, each.start, each.end] = None
         return found
@@ -365,6 +367,18 @@ def emitted_by(op: wk.Operator, table: pa.Table) -> Results:
         assert result not in found, f"{result} comes twice"
         found[result] = [columns[each.name][row] for each in query.aggs]
     return found
+
+
+def news(window: wk.Window, start: int, end: int, kind: pa.DataType) -> int:
+    """Return where the stretch of a window begins that the one before does not have, if windows grow."""
+    if not isinstance(window, wk.Landmark):
+        return start
+    if not window.is_local:
+        return end - in_units(window.every, kind)
+    per, at = nanoseconds_per_unit(kind), start * nanoseconds_per_unit(kind)
+    while (following := local_oracle.landmark(window, at)[1]) < end * per:
+        at = following
+    return at // per
 
 
 def assert_emitted(expected: Results, got: Results) -> None:

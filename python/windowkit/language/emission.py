@@ -114,9 +114,11 @@ class Emission:
             if self.shares and not window.known_before_rows:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
-                    "end are known before their rows: tumbling and sliding windows by time, and calendars"
+                    "end are known before their rows: tumbling, sliding and landmark windows by time, bands and "
+                    "calendars"
                 )
-            size = window.lengths().get("size")
+            lengths = window.lengths()
+            size = lengths.get("size", lengths.get("every"))
             if isinstance(size, int | Duration):
                 for share in self.shares:
                     # The decimal number that is written, as the core has it. Times are whole numbers.

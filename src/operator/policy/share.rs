@@ -25,7 +25,7 @@ impl Share {
         self.0 as f64 / self.1 as f64
     }
 
-    /// The first time at which a window has gone by to this share of it.
+    /// The first time at which a window, or a stretch of it, has gone by to this share.
     pub(in crate::operator) fn time(self, (start, end): (i64, i64)) -> i64 {
         let length = i128::from(end) - i128::from(start);
         let part = (length * self.0 + self.1 - 1).div_euclid(self.1);
@@ -37,7 +37,8 @@ impl Share {
         let extent = |id| window.ids().and_then(|ids| ids.extent_of(id, 0).ok().flatten());
         // Twelve months are of all lengths, and so are twelve years.
         let mut extents = (0..12).filter_map(extent).peekable();
-        extents.peek().is_some() && extents.all(|(start, end)| self.time((start, end)) >= end)
+        let news = |extent| window.by_time().map_or(extent, |rules| rules.news(extent));
+        extents.peek().is_some() && extents.all(|extent| self.time(news(extent)) >= extent.1)
     }
 }
 

@@ -45,6 +45,11 @@ class Band(Window):
         return "all"
 
     @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows, so that `windowkit.at` can be of it."""
+        return True
+
+    @property
     def rows_may_move(self) -> bool:
         """Whether a row that comes later may move others to other windows: there is only one."""
         return False

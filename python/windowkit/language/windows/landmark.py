@@ -116,6 +116,16 @@ class Landmark(Localised):
         self.require_week_start("period", period)
 
     @property
+    def known_before_rows(self) -> bool:
+        """Whether streams know where a window is before its rows, so that `windowkit.at` can be of it."""
+        return not self.counts_rows
+
+    @property
+    def rows_may_move(self) -> bool:
+        """Whether a row that comes later may move others to other windows: late ones count for the next."""
+        return True
+
+    @property
     def is_fixed(self) -> bool:
         """Whether no row changes where its windows begin and end: rows move on, to windows that are there."""
         return not self.counts_rows

@@ -118,21 +118,23 @@ impl Early<'_> {
         for key in keys {
             let (before, now) = (self.reach.before(key), self.reach.after(key));
             let Some(now) = now.filter(|&now| before.is_none_or(|before| before < now)) else { continue };
-            let came_through = |window: &Listed| {
+            let came_through = |(start, end): (i64, i64)| {
                 request.shares.iter().any(|share| {
-                    let at = share.time((window.start, window.end));
+                    let at = share.time((start, end));
                     at <= now && before.is_none_or(|before| before < at)
                 })
             };
-            let ending = self.open(Some(now), registered.since);
+            let open = self.open(Some(now), registered.since);
             let spans = self.slices.timelines.of(key);
             let from = registered.first_place(spans);
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(window) = window.by_time() else { continue };
                 found.clear();
+                // Of windows that grow without end, those that follow have not begun to differ from this one.
+                let ending = Ending { upto: window.begun_upto(open.within(now)), ..open };
                 window.list(spans.from(from), &ending, &mut Cursor::default(), usize::MAX, &mut found);
                 pace.check(VISIT + found.len())?;
-                found.retain(came_through);
+                found.retain(|each| came_through(window.news((each.start, each.end))));
                 outgoing.check(&registered.plan, number, found.len() as u64, || found.len() as u64)?;
                 outgoing.extend(number, key, from, &found, false);
             }
