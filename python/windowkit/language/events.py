@@ -180,14 +180,15 @@ def at(share: float) -> At:
     share : float
         Above 0 and below 1. A window ``[start, end)`` is emitted by the call that moves the watermark from
         before ``start + share * (end - start)``, rounded up to the unit of the time column, to there or
-        after it, unless the same call makes it final. If it has no rows then, it is not emitted early.
+        after it, unless the same call makes it final. If it has no rows then, it is not emitted early. Of a
+        landmark window, the share is that of the stretch that the window before does not have.
 
     Returns
     -------
     At
         It concerns single windows, not keys, so it can only be combined by ``|``. Only windows whose extent
-        is known before their rows can have it: tumbling and sliding windows by time, and users' own
-        calendars. O(open windows) for a call that moves the watermark.
+        is known before their rows can have it: tumbling, sliding and landmark windows by time, bands, and
+        users' own calendars. O(open windows) for a call that moves the watermark.
 
     Raises
     ------
