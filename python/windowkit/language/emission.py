@@ -114,8 +114,8 @@ class Emission:
             if self.shares and not window.known_before_rows:
                 raise InvalidValue(
                     f"emit: {self!r} is given for {window}; at(...) is allowed for windows whose start and "
-                    "end are known before their rows: tumbling, sliding and landmark windows by time, bands and "
-                    "calendars"
+                    "end are known before their rows: tumbling, sliding and landmark windows by time, bands "
+                    "and calendars"
                 )
             lengths = window.lengths()
             size = lengths.get("size", lengths.get("every"))

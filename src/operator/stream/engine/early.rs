@@ -9,7 +9,7 @@ use crate::operator::policy::Share;
 use crate::operator::stream::ahead::Reach;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Queries;
-use crate::window::{Call, Cursor, Ending, Listed};
+use crate::window::{Call, Cursor, Ending};
 
 /// How many simple steps a key takes, even without windows.
 const VISIT: usize = 16;
