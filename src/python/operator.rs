@@ -307,6 +307,17 @@ impl PyOperator {
         self.ask(py, |stream| Ok(PyRecordBatch::new(stream.progress()?)))
     }
 
+    /// Whether it is measured how late rows are.
+    #[getter]
+    fn measures(&self, py: Python<'_>) -> PyResult<bool> {
+        self.ask(py, |stream| Ok(stream.options().progress.is_some_and(|delay| delay.measures())))
+    }
+
+    /// Which share of the rows of windows can be expected to have arrived, for a batch of their starts and ends.
+    fn completeness(&self, py: Python<'_>, windows: Given<PyRecordBatch>) -> PyResult<PyRecordBatch> {
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.completeness(&windows.batch("windows")?)?)))
+    }
+
     /// Ends the stream.
     fn close(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatchReader>> {
         detached(py, || self.call(Step::Close))

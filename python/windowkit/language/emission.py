@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.arguments import hinted
-from windowkit.language.checks import a_type, as_given, integer, one_of
+from windowkit.language.checks import a_type, as_given, boolean, integer, one_of
 from windowkit.language.durations import Duration, Length, Rows, plain
 from windowkit.language.progress import of_measure
 from windowkit.language.triggers import Term, Trigger, trigger
@@ -29,6 +29,7 @@ class Emission:
     refinement: Refinement = "accumulating"
     at_most: int | None = None
     later: Duration | int | None = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
         if self.early is not None:
@@ -38,6 +39,7 @@ class Emission:
             integer("at_most", self.at_most, "it is a number of rows of at least 1, or None", 1, 2**62)
         if self.later is not None:
             of_measure("later", self.later)
+        boolean("complete", self.complete)
         if self.discards and self.shares:
             raise InvalidValue(
                 f"refinement: 'discarding' is given with early={self.early!r}; at(...) emits whole windows, "
@@ -86,6 +88,7 @@ class Emission:
             A column has the name of one that it adds.
         """
         added = ["emission", *(["weight"] if self.refinement == "retracting" else [])]
+        added += ["complete", "complete_error"] if self.complete else []
         for column in columns:
             if column in added:
                 raise InvalidValue(
@@ -172,12 +175,14 @@ class Emission:
             "early": None if self.early is None else self.early.form(),
             "refinement": self.refinement,
             **self.waits,
+            **({"complete": True} if self.complete else {}),
         }
 
     def __repr__(self) -> str:
         early = [] if self.early is None else [repr(self.early)]
         refinement = [] if self.refinement == "accumulating" else [f"refinement={self.refinement!r}"]
         given = [f"{name}={as_given(value)}" for name, value in self.waits.items()]
+        given += ["complete=True"] if self.complete else []
         return f"emit({', '.join([*early, *refinement, *given])})"
 
 
@@ -194,6 +199,7 @@ def emit(
     *,
     at_most: int | None = None,
     later: Length | None = None,
+    complete: bool = False,
 ) -> Emission:
     """Return a policy: when a stream emits windows that are not final, and how their results relate.
 
@@ -215,6 +221,10 @@ def emit(
         Results wait until the watermark has advanced by this much, in event time, since the call that made
         them: few calls then return many rows. With `at_most`, a call returns that many rows, and all those
         that have waited this long. `windowkit.Operator.watermark_out` is held back with them.
+    complete : bool
+        Whether results say how complete their windows are, as `windowkit.Operator.completeness` does, in the
+        columns ``complete`` and ``complete_error``, null of retractions. It requires an operator with
+        ``progress=windowkit.delay(share=...)``, which measures how late rows are.
 
     Returns
     -------
@@ -259,4 +269,5 @@ def emit(
     [(2, 'retraction', -1), (4, 'early', 1)]
     [(4, 'retraction', -1), (4, 'final', 1)]
     """
-    return Emission(early, refinement, at_most, None if later is None else of_measure("later", later))
+    waits = None if later is None else of_measure("later", later)
+    return Emission(early, refinement, at_most, waits, complete)

@@ -31,7 +31,7 @@ VERSION: Final = 1
 FIELDS: Final = ("by", "time", "windows", "aggs", "max_windows")
 OPTIONAL: Final = ("emit", "window_columns", "weight", "fill")
 POLICY: Final = ("early", "refinement")
-WAITS: Final = ("at_most", "later")
+OF_RESULTS: Final = ("at_most", "later", "complete")
 ROLLING: Final = ("by", "time", "rolling")
 JOIN: Final = ("by", "left_time", "right_time", "within", "windows", "how", "closed", "suffix")
 CHOICE: Final = ("left_columns", "right_columns")
@@ -225,6 +225,7 @@ def strings(form: Mapping[str, Any], name: str) -> list[str]:
 
 def emission_of(form: object) -> Emission:
     """Return the policy of a form that `Emission.form` wrote."""
-    form = mapping("emit", form, POLICY, WAITS)
+    form = mapping("emit", form, POLICY, OF_RESULTS)
     early = None if form["early"] is None else read_trigger(form["early"])
-    return emit(early, form["refinement"], at_most=form.get("at_most"), later=form.get("later"))
+    named = {name: form[name] for name in OF_RESULTS if name in form}
+    return emit(early, form["refinement"], **named)

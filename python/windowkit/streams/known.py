@@ -24,6 +24,7 @@ from windowkit.language.window_columns import day_of, refuse_other_days
 from windowkit.language.windows import units
 from windowkit.local.query import shaped_schema, slices_schema, stream_plan
 from windowkit.streams.calls import State
+from windowkit.streams.completeness import FIELDS
 from windowkit.streams.options import Options
 from windowkit.streams.progress import announce, source_row
 from windowkit.streams.sampled import refuse
@@ -118,7 +119,14 @@ class Known(State[_native.Operator]):
     def results(self) -> pa.Schema:
         """The schema of results."""
         assert self.core is not None, "bound before"
-        return shaped_schema(pa.schema(self.core.schema), self.leader)
+        schema = shaped_schema(pa.schema(self.core.schema), self.leader)
+        return pa.schema([*schema, *(FIELDS if self.completes else ())], schema.metadata)
+
+    @cached_property
+    def completes(self) -> frozenset[str]:
+        """The queries whose results say how complete their windows are."""
+        asked = {name: query.emit for name, query in self.queries.items() if query.emit is not None}
+        return frozenset(name for name, policy in asked.items() if policy.complete)
 
     @cached_property
     def nothing(self) -> pa.Table:
@@ -165,6 +173,7 @@ class Known(State[_native.Operator]):
                 "query: results would have two columns 'update'; a stream adds it, so give the other one "
                 "another name"
             )
+        self.check_completeness(query)
         # Where there is a core, it knows the operator's, also of a snapshot, and does the same.
         if query.emit is not None and self.core is None:
             query.emit.check_lateness(
@@ -182,6 +191,24 @@ class Known(State[_native.Operator]):
             expressions = self.expressions
         of_each = MappingProxyType({**self.lateness, given: lateness})
         return replace(self, queries=queries, lateness=of_each, added=added, expressions=expressions), given
+
+    def check_completeness(self, query: Query) -> None:
+        """Refuse a query whose results are to say how complete they are, where nothing tells.
+
+        Raises
+        ------
+        InvalidValue
+        """
+        if query.emit is None or not query.emit.complete:
+            return
+        delay = self.options.progress
+        if not (
+            self.core.measures if self.core is not None else delay is not None and delay.share is not None
+        ):
+            raise InvalidValue(
+                f"emit: {query.emit!r} is given, but nothing measures how late rows are; it requires "
+                "progress=windowkit.delay(share=...)"
+            )
 
     def begun(self, given: pa.Schema) -> Known:
         """Return what is known once there is a core for rows of this schema, without times of the clock."""

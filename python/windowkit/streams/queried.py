@@ -12,6 +12,7 @@ from windowkit.errors import InvalidValue
 from windowkit.language.processing import Stamps
 from windowkit.local.query import shaped
 from windowkit.streams.calls import Called, released, table
+from windowkit.streams.completeness import with_completeness
 from windowkit.streams.known import Known
 from windowkit.streams.progress import look_at_clock
 
@@ -58,12 +59,20 @@ class Queried(Called[Known]):
         nothing = state.nothing
         stream = step(*arguments)
         # Most small pushes emit nothing, and take less time than making a table does.
-        return nothing if stream is None else shaped(table(stream), state.leader)
+        return nothing if stream is None else returned(state, table(stream))
 
     def _shown(self, state: Known, rows: pa.Table, are_late: bool) -> pa.Table:
-        return self._late(rows) if are_late else shaped(rows, state.leader)
+        return self._late(rows) if are_late else returned(state, rows)
 
     def _late(self, rows: pa.Table) -> pa.Table:
         """Return late rows without the computed columns: pushing them again computes these again."""
         expressions = set(map(str, self._state.expressions))
         return rows.select([name for name in rows.column_names if name not in expressions])
+
+
+def returned(state: Known, rows: pa.Table) -> pa.Table:
+    """Return results of the core in the columns that the queries ask for."""
+    results = shaped(rows, state.leader)
+    if not state.completes or state.core is None:
+        return results
+    return with_completeness(state.core, rows, results, state.completes if len(state.queries) > 1 else None)

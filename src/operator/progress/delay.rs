@@ -43,6 +43,11 @@ impl Delay {
         self.idle.into_iter().chain(self.heartbeat.map(|heartbeat| heartbeat.after)).min()
     }
 
+    /// Whether it is measured how far rows are behind the latest one.
+    pub fn measures(&self) -> bool {
+        matches!(self.by, By::Share(_))
+    }
+
     /// Whether a stream with so many columns can have this one, which was read.
     pub(in crate::operator) fn is_sound(&self, columns: usize) -> bool {
         let is_delay = match self.by {

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod clock;
+mod completeness;
 mod delay;
 mod present;
 mod seen;
@@ -14,9 +15,11 @@ mod source;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, make_array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
+    make_array,
 };
 use arrow_buffer::BooleanBuffer;
+use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema};
 
@@ -30,6 +33,7 @@ use crate::window::Measure;
 use crate::{Error, Result};
 pub(super) use ahead::{Ahead, table_of_keys};
 use clock::Clock;
+use completeness::Completeness;
 pub use delay::{By, Delay, Heartbeat};
 use present::Present;
 use seen::Seen;
@@ -171,6 +175,42 @@ impl Progress {
         let idle: BooleanArray = each().map(|source| Some(self.seen.is_idle(source, clock))).collect();
         columns.push(Arc::new(idle));
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
+
+    /// Which share of the rows of windows can be expected to have arrived, and how much that may be wrong: columns
+    /// `complete` and `complete_error` for columns of starts and ends, null where either is and before any row.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no delays are measured; errors of the sketch.
+    pub(super) fn completeness(&self, windows: &RecordBatch, measure: &Measure) -> Result<RecordBatch> {
+        if !self.delay().measures() {
+            return Err(Error::InvalidValue(
+                "complete: how late rows are is not measured; progress=windowkit.delay(share=...) measures it, where the \
+                 operator is made"
+                    .into(),
+            ));
+        }
+        let kind = measure.data_type();
+        let columns = windows.columns().iter().map(|column| Ok(cast(column, &kind)?));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let [starts, ends] = &columns[..] else {
+            return Err(Error::Internal("windows without a start and an end".into()));
+        };
+        let (from, to) = (measure.read(starts)?, measure.read(ends)?);
+        let extent = |row: usize| (starts.is_valid(row) && ends.is_valid(row)).then(|| (from[row], to[row]));
+        let extents = (0..windows.num_rows()).map(extent);
+        let sources = self.seen.sources.iter().map(Source::arrivals);
+        let sources = sources.filter_map(Result::transpose).collect::<Result<_>>()?;
+        let found = match Completeness::of(sources) {
+            None => vec![None; windows.num_rows()],
+            Some(known) => known.of_windows(extents),
+        };
+        let column = |of: fn((f64, f64)) -> f64| -> ArrayRef {
+            Arc::new(found.iter().map(|each| each.map(of)).collect::<Float64Array>())
+        };
+        let field = |name: &str| Field::new(name, DataType::Float64, true);
+        let schema = Schema::new(vec![field("complete"), field("complete_error")]);
+        Ok(RecordBatch::try_new(Arc::new(schema), vec![column(|each| each.0), column(|each| each.1)])?)
     }
 
     /// What was seen of the sources that have not ended, and their numbers.

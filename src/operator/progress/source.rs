@@ -7,6 +7,7 @@ use datasketches::kll::KllSketch;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::clock::Clock;
+use super::completeness::{Arrivals, ranks};
 use super::delay::{By, Delay, Heartbeat};
 use crate::state::tally;
 use crate::{Error, Result};
@@ -41,10 +42,7 @@ fn failed(error: datasketches::error::Error) -> Error {
 
 impl Source {
     pub(super) fn new(delay: &Delay) -> Result<Self> {
-        let delays = match delay.by {
-            By::Share(_) => Some(KllSketch::new(K).map_err(failed)?),
-            By::Time(_) | By::Rows(_) => None,
-        };
+        let delays = delay.measures().then(|| KllSketch::new(K).map_err(failed)).transpose()?;
         Ok(Self { latest: None, rows: 0, seen: 0, is_announced: false, reached: VecDeque::new(), delays })
     }
 
@@ -75,6 +73,16 @@ impl Source {
                 self.reached.pop_front();
             }
         }
+    }
+
+    /// What is expected of its rows, if that is measured and there were any.
+    pub(super) fn arrivals(&self) -> Result<Option<Arrivals>> {
+        let (Some(latest), Some(delays)) = (self.latest, &self.delays) else { return Ok(None) };
+        let rank_error = if delays.is_estimation_mode() { delays.normalized_rank_error() } else { 0.0 };
+        let Some(delays) = delays.quantiles(&ranks(), SearchCriteria::Inclusive).map_err(failed)? else {
+            return Ok(None);
+        };
+        Ok(Some(Arrivals { latest, rows: self.rows, delays, rank_error }))
     }
 
     /// Up to when it is complete, by its rows or by the clock.

@@ -375,6 +375,14 @@ impl Operator {
         followed(&self.progress)?.table(self.input(), self.leader().measure())
     }
 
+    /// Which share of the rows of windows can be expected to have arrived: see [`Progress::completeness`].
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows by their delays.
+    pub fn completeness(&self, windows: &RecordBatch) -> Result<RecordBatch> {
+        followed(&self.progress)?.completeness(windows, self.leader().measure())
+    }
+
     /// Whether the clock matters to an emission policy.
     pub fn uses_clock(&self) -> bool {
         self.emission.as_ref().is_some_and(Emission::has_clock)

@@ -340,6 +340,11 @@ def check_policy(policy: Emission | None) -> None:
             f"emit: {policy!r} depends on the clock, but a stream in Spark computes only when rows arrive or "
             "the watermark moves; use windowkit.every(...) of event time"
         )
+    if policy.complete:
+        raise InvalidValue(
+            f"emit: {policy!r} is given, but a stream in Spark follows Spark's watermark, and does not "
+            "measure how late rows are; allowed is complete=False"
+        )
     if policy.at_most is not None:
         raise InvalidValue(
             f"emit: {policy!r} is given; at_most limits the calls of an operator; in Spark, options of the "
