@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -75,6 +75,9 @@ class TestLengths:
                 wk.tumbling("1 minute", start_time=start_time)
         with refused(wk.InvalidValue, "start_time: -60 is not less than slide 60; a start_time"):
             wk.sliding(600, 60, start_time=-60)
+        # As one gives who aligns windows to a moment.
+        with refused(wk.InvalidValue, "backwards; to begin a window at a moment, give what is left of its"):
+            wk.sliding("1 hour", "1 minute", start_time=datetime(2023, 1, 1) - datetime(1970, 1, 1))
 
     def test_the_lengths_of_one_window_are_of_one_kind(self) -> None:
         with refused(

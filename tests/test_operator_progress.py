@@ -477,6 +477,7 @@ def test_a_stream_that_jumps_row_by_row_loses_two_rows() -> None:
         ({"share": "0.5"}, wk.InvalidType, "share: '0.5' is a str"),
         ({"time": 5, "source": 3}, wk.InvalidType, "source: 3"),
         ({"time": 5, "idle": "1 second"}, wk.InvalidValue, "idle: '1 second' is given without source="),
+        ({"time": 5, "idle": "1 second"}, wk.InvalidValue, "heartbeat= has the watermark follow the clock"),
         ({"time": 5, "source": "s", "idle": 3}, wk.InvalidType, "idle: 3 is given; it is a duration"),
         ({"time": 5, "source": "s", "idle": "1 nanosecond"}, wk.InvalidValue, "whole microseconds"),
         ({"time": 5, "heartbeat": 3}, wk.InvalidType, "heartbeat: 3 is given; it is a duration of the clock"),

@@ -143,7 +143,8 @@ def delay(
     if idle is not None and source is None:
         raise InvalidValue(
             f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
-            "that names them"
+            "that names them; in a stream without sources, heartbeat= has the watermark follow the clock "
+            "while no rows come"
         )
     return Delay(
         of_time,

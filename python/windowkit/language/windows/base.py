@@ -406,7 +406,8 @@ def require_start_time(start_time: Period | None, other: str, period: Period) ->
     if abs(units(start_time)) >= units(period):
         raise InvalidValue(
             f"start_time: {shown(start_time)} is not less than {other} {shown(period)}; a start_time is "
-            f"less than the {other}, forwards or backwards"
+            f"less than the {other}, forwards or backwards; to begin a window at a moment, give what is left "
+            f"of its distance from 1970-01-01 after whole multiples of the {other}"
         )
 
 
