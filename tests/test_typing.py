@@ -19,6 +19,7 @@ import windowkit as wk
 from support.programs import ROOT
 from windowkit.language import aggregates, windows
 
+TYPICAL = wk.query(by="k", time="t", windows=wk.tumbling("1 day"), aggs=wk.count())
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 TYPES = """
@@ -356,6 +357,14 @@ def test_a_star_brings_no_lazy_module() -> None:
             lambda: wk.session("1 day", at_mots="2 days"),
             "at_mots: session has no such argument; did you",
         ),
+        (lambda: wk.session("1 day", max_duration="2 days"), "; the greatest length of a session is at_most="),
+        (lambda: wk.tumbling("1 day", align_to=0), "; where windows begin is start_time="),
+        (
+            lambda: TYPICAL.operator(watermark="5 seconds"),
+            "watermark: operator has no such argument; how far the watermark stays behind the rows is progress=",
+        ),
+        (lambda: TYPICAL.operator(grace="5 seconds"), "; how far the watermark stays behind the rows is pro"),
+        (lambda: TYPICAL.operator(trigger=wk.rows(2)), "; when windows are emitted early is emit=windowkit.em"),
     ],
 )
 def test_an_argument_of_elsewhere_leads_to_ours(call: Callable[[], object], meant: str) -> None:

@@ -27,7 +27,7 @@ CALLED: Final = {
     **dict.fromkeys(("label", "labels"), "a result has both window_start and window_end"),
     **dict.fromkeys(("min_periods", "min_samples"), FEW),
     "center": "write before= and after=, as in .over(before='5 minutes', after='5 minutes')",
-    **dict.fromkeys(("offset", "origin", "base"), "where windows begin is start_time="),
+    **dict.fromkeys(("offset", "origin", "base", "align_to"), "where windows begin is start_time="),
     **dict.fromkeys(("freq", "every", "rule", "windowDuration"), "the length of a window is size="),
     **dict.fromkeys(("slideDuration", "step", "hop"), "how often a window begins is slide="),
     "period": "the length of a window is size=",
@@ -42,11 +42,15 @@ CALLED: Final = {
     **dict.fromkeys(("left_on", "right_on"), "times are left_time= and right_time=, and keys by="),
 }
 """By the name elsewhere, what it is here."""
+PROGRESS: Final = "how far the watermark stays behind the rows is progress=windowkit.delay(...)"
 OF: Final = {
     ("join", "on"): "keys are by=, and times left_time= and right_time=",
     ("join", "time"): "times are left_time= and right_time=",
     ("sliding", "every"): CALLED["hop"],
     ("rolling", "period"): "an aggregate has its frame, as wk.sum('v').over('10 minutes')",
+    ("session", "max_duration"): "the greatest length of a session is at_most=",
+    **{("Query.operator", name): PROGRESS for name in ("watermark", "delay", "grace")},
+    ("Query.operator", "trigger"): "when windows are emitted early is emit=windowkit.emit(...)",
 }
 """The same of one function, by its name and that elsewhere."""
 
@@ -75,7 +79,7 @@ def hinted(function: Function) -> Function:
             if found is None or found[1] != function.__qualname__ or found[2] in names:
                 raise
             argument = found[2]
-            meant = OF.get((function.__name__, argument), CALLED.get(argument))
+            meant = OF.get((function.__qualname__, argument), CALLED.get(argument))
             hint = suggested(argument, names) if meant is None else f"; {meant}"
             raise InvalidType(f"{argument}: {function.__name__} has no such argument{hint}") from None
 
