@@ -347,6 +347,120 @@ def test_a_row_that_is_late_for_some_of_its_windows(
     assert found == expected
 
 
+STEPS = st.lists(
+    st.lists(st.tuples(st.integers(-12, 6), st.integers(1, 9)), min_size=1, max_size=3),
+    min_size=1,
+    max_size=12,
+)
+VALUES = pa.schema({"t": pa.int64(), "v": pa.int64()})
+
+
+@given(
+    steps=STEPS,
+    every=st.integers(1, 6),
+    times=st.integers(1, 6),
+    delay=st.integers(0, 5),
+    at=st.integers(0, 12),
+)
+def test_late_rows_of_cumulative_windows_count_in_the_next(
+    steps: list[list[tuple[int, int]]], every: int, times: int, delay: int, at: int
+) -> None:
+    """https://github.com/apache/flink/pull/17509: whether a late row was counted in the next window of its
+    day depended on whether the job had been restored since. It is, as long as there is one."""
+    period = every * times
+    query = wk.query(
+        by=[], time="t", windows=wk.landmark(every, period=period), aggs=wk.sum("v").alias("sum")
+    )
+    op = query.operator(order="out-of-order", progress=wk.delay(delay), schema=VALUES)
+    found, late, watermark = [], [], -(10**9)
+    new: dict[tuple[int, int], int] = {}
+    for number, step in enumerate(steps):
+        batch = [(3 * number + t, v) for t, v in step]
+        if number == at:
+            op = wk.Operator.restore(op.snapshot(), query)
+        found += starts(op.push(pa.table(list(zip(*batch, strict=True)), schema=VALUES)), "sum")
+        for t, v in batch:
+            start = t // period * period
+            end = start + ((max(t, watermark) - start) // every + 1) * every
+            if start + period <= watermark:
+                late.append(t)
+            else:
+                new[start, end] = new.get((start, end), 0) + v
+        watermark = max(watermark, *(t - delay for t, _ in batch))
+    found += starts(op.close(), "sum")
+    assert sorted(found) == sorted(
+        (start, end, sum(v for (of, until), v in new.items() if of == start and until <= end))
+        for start, end in new
+    )
+    assert op.take_late()["t"].to_pylist() == late
+
+
+@given(
+    steps=STEPS,
+    slide=st.integers(1, 6),
+    overlap=st.integers(0, 6),
+    lateness=st.integers(1, 30),
+    trigger=st.sampled_from([None, wk.every(3), wk.rows(2)]),
+    later=st.integers(1, 15),
+)
+def test_updates_that_are_held_back_are_not_lost(
+    steps: list[list[tuple[int, int]]], slide: int, overlap: int, lateness: int, trigger: Any, later: int
+) -> None:
+    """https://github.com/apache/flink/pull/18995: late rows whose updates were to be emitted at intervals
+    were lost, as their windows were cleared before."""
+    size = slide + overlap
+    query = wk.query(
+        by=[],
+        time="t",
+        windows=wk.sliding(size, slide),
+        aggs=wk.sum("v").alias("sum"),
+        emit=wk.emit(trigger, later=later),
+    )
+    op = query.operator(order="out-of-order", progress=wk.delay(2), allowed_lateness=lateness, schema=VALUES)
+    found: dict[int, int] = {}
+    expected: dict[int, int] = {}
+    watermark = -(10**9)
+    for number, step in enumerate(steps):
+        batch = [(3 * number + t, v) for t, v in step]
+        result = op.push(pa.table(list(zip(*batch, strict=True)), schema=VALUES))
+        found |= {start: total for start, _, total in starts(result, "sum")}
+        for t, v in batch:
+            for start in range(t // slide * slide, t - size, -slide):
+                if start + size + lateness > watermark:
+                    expected[start] = expected.get(start, 0) + v
+        watermark = max(watermark, *(t - 2 for t, _ in batch))
+    found |= {start: total for start, _, total in starts(op.close(), "sum")}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        # Left out at 1,035, from where on the watermark is that of the other.
+        ({"idle": "30 seconds"}, {1035: [2, 2, 2], 1045: [2], 1055: [2]}),
+        # Half a minute behind the clock.
+        ({"heartbeat": "30 seconds"}, {1040: [2], 1050: [2]}),
+    ],
+)
+def test_a_partition_that_never_had_a_record(how: dict[str, str], expected: dict[int, list[int]]) -> None:
+    """https://github.com/apache/beam/pull/40176: a partition that had no record since the job began held back
+    the others for ever, as its progress began with its first record."""
+    now = 1000
+    query = wk.query(by=[], time="ts", windows=wk.tumbling("10 seconds"), aggs=wk.count().alias("n"))
+    op = query.operator(
+        order="out-of-order",
+        progress=wk.delay("1 second", source="partition", sources=["a", "b"], **how),
+        clock=lambda: now * 1_000_000,
+        schema=pa.schema({"ts": pa.timestamp("s"), "partition": pa.string()}),
+    )
+    emitted = {}
+    for now in range(1000, 1060, 5):
+        results = [op.advance(), op.push(rows(ts=pa.array([now], pa.timestamp("s")), partition=["a"]))]
+        emitted[now] = [n for result in results for n in result["n"].to_pylist()]
+    assert {now: counts for now, counts in emitted.items() if counts} == expected
+    assert op.late == 0
+
+
 @given(
     batches=st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=5), min_size=1, max_size=10),
     delay=st.integers(0, 9),
