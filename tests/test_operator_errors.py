@@ -170,6 +170,16 @@ def test_a_query_that_does_not_fit_the_first_batch_leaves_the_operator_new() -> 
         ({"store": "tree"}, wk.InvalidValue, "store: 'tree' is unknown"),
         ({"allowed_lateness": 5}, wk.InvalidValue, "allowed_lateness: 5 is given for order='in-order'"),
         ({"progress": wk.delay(5)}, wk.InvalidValue, "progress: it is given for order='in-order'"),
+        (
+            {"order": "out-of-order", "updates": False, "allowed_lateness": 5},
+            wk.InvalidValue,
+            "updates: False is given with an allowed_lateness of 5, for which windows are updated",
+        ),
+        (
+            {"order": "out-of-order", "updates": False, "emit": wk.emit(wk.rows(2))},
+            wk.InvalidValue,
+            "updates: False is given for a query with an emission policy, whose early results are updated",
+        ),
         ({"progress": 5, "order": "out-of-order"}, wk.InvalidType, "progress: 5 is an int"),
         (
             {"order": "out-of-order", "allowed_lateness": -1},

@@ -179,6 +179,12 @@ class Known(State[_native.Operator]):
             query.emit.check_lateness(
                 units(self.options.allowed_lateness if lateness is None else lateness), given
             )
+            # In order, no row is late.
+            if not self.options.updates and self.options.order == "out-of-order":
+                raise InvalidValue(
+                    "updates: False is given for a query with an emission policy, whose early results are "
+                    "updated; leave out one of them"
+                )
         queries = MappingProxyType({**self.queries, given: query})
         expressions = of_queries(queries.values())
         if self.core is not None and self.schema is not None:

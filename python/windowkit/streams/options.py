@@ -42,8 +42,8 @@ class Options:
         one_of("order", self.order, ORDERS)
         one_of("store", self.store, STORES)
         object.__setattr__(self, "late_limit", limit("late_limit", self.late_limit, 0))
-        object.__setattr__(self, "allowed_lateness", self.lateness(self.allowed_lateness))
         boolean("updates", self.updates)
+        object.__setattr__(self, "allowed_lateness", self.lateness(self.allowed_lateness))
         checked_delay("progress", self.progress)
         if self.order == "in-order" and self.progress is not None:
             raise InvalidValue(
@@ -58,5 +58,10 @@ class Options:
             raise InvalidValue(
                 f"allowed_lateness: {as_given(given)} is given for order='in-order', where no row is late; "
                 "it requires order='out-of-order'"
+            )
+        if not self.updates and units(lateness):
+            raise InvalidValue(
+                f"updates: False is given with an allowed_lateness of {as_given(given)}, for which windows are "
+                "updated; leave out one of them"
             )
         return lateness
