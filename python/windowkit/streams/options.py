@@ -61,7 +61,7 @@ class Options:
             )
         if not self.updates and units(lateness):
             raise InvalidValue(
-                f"updates: False is given with an allowed_lateness of {as_given(given)}, for which windows are "
-                "updated; leave out one of them"
+                f"updates: False is given with an allowed_lateness of {as_given(given)}, for which windows "
+                "are updated; leave out one of them"
             )
         return lateness
