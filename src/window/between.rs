@@ -160,6 +160,10 @@ impl ByRows for Between {
         runs::ready(self, view, memory, out)
     }
 
+    fn is_cut_by_neighbours(&self) -> bool {
+        true
+    }
+
     /// Where a window probably begins or ends, as far as two rows tell: it need not be cut there later.
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
         let (enters, leaves) = (

@@ -91,6 +91,11 @@ impl From<Kept> for Memory {
 }
 
 impl Memory {
+    /// Whether rows were looked at in the order in which they are.
+    pub fn is_scanned(&self) -> bool {
+        self.scanned.last.is_some()
+    }
+
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()

@@ -171,6 +171,10 @@ impl ByRows for Punctuation {
         runs::ready(self, view, memory, out)
     }
 
+    fn is_cut_by_neighbours(&self) -> bool {
+        true
+    }
+
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
         let places = from.max(1)..view.len();
         cuts.by_edge.extend(places.filter(|&place| self.cut_before(view, place).is_some()));

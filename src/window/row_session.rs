@@ -234,6 +234,10 @@ impl ByRows for RowSession {
         runs::ready(self, view, memory, out)
     }
 
+    fn is_cut_by_neighbours(&self) -> bool {
+        matches!(self.gap, Gap::Fixed(_))
+    }
+
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
         // Cuts of long sessions, and where gaps differ, are known only with what was before.
         let Gap::Fixed(gap) = self.gap else { return };

@@ -318,6 +318,12 @@ pub trait ByRows: Rules {
     /// As [`ByRows::list`].
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
 
+    /// Whether slices are cut where two neighbouring rows, by their times and marks, say so, and a row makes no window final
+    /// before its own time: nothing changes far behind a row that is inserted.
+    fn is_cut_by_neighbours(&self) -> bool {
+        false
+    }
+
     /// Adds the places from `from` on before which slices are cut, unless a cut depends on the watermark. A type that cannot
     /// tell them from the rows there, without what was before, adds none, and has `final_edges`.
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {

@@ -130,6 +130,12 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// A view of the first rows, up to this place.
+    pub fn upto_place(self, end: usize) -> Self {
+        let marks = &self.marks[..end.min(self.marks.len())];
+        Self { times: &self.times[..end], ats: &self.ats[..end], marks, ..self }
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.times.len()

@@ -123,7 +123,7 @@ impl Timelines {
         timeline.set(at, Slice { chain: (old.chain.0, slot), ..old });
     }
 
-    /// Sets the first and last times of a key's slices from this place on; `times` are those of all its rows.
+    /// Sets the first and last times of a key's slices from this place on; `times` are those of its rows so far.
     pub fn retime(&mut self, key: u32, place: usize, times: &[i64]) {
         let timeline = &mut self.keys[key as usize];
         for at in timeline.from + place..timeline.firsts.len() {

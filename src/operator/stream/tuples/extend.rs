@@ -29,7 +29,7 @@ impl Tuples {
         let mut first = self.split(slices, (key, tuples), (old, edges), work);
         if let Some(own) = own {
             first = first.min(slices.of(key).len().saturating_sub(1));
-            let cuts = self.cuts(queries, key, tuples, old, edges);
+            let cuts = self.cuts(queries, key, tuples, old..tuples.len(), edges);
             let mut starts = cuts.iter().map(|&(place, _)| place).peekable();
             let mut lo = old;
             let mut pace = Pace::new();

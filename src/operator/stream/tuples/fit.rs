@@ -7,6 +7,8 @@
 //! rows are unchanged is left alone. So one row among windows of a hundred rows moves one row from slice to slice (Fig.
 //! 6), and a mark splits one slice.
 
+use std::ops::Range;
+
 use super::Tuples;
 use super::rows::KeyTuples;
 use super::work::{Change, Work};
@@ -36,17 +38,17 @@ struct Piece {
 const CHAIN: usize = 8;
 
 impl Tuples {
-    /// Where slices begin from place `from` on, ascending, and why. `edges` are those of final windows. O(cuts) and
-    /// little work per cut, but O(rows) for marks and gaps.
+    /// Where slices begin at these places, ascending, and why. `edges` are those of final windows. O(cuts) and little work
+    /// per cut, but O(rows) for marks and gaps.
     pub(super) fn cuts(
         &self,
         queries: &Queries,
         key: u32,
         tuples: &KeyTuples,
-        from: usize,
+        Range { start: from, end: len }: Range<usize>,
         edges: &[usize],
     ) -> Vec<(usize, u8)> {
-        let (len, times) = (tuples.len(), &tuples.times);
+        let times = &tuples.times;
         let mut cuts: Vec<(usize, u8)> = Vec::new();
         if from == len {
             return cuts;
@@ -78,6 +80,7 @@ impl Tuples {
             let offset = tuples.first_of(registered.since);
             by_edge(offset);
             let view = self.view(tuples, (key, query, offset), New::From(len), true, Call::default());
+            let view = view.upto_place(len.saturating_sub(offset));
             let mut own = RowCuts::default();
             for window in registered.plan.windows().iter().filter_map(|(_, window)| window.by_rows()) {
                 window.cut(&view, from.saturating_sub(offset), &mut own);
@@ -97,27 +100,58 @@ impl Tuples {
 
     /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, which begin at arrival
     /// number `base`. `edges` are those of final windows, from there on. The resulting changes are added to the work.
+    ///
+    /// If slices are cut by neighbouring rows, and rows were `inserted` at some places, which ascend, all other slices stay as
+    /// they are.
     pub(super) fn fit(
         &self,
         (queries, slices): (&Queries, &mut Timelines),
         key: u32,
         tuples: &KeyTuples,
-        (from, base): (usize, u64),
-        edges: &[usize],
+        (from, base, inserted): (usize, u64, &[usize]),
+        mut edges: Vec<usize>,
         work: &mut Work,
     ) -> Result<()> {
         if tuples.len() == 0 {
             return Ok(());
         }
-        // The slice that contains or precedes the first change: a row inserted before a slice may belong to the one
-        // before.
-        let los = slices.los(key);
-        let first = los.partition_point(|&lo| (lo as usize) < from).saturating_sub(1);
-        let start = los.get(first).map_or(0, |&lo| lo as usize);
-        let from = from.max(start);
-        let cuts = self.cuts(queries, key, tuples, from, edges);
-        let fit = Fit::of(tuples, slices.split_off(key, first), &cuts, (start, from, base))?;
-        fit.count(&mut work.did);
+        let patches = match inserted {
+            [] => vec![Patch::from_place(from, slices.los(key), tuples.len())],
+            _ => Patch::around(inserted, slices.los(key), &tuples.times),
+        };
+        edges.sort_unstable();
+        let first = patches[0].slices.start;
+        let mut old = slices.split_off(key, first).into_iter();
+        // The first of those that are left, and how many rows were inserted before it.
+        let (mut next, mut shift) = (first, 0);
+        for Patch { slices: range, rows, from, shift: shift_behind } in patches {
+            for slice in old.by_ref().take(range.start - next) {
+                slices.push(key, slice.at(slice.lo + shift as u32));
+            }
+            let own = old.by_ref().take(range.len()).collect();
+            (next, shift) = (range.end, shift_behind);
+            let within = |place: &usize| rows.contains(place);
+            let edges = &edges[edges.partition_point(|&edge| edge < rows.start)..];
+            let edges = &edges[..edges.iter().take_while(|&edge| within(edge)).count()];
+            let cuts = self.cuts(queries, key, tuples, from..rows.end, edges);
+            let fit = Fit::of(tuples, own, &cuts, (rows.start, from..rows.end, base))?;
+            fit.count(&mut work.did);
+            let at = slices.of(key).len();
+            self.refill((key, tuples), slices, &fit, work)?;
+            slices.retime(key, at, &tuples.times[..rows.end]);
+        }
+        old.for_each(|slice| slices.push(key, slice.at(slice.lo + shift as u32)));
+        Ok(())
+    }
+
+    /// Puts new slices in place of old ones.
+    fn refill(
+        &self,
+        (key, tuples): (u32, &KeyTuples),
+        slices: &mut Timelines,
+        fit: &Fit,
+        work: &mut Work,
+    ) -> Result<()> {
         let mut refolded = None;
         let mut pace = Pace::new();
         for new in 0..fit.starts.len() {
@@ -146,8 +180,54 @@ impl Tuples {
             };
             slices.push(key, slice);
         }
-        slices.retime(key, first, &tuples.times);
         Ok(())
+    }
+}
+
+/// Slices that follow each other, and are to be cut anew.
+struct Patch {
+    slices: Range<usize>,
+    /// Where they begin, and where the first slice behind them does, or all rows end.
+    rows: Range<usize>,
+    /// All rows before this place are in the first of them.
+    from: usize,
+    /// How many rows were inserted before those behind them.
+    shift: usize,
+}
+
+impl Patch {
+    /// All slices from a place on; those of a key begin at `los`.
+    fn from_place(from: usize, los: &[u32], end: usize) -> Self {
+        // The slice that contains or precedes the first change: a row inserted before a slice may belong to the one before.
+        let first = los.partition_point(|&lo| (lo as usize) < from).saturating_sub(1);
+        let start = los.get(first).map_or(0, |&lo| lo as usize);
+        Self { slices: first..los.len(), rows: start..end, from: from.max(start), shift: 0 }
+    }
+
+    /// The slices that rows inserted at these places are in or next to; `times` are those of all rows.
+    fn around(inserted: &[usize], los: &[u32], times: &[i64]) -> Vec<Self> {
+        let (mut patches, mut at) = (Vec::<Self>::new(), 0);
+        while let Some(&from) = inserted.get(at) {
+            let first = Self::from_place(from - at, los, times.len()).slices.start;
+            let start = los.get(first).map_or(0, |&lo| lo as usize + at);
+            let mut behind = first + 1;
+            let end = loop {
+                at += 1;
+                let last = inserted[at - 1];
+                // Whether a slice begins at a row depends on it and on two rows before; those of one time are folded in order.
+                let is_behind = |lo: usize| last + 2 < lo && times[lo - 1] < times[lo];
+                while los.get(behind).is_some_and(|&lo| !is_behind(lo as usize + at)) {
+                    behind += 1;
+                }
+                let end = los.get(behind).map_or(times.len(), |&lo| lo as usize + at);
+                if inserted.get(at).is_none_or(|&next| next > end) {
+                    break end;
+                }
+            };
+            let (slices, from) = (first..behind.min(los.len()).max(first), from.max(start));
+            patches.push(Self { slices, rows: start..end, from, shift: at });
+        }
+        patches
     }
 }
 
@@ -159,7 +239,7 @@ struct Fit {
     why: Vec<u8>,
     /// All rows from the start of the first new slice up to this place belong to the first old slice.
     from: usize,
-    /// The place after all rows.
+    /// The place after the last new slice.
     end: usize,
     /// Arrival number of the first new row.
     base: u64,
@@ -172,13 +252,13 @@ struct Fit {
 }
 
 impl Fit {
-    /// `cuts` say where slices begin from place `from` on, and why; before that there is only the one that begins at
+    /// `cuts` say where slices begin between `from` and `end`, and why; before that there is only the one that begins at
     /// `start`.
     fn of(
         tuples: &KeyTuples,
         old: Vec<Slice>,
         cuts: &[(usize, u8)],
-        (start, from, base): (usize, usize, u64),
+        (start, Range { start: from, end }, base): (usize, Range<usize>, u64),
     ) -> Result<Self> {
         let cuts = cuts.iter().copied().filter(|&(place, _)| place > start);
         let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
@@ -188,7 +268,7 @@ impl Fit {
             starts,
             why,
             from,
-            end: tuples.len(),
+            end,
             base,
             heirs: Vec::new(),
             bases: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::Tuples;
 use super::fresh::{Fresh, Own};
+use super::listing::Listed;
 use super::mend::Changed;
 use super::rows::KeyTuples;
 use super::work::Work;
@@ -9,9 +10,9 @@ use crate::interrupt::Pace;
 use crate::memory::lent;
 use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::outgoing::{OfRows, Outgoing};
-use crate::operator::stream::queries::Queries;
+use crate::operator::stream::queries::{Queries, windows};
 use crate::slice::{Store, Timelines};
-use crate::window::{Call, New};
+use crate::window::{ByRows, Call, New};
 use crate::{Error, Result};
 
 /// How many simple steps a key takes, even without rows.
@@ -81,8 +82,8 @@ impl Tuples {
     fn note(&mut self, key: u32, from: Option<i64>) {
         // First of all: what was noted is rolled back, whatever there is memory for afterwards.
         self.undo.reserve(1);
-        let tuples = &mut self.keys[key as usize];
-        self.undo.push(tuples.before(key, tuples.place_of(from)));
+        let (tuples, base) = (&mut self.keys[key as usize], self.base.unwrap_or(u64::MAX));
+        self.undo.push(tuples.before(key, tuples.place_of(from), base));
     }
 
     /// Inserts a key's rows, lists windows, and fits slices.
@@ -107,10 +108,7 @@ impl Tuples {
         let mut places = Vec::new();
         match own {
             Some(own) if is_appended => tuples.append(fresh, own),
-            Some(own) => {
-                tuples.insert(fresh.rows_of(own).map(|row| fresh.row(row)))?;
-                places.extend((changed..tuples.len()).filter(|&place| tuples.ats[place] >= call.base));
-            }
+            Some(own) => places = tuples.insert(fresh.rows_of(own).map(|row| fresh.row(row)))?,
             None => {}
         }
         if let Some(cut) = cut {
@@ -119,15 +117,32 @@ impl Tuples {
         let new = if is_appended { New::From(old) } else { New::At(&places) };
         let mut pace = Pace::new();
         pace.check(tuples.len() - changed)?;
-        let listed = self.list(queries, key, tuples, new, is_appended, call)?;
+        // Far behind a row nothing changes then, and before it no window is final.
+        let is_local =
+            cut.is_none() && !call.closing && by_rows(queries).all(|rules| rules.is_cut_by_neighbours());
+        let is_unready = |time: i64| {
+            let next = tuples.next.map_or(time, |next| next.min(time));
+            call.now.is_none_or(|now| now < next) && by_rows(queries).next().is_some()
+        };
+        let put_off =
+            first.filter(|&time| is_local && is_unready(time) && !(is_appended && tuples.is_scanned()));
+        let mut listed = match put_off {
+            None => self.list(queries, key, tuples, new, is_appended, call)?,
+            Some(time) => {
+                tuples.put_off(time);
+                Listed::default()
+            }
+        };
         pace.check(tuples.len() - changed + listed.windows.len())?;
-        let mut edges = listed.ready.edges;
+        let mut edges = std::mem::take(&mut listed.ready.edges);
         if is_appended && !listed.ready.is_shrunk {
             self.extend((queries, slices), key, tuples, (old, fresh, own), &mut edges, work)?;
         } else {
+            let is_local = is_local && listed.windows.is_empty() && edges.is_empty();
             let from = edges.into_iter().chain(listed.ready.from).fold(changed, usize::min);
             let edges = self.final_edges(queries, key, tuples, from, call)?;
-            self.fit((queries, slices), key, tuples, (from, call.base), &edges, work)?;
+            let inserted = if is_local && from == changed { &places[..] } else { &[] };
+            self.fit((queries, slices), key, tuples, (from, call.base, inserted), edges, work)?;
         }
         for (query, window) in listed.windows {
             let (lo, hi) = match window.lo < window.hi {
@@ -156,7 +171,7 @@ impl Tuples {
             self.of_key(key, |all, tuples| {
                 all.list(queries, key, tuples, New::From(tuples.len()), true, call)?;
                 let edges = all.final_edges(queries, key, tuples, 0, call)?;
-                all.fit((queries, slices), key, tuples, (0, call.base), &edges, work)
+                all.fit((queries, slices), key, tuples, (0, call.base, &[]), edges, work)
             })?;
         }
         let fresh = self.nothing();
@@ -183,6 +198,11 @@ impl Tuples {
         late.dedup();
         late
     }
+}
+
+/// The windows that are determined by rows.
+fn by_rows(queries: &Queries) -> impl Iterator<Item = &dyn ByRows> {
+    windows(queries.registered()).filter_map(|(_, window)| window.by_rows())
 }
 
 /// The slice that begins at this place of a key's rows, or the number of slices at their end.

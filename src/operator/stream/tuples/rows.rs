@@ -26,12 +26,13 @@ pub(super) struct KeyTuples {
     pub(super) next: Option<i64>,
 }
 
-/// An entry of the undo log: a key's rows from place `at` on, and what was remembered, before a call.
+/// An entry of the undo log: which of a key's rows a call inserts, all from place `at` on, and what was remembered before.
 #[derive(Debug)]
 pub(super) struct Before {
     pub(super) key: u32,
     at: usize,
-    pub(super) rows: Vec<Row>,
+    /// The arrival number of the first of them.
+    base: u64,
     memories: Vec<Kept>,
     pub(super) next: Option<i64>,
 }
@@ -70,6 +71,7 @@ impl KeyTuples {
     }
 
     /// The row at a place.
+    #[cfg(test)]
     pub(super) fn row(&self, place: usize) -> Row {
         Row { time: self.times[place], at: self.ats[place], marks: self.marks_of(place) }
     }
@@ -95,12 +97,13 @@ impl KeyTuples {
         &mut self.memories[at].1
     }
 
-    /// Records the current state, as far as rows inserted at place `at` or later may change it.
-    pub(super) fn before(&mut self, key: u32, at: usize) -> Before {
+    /// Records the current state, as far as rows from arrival number `base` on may change it that are inserted at place `at`
+    /// or later.
+    pub(super) fn before(&mut self, key: u32, at: usize, base: u64) -> Before {
         Before {
             key,
             at,
-            rows: (at..self.len()).map(|place| self.row(place)).collect(),
+            base,
             memories: self.memories.iter_mut().map(|(_, memory)| memory.save()).collect(),
             next: self.next,
         }
@@ -108,8 +111,21 @@ impl KeyTuples {
 
     /// Restores the recorded state.
     pub(super) fn take_back(&mut self, before: Before) {
-        self.truncate(before.at);
-        before.rows.into_iter().for_each(|row| self.push(row));
+        let mut kept = before.at.min(self.len());
+        for place in kept..self.len() {
+            if self.ats[place] < before.base {
+                (self.times[kept], self.ats[kept]) = (self.times[place], self.ats[place]);
+                if let Some(&marks) = self.marks.get(place) {
+                    self.marks[kept] = marks;
+                } else if let Some(marks) = self.marks.get_mut(kept) {
+                    *marks = 0;
+                }
+                kept += 1;
+            }
+        }
+        self.times.truncate(kept);
+        self.ats.truncate(kept);
+        self.marks.truncate(kept);
         self.memories.truncate(before.memories.len());
         for ((_, memory), saved) in self.memories.iter_mut().zip(before.memories) {
             memory.take_back(saved);
@@ -117,12 +133,7 @@ impl KeyTuples {
         self.next = before.next;
     }
 
-    fn truncate(&mut self, len: usize) {
-        self.times.truncate(len);
-        self.ats.truncate(len);
-        self.marks.truncate(len);
-    }
-
+    /// Adds a row after all others.
     pub(super) fn push(&mut self, row: Row) {
         if row.marks != 0 {
             self.marks.resize(self.times.len(), 0);
@@ -148,26 +159,50 @@ impl KeyTuples {
         }
     }
 
-    /// Inserts rows, which ascend and arrived after all existing ones, in order. O(rows from the first of them on).
+    /// Inserts rows, which ascend and arrived after all existing ones, in order; returns their places. O(log n) a row, and a
+    /// move of those after the first of them.
     ///
     /// # Errors
-    /// An interrupt; the undo log has what is put back then.
-    pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) -> Result<()> {
-        let mut rows = rows.peekable();
-        let at = self.place_of(rows.peek().map(|row| row.time));
-        let later: Vec<Row> = (at..self.len()).map(|place| self.row(place)).collect();
-        self.truncate(at);
-        let mut later = later.into_iter().peekable();
-        let mut pace = Pace::new();
-        for row in rows {
-            pace.check(1)?;
-            while let Some(other) = later.next_if(|other| other.time <= row.time) {
-                self.push(other);
-            }
-            self.push(row);
+    /// An interrupt, before anything is inserted.
+    pub(super) fn insert(&mut self, rows: impl Iterator<Item = Row>) -> Result<Vec<usize>> {
+        let (rows, mut pace) = (rows.collect::<Vec<Row>>(), Pace::new());
+        pace.check(rows.len())?;
+        let mut from = self.len();
+        let mut to = from + rows.len();
+        let mut places = vec![0; rows.len()];
+        let is_marked = !self.marks.is_empty() || rows.iter().any(|row| row.marks != 0);
+        self.times.resize(to, 0);
+        self.ats.resize(to, 0);
+        if is_marked {
+            self.marks.resize(to, 0);
         }
-        later.for_each(|row| self.push(row));
-        Ok(())
+        // From the last one on, so that each of the rows after them is moved once.
+        for (row, place) in rows.iter().zip(&mut places).rev() {
+            let at = self.times[..from].partition_point(|&time| time <= row.time);
+            to -= from - at;
+            self.times.copy_within(at..from, to);
+            self.ats.copy_within(at..from, to);
+            if is_marked {
+                self.marks.copy_within(at..from, to);
+            }
+            (from, to) = (at, to - 1);
+            (self.times[to], self.ats[to], *place) = (row.time, row.at, to);
+            if is_marked {
+                self.marks[to] = row.marks;
+            }
+        }
+        Ok(places)
+    }
+
+    /// Whether its rows were looked at for windows in the order in which they are, where windows are remembered.
+    pub(super) fn is_scanned(&self) -> bool {
+        self.memories.iter().all(|(_, memory)| memory.is_scanned())
+    }
+
+    /// Takes note of a row at this time for which no window was listed, as none can be final before.
+    pub(super) fn put_off(&mut self, time: i64) {
+        self.next = Some(self.next.map_or(time, |next| next.min(time)));
+        self.memories.iter_mut().for_each(|(_, memory)| memory.scanned = Default::default());
     }
 
     /// Adapts to `queries` queries: `places` has the new place of each former one, and `bits` that of each column of
@@ -253,8 +288,11 @@ mod tests {
                     times.iter().enumerate().map(|(at, &time)| Row { time, at: next + at as u64, marks: 0 }).collect();
                 next += rows.len() as u64;
                 rows.sort_unstable();
-                let before = tuples.before(0, tuples.place_of(rows.first().map(|row| row.time)));
-                tuples.insert(rows.iter().copied()).unwrap();
+                let at = tuples.place_of(rows.first().map(|row| row.time));
+                let before = tuples.before(0, at, next - times.len() as u64);
+                let places = tuples.insert(rows.iter().copied()).unwrap();
+                let there: Vec<Row> = places.iter().map(|&place| tuples.row(place)).collect();
+                prop_assert_eq!(&there, &rows);
                 if fails {
                     tuples.take_back(before);
                 } else {

@@ -232,6 +232,6 @@ impl Tuples {
         let begins = |place: usize| los.binary_search(&(place as u32)).is_ok();
         (own.len() == 0) == los.is_empty()
             && los.last().is_none_or(|&last| (last as usize) < own.len())
-            && self.cuts(queries, key, own, 0, &[]).into_iter().all(|(place, _)| begins(place))
+            && self.cuts(queries, key, own, 0..own.len(), &[]).into_iter().all(|(place, _)| begins(place))
     }
 }
