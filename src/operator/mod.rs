@@ -24,6 +24,7 @@ mod output;
 mod parts;
 mod plan;
 mod policy;
+mod progress;
 mod rolling;
 mod schema;
 mod spread;
@@ -48,12 +49,11 @@ pub use length::length;
 pub use output::{BLOCKS_PER_ROUND, Output};
 pub use plan::{AggregateSpec, MAX_WINDOWS, Plan, Stored};
 pub use policy::{Flush, Policy, Term};
+pub use progress::{By, Delay, Heartbeat};
 pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
 pub use stored::Sign;
-pub use stream::{
-    By, Contents, Delay, Heartbeat, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind,
-};
+pub use stream::{Contents, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind};
 pub use wids::Wids;
 pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

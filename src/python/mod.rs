@@ -15,6 +15,7 @@ mod operator;
 mod partition;
 mod plan;
 mod policy;
+mod progress;
 mod rolling;
 mod shared;
 mod sketch;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -14,13 +13,12 @@ use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::known::KnownSchema;
 use super::plan::PyPlan;
+use super::progress::PyDelay;
 use crate::memory::caught;
 use crate::operator::{
-    By, Contents, Delay, Heartbeat, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind,
-    find, length,
+    Contents, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind, length,
 };
 use crate::slice::strategy::{Order, Ruling};
-use crate::types::named;
 use crate::{Error, Result};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -41,18 +39,6 @@ struct PyEntry<'py> {
     name: String,
     plan: Bound<'py, PyPlan>,
     allowed_lateness: Option<Length>,
-}
-
-/// A `windowkit.progress.Delay`: a time, a number of rows, or a share, of which one is there.
-#[derive(FromPyObject)]
-struct PyDelay {
-    time: Option<Length>,
-    rows: Option<u64>,
-    share: Option<f64>,
-    source: Option<String>,
-    idle: Option<Length>,
-    future: Option<Length>,
-    heartbeat: Option<Length>,
 }
 
 /// A `windowkit.shedding.Shed`.
@@ -146,7 +132,7 @@ impl PyOperator {
             let Some((_, leader, _)) = queries.first() else {
                 return Err(Error::InvalidValue("queries: none given; an operator has at least one".into()));
             };
-            let progress = progress.map(|delay| delay.bound(leader)).transpose()?;
+            let progress = progress.map(|delay| delay.bound(leader.input(), leader.measure())).transpose()?;
             let allowed_lateness = length(leader.measure(), "allowed_lateness", allowed_lateness)?;
             let order = Order::parse(order)?;
             let shed = shed.map(|PyShed { bytes, keep, seed }| Shed {
@@ -503,49 +489,6 @@ impl PyOperator {
             })
         })
     }
-}
-
-impl PyDelay {
-    /// How the watermark follows rows, in units of the query's measure.
-    fn bound(self, plan: &Plan) -> Result<Delay> {
-        let Self { time, rows, share, source, idle, future, heartbeat } = self;
-        let by = match (time, rows, share) {
-            (Some(time), None, None) => By::Time(length(plan.measure(), "delay", time)?),
-            (None, Some(rows), None) => By::Rows(rows),
-            (None, None, Some(share)) => By::Share(share),
-            _ => {
-                return Err(Error::InvalidValue(
-                    "delay: expected a time, a number of rows, or a share".into(),
-                ));
-            }
-        };
-        let source = source.map(|name| find(plan.input(), "source", &name)).transpose()?;
-        let future = future.map(|future| length(plan.measure(), "future", future)).transpose()?;
-        let heartbeat = heartbeat.map(|after| {
-            let (measure, after) = (plan.measure(), microseconds(after)?);
-            let kind = measure.data_type();
-            let unit = measure.nanos_per_unit().filter(|_| !matches!(kind, DataType::Duration(_)));
-            let refused = || {
-                Error::InvalidType(format!(
-                    "heartbeat: it is given where column '{}' is {}; the clock tells timestamps and dates",
-                    measure.column(),
-                    named(&kind)
-                ))
-            };
-            Ok::<_, Error>(Heartbeat { after, unit: unit.ok_or_else(refused)? })
-        });
-        let (idle, heartbeat) = (idle.map(microseconds).transpose()?, heartbeat.transpose()?);
-        Ok(Delay { by, source, idle, future, heartbeat })
-    }
-}
-
-/// A time of the clock.
-fn microseconds(given: Length) -> Result<i64> {
-    match given {
-        Length::Nanoseconds(count) => i64::try_from(count / 1_000).ok(),
-        _ => None,
-    }
-    .ok_or_else(|| Error::InvalidType("idle: it is no duration of the clock".into()))
 }
 
 impl From<Stats> for PyStats {

@@ -12,7 +12,7 @@ from windowkit.language.checks import a_type, as_given, checked_name
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.windows import require_no_rows, units
 
-__all__ = ["Delay", "delay"]
+__all__ = ["Delay", "checked_delay", "delay"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Delay:
     idle: Duration | None
     future: Duration | int | None
     heartbeat: Duration | None = None
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether the clock matters: to sources that are silent."""
+        return self.idle is not None or self.heartbeat is not None
 
 
 @hinted
@@ -150,6 +155,15 @@ def delay(
         None if future is None else of_measure("future", future),
         None if heartbeat is None else of_clock("heartbeat", heartbeat),
     )
+
+
+def checked_delay(argument: str, given: Delay | None) -> Delay | None:
+    """Return what is given for how a watermark follows rows, if that is what `delay` returns, or None."""
+    if given is not None and not isinstance(given, Delay):
+        raise InvalidType(
+            f"{argument}: {as_given(given)} is {a_type(given)}; it is what windowkit.delay(...) returns"
+        )
+    return given
 
 
 def of_measure(argument: str, given: Length) -> Duration | int:

@@ -25,8 +25,9 @@ from windowkit.language.windows import units
 from windowkit.local.query import shaped_schema, slices_schema, stream_plan
 from windowkit.streams.calls import State
 from windowkit.streams.options import Options
+from windowkit.streams.progress import announce, source_row
 from windowkit.streams.sampled import refuse
-from windowkit.streams.watermarks import one_key, one_row, time_type
+from windowkit.streams.watermarks import one_key, time_type
 
 __all__ = ["NO_SPARK", "Entry", "Known", "of_queries", "refuse_unlike"]
 
@@ -65,7 +66,7 @@ class Known(State[_native.Operator]):
         if self.core is not None:
             return self.is_stamped or self.core.has_clock
         delay = self.options.progress
-        listens = delay is not None and (delay.idle is not None or delay.heartbeat is not None)
+        listens = delay is not None and delay.has_clock
         policies = [query.emit for query in self.queries.values() if query.emit is not None]
         return self.is_stamped or listens or any(policy.has_clock for policy in policies)
 
@@ -107,16 +108,11 @@ class Known(State[_native.Operator]):
         assert self.schema is not None, "bound before"
         return None if key is None else one_key(key, tuple(map(str, self.leader.by)), self.schema)
 
-    def source(self, name: Any, argument: str = "source") -> pa.RecordBatch:
+    def source(self, name: Any) -> pa.RecordBatch:
         """Return the name of a source as the core takes it."""
         assert self.schema is not None, "bound before"
         assert self.core is not None, "bound before"
-        if self.core.source is None:
-            raise InvalidValue(
-                f"{argument}: {as_given(name)} is given, but the rows of this operator have no column that "
-                "names their source; progress=windowkit.delay(..., source=...) says which one does"
-            )
-        return one_row(argument, [name], [self.schema.field(self.core.source)])
+        return source_row(self.core, self.schema, name)
 
     @cached_property
     def results(self) -> pa.Schema:
@@ -205,10 +201,8 @@ class Known(State[_native.Operator]):
             own.shed,
             own.updates,
         )
-        begun = replace(self, schema=schema, core=core)
-        for source in () if own.progress is None else own.progress.sources:
-            core.add_source(begun.source(source, "sources"))
-        return begun
+        announce(core, schema, own.progress)
+        return replace(self, schema=schema, core=core)
 
 
 @dataclass(frozen=True)

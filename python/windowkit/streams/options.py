@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, as_given, boolean, limit, one_of
+from windowkit.errors import InvalidValue
+from windowkit.language.checks import as_given, boolean, limit, one_of
 from windowkit.language.durations import Duration, Length
-from windowkit.language.progress import Delay, of_measure
+from windowkit.language.progress import Delay, checked_delay, of_measure
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.shedding import Shed
 from windowkit.language.windows import units
@@ -44,11 +44,7 @@ class Options:
         object.__setattr__(self, "late_limit", limit("late_limit", self.late_limit, 0))
         object.__setattr__(self, "allowed_lateness", self.lateness(self.allowed_lateness))
         boolean("updates", self.updates)
-        if self.progress is not None and not isinstance(self.progress, Delay):
-            raise InvalidType(
-                f"progress: {as_given(self.progress)} is {a_type(self.progress)}; it is what "
-                "windowkit.delay(...) returns"
-            )
+        checked_delay("progress", self.progress)
         if self.order == "in-order" and self.progress is not None:
             raise InvalidValue(
                 "progress: it is given for order='in-order', where each row is a watermark; it requires "

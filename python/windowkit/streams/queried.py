@@ -13,6 +13,7 @@ from windowkit.language.processing import Stamps
 from windowkit.local.query import shaped
 from windowkit.streams.calls import Called, released, table
 from windowkit.streams.known import Known
+from windowkit.streams.progress import look_at_clock
 
 __all__ = ["Queried"]
 
@@ -49,8 +50,8 @@ class Queried(Called[Known]):
 
     def _look_at_clock(self, core: _native.Operator, state: Known, *, has_waited: bool = False) -> None:
         """Tell the core the time, and whether the caller has waited for rows until now."""
-        if core.has_clock:
-            core.set_clock(self._clock.now(core.watermark if state.is_stamped else None), has_waited)
+        last = core.watermark if state.is_stamped else None
+        look_at_clock(core, self._clock, last, has_waited=has_waited)
 
     def _emitted(self, state: Known, step: Callable[..., Any], *arguments: Any) -> pa.Table:
         """Return the windows that a step of the core emits, in the columns that the queries ask for."""

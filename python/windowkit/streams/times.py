@@ -11,6 +11,7 @@ from windowkit import _native
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import as_given
 from windowkit.streams.known import Known
+from windowkit.streams.progress import progress_of
 from windowkit.streams.queried import Queried
 from windowkit.streams.watermarks import in_time, scalar
 
@@ -229,7 +230,7 @@ class Times(Queried):
         """
 
         def progress(core: _native.Operator, _: Known) -> pa.Table:
-            return pa.Table.from_batches([pa.record_batch(core.progress())])
+            return progress_of(core)
 
         return self._ask("progress", progress, closed=True)
 

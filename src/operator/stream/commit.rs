@@ -4,6 +4,7 @@ use super::Operator;
 use super::emission::Emission;
 use super::engine::Engine;
 use super::steps::Attempted;
+use crate::operator::progress::Progress;
 
 /// Keys without any state that may accumulate before they are forgotten.
 const IDLE_KEYS: usize = 4096;
@@ -13,6 +14,7 @@ impl Operator {
     pub(super) fn roll_back(&mut self) {
         self.engines_mut().for_each(Engine::take_back);
         self.emission.iter_mut().for_each(Emission::take_back);
+        self.progress.iter_mut().for_each(Progress::take_back);
     }
 
     /// Commits a step, which is not rolled back any more.
@@ -32,9 +34,7 @@ impl Operator {
             self.late.take();
         }
         (self.watermark, self.latest) = (attempted.watermark, attempted.latest);
-        if let (Some(progress), Some(seen)) = (&mut self.progress, attempted.seen) {
-            progress.seen = seen;
-        }
+        self.progress.iter_mut().for_each(Progress::commit);
         self.past.rows += attempted.rows;
         self.shedding.iter_mut().for_each(|shedding| shedding.drew(attempted.drawn));
         if let Some(emptied) = attempted.emptied {

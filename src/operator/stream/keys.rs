@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*};
 use arrow_buffer::BooleanBuffer;
 
-use super::ahead::{self, Ahead};
 use super::intake::Accepted;
 use super::key_numbers::{KeyNumbers, NO_KEY};
 use crate::Result;
@@ -17,6 +16,7 @@ use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
 use crate::operator::plan::Plan;
+use crate::operator::progress::{Ahead, table_of_keys};
 use crate::select::{filter, take};
 use crate::state::{Reader, Writer, broken};
 
@@ -136,7 +136,7 @@ impl StreamKeys {
             false => self.plain_columns()?,
         };
         let keys = columns.iter().map(|values| Ok(take(values, &numbers, None)?));
-        ahead::table(plan, keys.collect::<Result<_>>()?, marks)
+        table_of_keys((plan.input(), plan.by()), plan.measure(), keys.collect::<Result<_>>()?, marks)
     }
 
     /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;

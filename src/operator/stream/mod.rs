@@ -27,8 +27,6 @@ mod lateness;
 mod names;
 mod options;
 mod outgoing;
-mod present;
-mod progress;
 mod queries;
 mod relief;
 mod results;
@@ -46,6 +44,7 @@ use arrow_schema::SchemaRef;
 
 use super::call::all_or_nothing;
 use super::plan::Plan;
+use super::progress::{Progress, followed};
 use crate::interrupt::{end_with, undisturbed};
 use crate::memory::{attempted, spared};
 use crate::slice::strategy::Strategy;
@@ -56,8 +55,6 @@ use entry::{Entry, classes};
 use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
-use progress::Progress;
-pub use progress::{By, Delay, Heartbeat};
 use queries::Queries;
 use sharing::{ClassGroup, strategy};
 use shedding::Shedding;
@@ -85,8 +82,6 @@ pub struct Operator {
     shedding: Option<Shedding>,
     /// The time of the clock in microseconds, where it matters.
     now: Option<i64>,
-    /// In how much of that sources could speak.
-    heard: i64,
     /// Up to when the stream is complete.
     watermark: Option<i64>,
     /// The time of the latest row.
@@ -171,7 +166,6 @@ impl Operator {
             progress,
             shedding: options.shed.map(Shedding::new),
             now: None,
-            heard: 0,
             watermark: None,
             latest: None,
             past: Stats::default(),
@@ -349,6 +343,22 @@ impl Operator {
         self.call(Step::Fire(key))
     }
 
+    /// Sets the clock: microseconds, which never decrease. While nobody calls, no source can speak, so that a long pause
+    /// since the last call counts as a short one, unless the caller has waited for rows all the time.
+    pub fn set_clock(&mut self, now: i64, has_waited: bool) {
+        self.now = self.now.max(Some(now));
+        self.progress.iter_mut().for_each(|progress| progress.set_clock(now, has_waited));
+    }
+
+    /// What is known of the sources of the stream, if its watermark follows them: a row for each, with its name where a
+    /// column has it.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self) -> Result<RecordBatch> {
+        followed(&self.progress)?.table(self.input(), self.leader().measure())
+    }
+
     /// Whether the clock matters to an emission policy.
     pub fn uses_clock(&self) -> bool {
         self.emission.as_ref().is_some_and(Emission::has_clock)
@@ -378,9 +388,7 @@ impl Operator {
     }
 
     fn tidy(&mut self) -> Result<()> {
-        if let Some(progress) = &mut self.progress {
-            let _ = attempted(|| progress.tidy());
-        }
+        self.progress.iter_mut().for_each(Progress::tidy);
         self.engines_mut().try_for_each(Engine::tidy)
     }
 

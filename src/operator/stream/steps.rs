@@ -1,7 +1,6 @@
 //! The steps of a stream, each attempted without being committed.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_cast::display::array_value_to_string;
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 
 use super::ahead::Reach;
 use super::emission::{Emission, Emitted};
@@ -11,11 +10,11 @@ use super::intake::{Accepted, Gate, InputKind, check_open, check_schema, check_w
 use super::keys::StreamKeys;
 use super::late::{Reason, Refused};
 use super::outgoing::Answer;
-use super::progress::Seen;
 use super::sharing::ClassGroup;
 use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
+use crate::operator::progress::{followed, with_sources};
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
@@ -29,7 +28,6 @@ pub(super) struct Attempted {
     /// The only key whose watermark moves, and where to.
     pub(super) key_watermark: Option<(u32, i64)>,
     pub(super) latest: Option<i64>,
-    pub(super) seen: Option<Seen>,
     pub(super) rows: u64,
     pub(super) drawn: Drawn,
     pub(super) refused: Refused,
@@ -145,7 +143,7 @@ impl Operator {
         let cutoff = self.engines().map(|engine| engine.horizon().cutoff()).min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
         let mut drawn = Drawn::default();
-        let (mut seen, mut rows) = (self.progress.as_ref().map(|progress| progress.seen.clone()), 0);
+        let mut rows = 0;
         for batch in batches {
             let weights = self.entries.iter().filter_map(|entry| entry.plan.weights());
             for weights in weights.filter(|_| kind == InputKind::Rows) {
@@ -155,14 +153,15 @@ impl Operator {
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
-            if let Some(seen) = &mut seen {
-                if let Some(ahead) = seen.ahead(&timed) {
+            if let Some(progress) = &mut self.progress {
+                if let Some(ahead) = progress.ahead(&timed.times) {
                     let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
                     refused.extend(self.late_for_all(&rows, Reason::Future)?);
                     timed = timed.only(&BooleanArray::new(!&ahead, None))?;
                 }
-                let sources = self.progress.as_mut().map(|progress| progress.sources(&timed.rows));
-                seen.see(&timed, &sources.transpose()?.unwrap_or_default(), self.clock())?;
+            }
+            if let Some(progress) = &mut self.progress {
+                progress.see(&timed.rows, &timed.times, timed.most)?;
             }
             gate.see(&timed);
             if let Some(gaps) = self.leader().gap_column() {
@@ -193,10 +192,10 @@ impl Operator {
         }
         let limit = if kind == InputKind::Slices { Some(0) } else { self.options.late_limit };
         let refused = self.late.limited(refused, limit)?;
-        let watermark = match (self.options.order, &seen) {
+        let watermark = match (self.options.order, &self.progress) {
             (Order::InOrder, _) => gate.latest_row,
-            (Order::OutOfOrder, seen) => {
-                seen.as_ref().map_or(Ok(None), |seen| seen.watermark(self.clock()))?
+            (Order::OutOfOrder, progress) => {
+                progress.as_ref().map_or(Ok(None), |progress| progress.watermark(None))?
             }
         };
         self.divide(&accepted)?;
@@ -209,7 +208,7 @@ impl Operator {
             engine.attempt(&own, moved, keys)
         })?;
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
-        Ok(Attempted { outcomes, watermark, latest, seen, rows, drawn, refused, ..Attempted::default() })
+        Ok(Attempted { outcomes, watermark, latest, rows, drawn, refused, ..Attempted::default() })
     }
 
     /// The results of [`Operator::peek`], which leaves what it changes to be rolled back.
@@ -251,7 +250,7 @@ impl Operator {
         let watermark = match &self.progress {
             // What comes out by the clock alone.
             None if self.uses_clock() => self.watermark,
-            _ => self.followed()?.seen.watermark(self.clock())?.max(self.watermark),
+            _ => followed(&self.progress)?.watermark(self.watermark)?,
         };
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
         Ok(Attempted { outcomes, watermark, ..self.unchanged() })
@@ -259,38 +258,18 @@ impl Operator {
 
     fn try_add_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
         check_open(self.closed, "add_source")?;
-        let (number, mut seen) = self.source(name)?;
-        seen.announce(number, self.clock())?;
+        with_sources(&mut self.progress)?.add_source(name)?;
         let outcomes = self.moved(WatermarkMove { watermark: self.watermark, ..WatermarkMove::default() })?;
-        Ok(Attempted { outcomes, seen: Some(seen), ..self.unchanged() })
+        Ok(Attempted { outcomes, ..self.unchanged() })
     }
 
     fn try_end_source(&mut self, name: &ArrayRef) -> Result<Attempted> {
         check_open(self.closed, "end_source")?;
-        let (number, mut seen) = self.source(name)?;
-        if !seen.end(number, self.clock())? {
-            let name = if name.is_null(0) { "null".to_owned() } else { array_value_to_string(name, 0)? };
-            return Err(Error::InvalidValue(format!(
-                "source: no row of '{name}' has come, and it was not added; progress() lists the sources of a stream"
-            )));
-        }
-        let watermark = seen.watermark(self.clock())?.max(self.watermark);
+        let progress = with_sources(&mut self.progress)?;
+        progress.end_source(name)?;
+        let watermark = progress.watermark(self.watermark)?;
         let outcomes = self.moved(WatermarkMove { watermark, ..WatermarkMove::default() })?;
-        Ok(Attempted { outcomes, watermark, seen: Some(seen), ..self.unchanged() })
-    }
-
-    /// The number of a source, and what was seen of all.
-    fn source(&mut self, name: &ArrayRef) -> Result<(u32, Seen)> {
-        match &mut self.progress {
-            Some(progress) if progress.seen.has_sources() => {
-                Ok((progress.number(name)?, progress.seen.clone()))
-            }
-            _ => Err(Error::InvalidValue(
-                "source: the rows of this operator have no column that names it; \
-                 progress=windowkit.delay(..., source=...) of query.operator() says which one does"
-                    .into(),
-            )),
-        }
+        Ok(Attempted { outcomes, watermark, ..self.unchanged() })
     }
 
     fn try_advance(&mut self, watermark: i64) -> Result<Attempted> {

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::slicer::StreamSlicer;
 use crate::Result;
 use crate::aggregate::Partials;
-use crate::operator::stream::ahead::Ahead;
+use crate::operator::progress::Ahead;
 use crate::operator::stream::queries::Queries;
 use crate::operator::stream::sharing::ClassGroup;
 

@@ -10,8 +10,9 @@ use arrow_array::BooleanArray;
 use arrow_buffer::BooleanBuffer;
 
 use crate::Result;
+use crate::operator::progress::Ahead;
 use crate::operator::stream::agenda::Agenda;
-use crate::operator::stream::ahead::{Ahead, Calls};
+use crate::operator::stream::ahead::Calls;
 use crate::operator::stream::intake::Accepted;
 use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::queries::Queries;

@@ -48,7 +48,7 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
-use super::ahead::{Ahead, Reach};
+use super::ahead::Reach;
 use super::intake::Accepted;
 use super::keys::StreamKeys;
 use super::options::{Options, Stats};
@@ -57,6 +57,7 @@ use super::queries::{Queries, Registered};
 use super::sharing::ClassGroup;
 use super::tuples::Changed;
 use crate::interrupt::{Pace, check};
+use crate::operator::progress::Ahead;
 use crate::poll::{sort_by_key, sort_unstable};
 use crate::slice::Cell;
 use crate::{Error, Result};

@@ -12,7 +12,7 @@ use super::store_form;
 use crate::aggregate::Partials;
 use crate::interrupt::{Pace, check, end_with};
 use crate::memory::{attempted, spared};
-use crate::operator::stream::ahead::Ahead;
+use crate::operator::progress::Ahead;
 use crate::operator::stream::options::{Options, Stats};
 use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::operator::stream::tuples::Tuples;

@@ -7,7 +7,7 @@ use super::reopened::Reopened;
 use crate::Result;
 use crate::interrupt::Pace;
 use crate::operator::plan::Plan;
-use crate::operator::stream::ahead::Ahead;
+use crate::operator::progress::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
 use crate::operator::stream::queries::Queries;
 use crate::operator::stream::sharing::ClassGroup;
