@@ -69,6 +69,7 @@ impl Join {
                 condition: conditions[usize::from(self.condition) % conditions.len()].clone(),
                 kind: JoinKind::parse(kinds[usize::from(self.kind) % kinds.len()]).unwrap(),
                 suffix: "_right".into(),
+                early: false,
             })
             .unwrap(),
         )

@@ -174,6 +174,7 @@ class Join:
         windows: Window | None,
         how: str,
         suffix: str,
+        early: bool,
     ) -> None: ...
     @property
     def output_schema(self) -> _ArrowSchema: ...

@@ -318,6 +318,9 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
         join.run(table, table, metrics=wk.spark.Metrics())
     with pytest.raises(wk.UnknownColumn, match="by, of the right side: no column 'k'; there are t"):
         join.run(left, right.select("t"))
+    weighed = wk.join(by="k", left_time="t", right_time="t", within="1 second", right_weight="v")
+    with pytest.raises(wk.InvalidValue, match="right_weight: 'v' is given for DataFrames of Spark"):
+        weighed.run(left, left)
     with pytest.raises(
         wk.InvalidType, match="by: column 'k' of the left side is string, and 'k' of the right"
     ):

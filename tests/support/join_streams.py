@@ -56,6 +56,8 @@ class Model:
     ahead: tuple[list[tuple[tuple[Any, ...], int]], ...] = field(default_factory=lambda: ([], []))
     """Keys that are complete by themselves, and up to when."""
     is_closed: bool = False
+    early: bool = False
+    """Whether rows without a partner are results at once."""
 
     def push(self, side: int, rows: list[tuple[int, Row]]) -> None:
         """Add rows with their numbers."""
@@ -66,6 +68,17 @@ class Model:
                 continue
             windows = None if self.extents is None or time is None else self.extents(time)
             self.sides[side].extend(Entry(number, key, time, each) for each in windows or [None])
+
+    def retract(self, side: int, rows: list[tuple[int, Row]]) -> None:
+        """Remove rows that are equal to these, each of which is there or late."""
+        for number, (key, time) in rows:
+            reached = self.reach(side, key)
+            if time is not None and reached is not None and time < reached:
+                self.late[side].append(number)
+                continue
+            windows = None if self.extents is None or time is None else self.extents(time)
+            for each in windows or [None]:
+                self.sides[side].remove(Entry(number, key, time, each))
 
     def reach(self, side: int, key: tuple[Any, ...]) -> int | None:
         """Return up to when the rows of a side with a key are complete."""
@@ -110,11 +123,15 @@ class Model:
                 found.update((own.number, right[at].number, own.extent) for at in partners)
             elif self.how == "semi" and partners:
                 found[own.number, None, own.extent] += 1
-            if self.how in ("left", "full", "anti") and not partners and self.is_certain(LEFT, own):
+            if (
+                self.how in ("left", "full", "anti")
+                and not partners
+                and (self.early or self.is_certain(LEFT, own))
+            ):
                 found[own.number, None, own.extent] += 1
         if self.how in ("right", "full"):
             for at, other in enumerate(right):
-                if at not in met and self.is_certain(RIGHT, other):
+                if at not in met and (self.early or self.is_certain(RIGHT, other)):
                     found[None, other.number, other.extent] += 1
         return found
 

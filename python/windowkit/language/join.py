@@ -58,6 +58,8 @@ class Join:
         What is appended to names of columns of the right side that the left side has, too.
     left_columns, right_columns : tuple of str, or None
         The columns of a side that the result has.
+    left_weight, right_weight : str or None
+        The column of weights of a side, if its rows may retract others.
     """
 
     left_by: tuple[str, ...]
@@ -71,6 +73,8 @@ class Join:
     suffix: str = "_right"
     left_columns: tuple[str, ...] | None = None
     right_columns: tuple[str, ...] | None = None
+    left_weight: str | None = None
+    right_weight: str | None = None
 
     def __str__(self) -> str:
         """Return keys, times, condition and kind on a line.
@@ -81,10 +85,13 @@ class Join:
         >>> print(wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left"))
         by src = dst over t and u: within (5, 0), left
         """
-        return f"{self.subject}: {self.condition}, {self.how}"
+        weights = [quoted(each) for each in (self.left_weight, self.right_weight) if each is not None]
+        weighed = f", weighed by {' and '.join(weights)}" if weights else ""
+        return f"{self.subject}{weighed}: {self.condition}, {self.how}"
 
     def _repr_html_(self) -> str:
         chosen = [("columns of the left side", self.left_columns), ("of the right side", self.right_columns)]
+        weights = [each for each in (self.left_weight, self.right_weight) if each is not None]
         return facts(
             "windowkit join",
             [
@@ -92,6 +99,7 @@ class Join:
                 ("times", [self.left_time, self.right_time]),
                 ("partners", [self.condition]),
                 ("kind", [self.how]),
+                *([("weights", weights)] if weights else []),
                 *((name, each) for name, each in chosen if each is not None),
             ],
         )
@@ -101,6 +109,11 @@ class Join:
         """The pairs of key columns as text: ``src = dst``, or ``ip`` where both have one name."""
         pairs = zip(self.left_by, self.right_by, strict=True)
         return [quoted(own) if own == other else f"{quoted(own)} = {quoted(other)}" for own, other in pairs]
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether rows of the result have weights."""
+        return self.left_weight is not None or self.right_weight is not None
 
     @property
     def subject(self) -> str:
@@ -354,6 +367,8 @@ def join(
     suffix: str = "_right",
     left_columns: str | Sequence[str] | None = None,
     right_columns: str | Sequence[str] | None = None,
+    left_weight: str | None = None,
+    right_weight: str | None = None,
 ) -> Join:
     """Describe a join of two inputs: pairs of rows with equal keys whose times are close, or in one window.
 
@@ -389,6 +404,12 @@ def join(
     left_columns, right_columns : str or sequence of str, optional
         The columns of a side that the result has; by default all, but for the keys of the right side, which
         are those of the left.
+    left_weight, right_weight : str, optional
+        A column of a side, of signed integers: 1, or -1 for a row that retracts one of weight 1 with the same
+        time and the same values in all columns that the join reads, which came before or comes in the same
+        call. What retracting operators return in ``weight`` is such a column. The result then has the column
+        ``weight``, the product of both: in a table, where only the rows that remain are joined, it is 1; a
+        stream retracts by -1 what it has returned. The other side may have none. Not for Spark.
 
     Returns
     -------
@@ -399,7 +420,7 @@ def join(
     ------
     InvalidType, InvalidValue
         An argument has the wrong type, a name is given twice, a length is negative, a number of rows or of
-        months, or neither or both of `within` and `windows` are given.
+        months, neither or both of `within` and `windows` are given, or weights are keys or times.
 
     Examples
     --------
@@ -431,11 +452,11 @@ def join(
             f"right_columns: they are given with how={how!r}, whose result has the columns of the left side "
             "only"
         )
+    times = checked_name("left_time", left_time), checked_name("right_time", right_time)
     return Join(
         left_by,
         right_by,
-        checked_name("left_time", left_time),
-        checked_name("right_time", right_time),
+        *times,
         None if within is None else reaches(within),
         windows,
         how,
@@ -443,7 +464,21 @@ def join(
         checked_name("suffix", suffix) if text("suffix", suffix) else "",
         None if left_columns is None else distinct_names("left_columns", left_columns),
         None if right_columns is None else distinct_names("right_columns", right_columns),
+        weight_of("left_weight", left_weight, (*left_by, times[0])),
+        weight_of("right_weight", right_weight, (*right_by, times[1])),
     )
+
+
+def weight_of(argument: str, weight: str | None, by_and_time: Sequence[str]) -> str | None:
+    """Return a column of weights, which is neither a key nor the time."""
+    if weight is None:
+        return None
+    if checked_name(argument, weight) in by_and_time:
+        raise InvalidValue(
+            f"{argument}: {weight!r} is a key or the time, which a row and the one that retracts it share, "
+            "so allowed are other columns"
+        )
+    return weight
 
 
 def keys_of(by: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

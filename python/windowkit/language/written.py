@@ -34,6 +34,7 @@ POLICY: Final = ("early", "refinement")
 WAITS: Final = ("at_most", "later")
 ROLLING: Final = ("by", "time", "rolling")
 JOIN: Final = ("by", "left_time", "right_time", "within", "windows", "how", "closed", "suffix")
+WEIGHTS: Final = ("left_weight", "right_weight")
 CHOICE: Final = ("left_columns", "right_columns")
 DISTINCT: Final = ("by", "time", "within")
 PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
@@ -124,16 +125,18 @@ def form_of_join(join: Any) -> dict[str, Any]:
         "suffix": join.suffix,
         "left_columns": None if join.left_columns is None else list(join.left_columns),
         "right_columns": None if join.right_columns is None else list(join.right_columns),
+        **{name: weight for name in WEIGHTS if (weight := getattr(join, name)) is not None},
     }
 
 
 def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `windowkit.join` that `write_join` wrote."""
     check_version(form)
-    form = mapping("form", form, ("version", *JOIN, *CHOICE))
+    form = mapping("form", form, ("version", *JOIN, *CHOICE), WEIGHTS)
     within, windows = form["within"], form["windows"]
     return {
         **{name: form[name] for name in (*JOIN, *CHOICE)},
+        **{name: form[name] for name in WEIGHTS if name in form},
         "within": tuple(within) if isinstance(within, list) else within,
         "windows": None if windows is None else window_of(text("windows", windows, STRING)),
     }

@@ -321,7 +321,7 @@ impl DistinctStream {
                 }
                 let at = Address { chunk, row: stored.len() as u32 };
                 stored.push(row as u32);
-                entries.push((key, Entry { place, order, at, is_met: false }));
+                entries.push((key, Entry { place, order, at, met: 0, content: 0 }));
             }
             if !refused.is_empty() {
                 let rows = take_record_batch(batch, &UInt32Array::from(refused))?;

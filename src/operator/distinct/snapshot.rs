@@ -15,8 +15,8 @@ use crate::{Error, Result};
 /// The envelope of these snapshots.
 const DISTINCT: Envelope = Envelope {
     magic: *b"WKUNIQUE",
-    version: 2,
-    since: 2,
+    version: 3,
+    since: 3,
     of: "an operator of windowkit.distinct; it is what op.snapshot() returned",
 };
 
@@ -74,7 +74,7 @@ impl DistinctStream {
         let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, late_limit)? };
         reader.keys(&mut stream.keys, check)?;
         stream.late.load(&mut reader)?;
-        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), stream.keys.len())?;
+        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), stream.keys.len(), false)?;
         // Those up to which the stream is complete were decided on.
         let open =
             stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use crate::Result;
 
 /// A stored row: its place, its number in order of arrival, and its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::operator) struct Item {
     pub(in crate::operator) place: i64,
     pub(in crate::operator) order: u64,

@@ -12,8 +12,10 @@ pub(super) use entry::{Address, Entry};
 pub(super) use snapshot::forged;
 pub(super) use store::{New, Passed, Store};
 
+use arrow_array::ArrayRef;
+
 use super::progress::Ahead;
-use crate::keys::KeyIndex;
+use crate::keys::{KeyIndex, hash_rows, hashable};
 use crate::{Error, Result};
 
 /// Keys without rows are dropped once there are more than this, and more than there are with rows.
@@ -25,6 +27,18 @@ pub(super) fn check_open(closed: bool) -> Result<()> {
         return Err(Error::InvalidValue("operator: it is closed; no call may follow close()".into()));
     }
     Ok(())
+}
+
+/// A hash of each row of some columns, as [`Entry::content`] is.
+///
+/// # Errors
+/// Errors of Arrow.
+pub(super) fn contents(columns: &[ArrayRef], rows: usize) -> Result<Vec<u32>> {
+    let known: Vec<ArrayRef> =
+        columns.iter().filter(|column| hashable(column.data_type()).is_ok()).cloned().collect();
+    let mut hashes = Vec::with_capacity(rows);
+    hash_rows(&known, rows, 0, &mut hashes)?;
+    Ok(hashes.into_iter().map(|hash| hash as u32).collect())
 }
 
 /// Drops keys without rows if that is worth it; it is looked for them once there are `full` keys, which is then more.

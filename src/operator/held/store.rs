@@ -127,7 +127,7 @@ impl Store {
                 continue;
             }
             let from = at;
-            while timeline.get(at).is_some_and(|entry| entry.is_met && entry.place <= last) {
+            while timeline.get(at).is_some_and(|entry| entry.is_met() && entry.place <= last) {
                 visit(None)?;
                 at = timeline.after(at);
             }
@@ -214,16 +214,39 @@ impl Store {
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
             let key = own[0].0 as usize;
-            self.met[key] += own.iter().filter(|(_, entry)| entry.is_met).count() as u32;
+            self.met[key] += own.iter().filter(|(_, entry)| entry.is_met()).count() as u32;
             self.timelines[key].extend(own, &mut self.spare);
         }
     }
 
-    /// Notes that a stored row has a partner.
-    pub(in crate::operator) fn meet(&mut self, key: u32, at: usize) {
+    /// Notes that a stored row has so many partners now.
+    pub(in crate::operator) fn meet(&mut self, key: u32, at: usize, partners: u32) {
         let Some(entry) = self.timelines[key as usize].get_mut(at) else { return };
-        self.met[key as usize] += u32::from(!entry.is_met);
-        entry.is_met = true;
+        let met = &mut self.met[key as usize];
+        *met = *met - u32::from(entry.is_met()) + u32::from(partners > 0);
+        entry.met = partners;
+    }
+
+    /// The rows of a key at a place, from a number in the order of arrival on.
+    pub(in crate::operator) fn at(&self, key: u32, place: i64, order: u64) -> impl Iterator<Item = &Entry> {
+        let timeline = self.timelines.get(key as usize);
+        timeline.into_iter().flat_map(move |timeline| {
+            let rows = timeline.from(timeline.partition_point(|entry| entry.rank() < (place, order)));
+            rows.map(|(_, entry)| entry).take_while(move |entry| entry.place == place)
+        })
+    }
+
+    /// Removes the row of an item before its time: the agenda keeps the item.
+    pub(in crate::operator) fn remove(&mut self, Item { place, order, key }: Item) {
+        let timeline = &mut self.timelines[key as usize];
+        let number = timeline.partition_point(|entry| entry.rank() < (place, order));
+        let Some(entry) = timeline.remove(number) else { return };
+        if timeline.is_empty() {
+            *timeline = Timeline::default();
+        }
+        self.met[key as usize] -= u32::from(entry.is_met());
+        self.entries -= 1;
+        release(&mut self.chunks, &mut self.held, entry.at);
     }
 
     /// Removes the rows of a key that have a partner, once they are half of its rows: O(1) amortised for each of them.
@@ -234,11 +257,11 @@ impl Store {
         }
         let (chunks, held, entries) = (&mut self.chunks, &mut self.held, &mut self.entries);
         timeline.retain(|entry| {
-            if entry.is_met {
+            if entry.is_met() {
                 *entries -= 1;
                 release(chunks, held, entry.at);
             }
-            !entry.is_met
+            !entry.is_met()
         });
         if timeline.is_empty() {
             *timeline = Timeline::default();
@@ -392,7 +415,7 @@ impl Store {
                 return broken();
             }
             chunk.live += 1;
-            self.met[key as usize] += u32::from(entry.is_met);
+            self.met[key as usize] += u32::from(entry.is_met());
             timeline.extend(&[(key, entry)], &mut Spare::default());
             items.push(Item { place: entry.place, order: entry.order, key });
         }
@@ -437,7 +460,7 @@ fn drop_up_to(
 ) {
     let timeline = &mut timelines[key as usize];
     while let Some(entry) = timeline.pop_front_if(|entry| entry.rank() <= rank) {
-        met[key as usize] -= u32::from(entry.is_met);
+        met[key as usize] -= u32::from(entry.is_met());
         **entries -= 1;
         release(chunks, held, entry.at);
     }

@@ -197,6 +197,16 @@ impl Timeline {
         popped
     }
 
+    /// Removes the row of this number, if there is one.
+    pub(super) fn remove(&mut self, number: usize) -> Option<Entry> {
+        let removed = match self {
+            Self::Few(block) => return block.remove(number),
+            Self::Many(many) => many.remove(number),
+        };
+        self.shrink();
+        removed
+    }
+
     /// Removes all rows but these.
     pub(super) fn retain(&mut self, is_kept: impl FnMut(&Entry) -> bool) {
         match self {
@@ -328,6 +338,22 @@ impl Many {
         Some(popped)
     }
 
+    /// Removes a row; blocks that are small by then are joined.
+    fn remove(&mut self, number: usize) -> Option<Entry> {
+        let at = number / BLOCK;
+        let removed = self.blocks.get_mut(at)?.remove(number % BLOCK)?;
+        self.len -= 1;
+        let next = self.blocks.get(at + 1).map_or(BLOCK, VecDeque::len);
+        if self.blocks[at].is_empty() {
+            self.blocks.remove(at);
+        } else if self.blocks[at].len() + next <= BLOCK / 2
+            && let Some(mut next) = self.blocks.remove(at + 1)
+        {
+            self.blocks[at].append(&mut next);
+        }
+        Some(removed)
+    }
+
     fn retain(&mut self, mut is_kept: impl FnMut(&Entry) -> bool) {
         let blocks = &mut self.blocks;
         blocks.iter_mut().for_each(|block| block.retain(&mut is_kept));
@@ -352,7 +378,7 @@ mod tests {
     use super::*;
 
     fn entry(place: i64, order: u64) -> Entry {
-        Entry { place, order, at: Address { chunk: 0, row: 0 }, is_met: false }
+        Entry { place, order, at: Address { chunk: 0, row: 0 }, met: 0, content: 0 }
     }
 
     proptest! {
@@ -383,6 +409,11 @@ mod tests {
                         prop_assert_eq!(first.map(|entry| entry.rank()), is_there.then(|| model.remove(0)));
                     }
                     1 => {
+                        let (number, at) = (timeline.partition_point(|entry| entry.place < 0), model.partition_point(|rank| rank.0 < 0));
+                        let removed = timeline.remove(number).map(|entry| entry.rank());
+                        prop_assert_eq!(removed, (at < model.len()).then(|| model.remove(at)));
+                    }
+                    2 => {
                         timeline.retain(|entry| entry.order % 3 > 0);
                         model.retain(|rank| rank.1 % 3 > 0);
                     }

@@ -13,7 +13,9 @@
 mod condition;
 mod kind;
 mod lister;
+mod net;
 mod output;
+mod part;
 mod partners;
 mod plan;
 mod side;

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::side::Part;
-use crate::Result;
+use super::kind::Which;
+use super::part::Part;
 use crate::interrupt::Pace;
+use crate::{Error, Result};
 
 /// Which rows of each part remain; `None` if all do. A row of weight -1 takes an equal one of weight 1 with it, wherever it
 /// is; rows that `counts` does not have take no part.
@@ -37,4 +38,30 @@ pub(super) fn remaining(
         }
     }
     Ok(remain)
+}
+
+/// The rows of a side that no other one retracts.
+///
+/// # Errors
+/// `InvalidValue` for a row that retracts one that is not there.
+pub(super) fn net(which: Which, parts: Vec<Part>) -> Result<Vec<Part>> {
+    let (remain, mut before) = (remaining(&parts, |_, _| true)?, 0);
+    for (part, remain) in parts.iter().zip(&remain) {
+        let is_left = |row: &usize| remain.as_ref().is_none_or(|remain| remain[*row]);
+        if let Some(row) = (0..part.rows).filter(is_left).find(|&row| part.weight(row) < 0) {
+            return Err(not_there(which, before + row));
+        }
+        before += part.rows;
+    }
+    let parts = parts.into_iter().zip(remain);
+    parts.map(|(part, remain)| if let Some(remain) = remain { part.only(remain) } else { Ok(part) }).collect()
+}
+
+/// The error for a row that retracts one that is not there.
+pub(super) fn not_there(which: Which, row: usize) -> Error {
+    Error::InvalidValue(format!(
+        "{}_weight: row {row} has -1, but there is no row of weight 1 left that is equal in all columns; each retracts a \
+         row that came before, or comes in the same call",
+        which.name()
+    ))
 }

@@ -16,19 +16,21 @@ mod found;
 mod reached;
 mod snapshot;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 
-use self::found::{Found, Origin, Pick};
+use self::found::{Beside, Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
+use super::net::{not_there, remaining};
+use super::part::{NONE, Part};
 use super::plan::JoinPlan;
-use super::side::{NONE, Part};
 use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
-use crate::operator::held::{Address, Entry, KEYS, New, Passed, Store, check_open, forget};
+use crate::operator::held::{Address, Entry, Item, KEYS, New, Passed, Store, check_open, forget};
 use crate::operator::progress::Ahead;
 use crate::operator::stream::{Late, Reason, Refused};
 use crate::select::{take, take_record_batch};
@@ -96,6 +98,12 @@ struct Attempted {
     pushed: Option<(Which, Vec<New>, Refused, u64)>,
     /// Stored rows that have a partner: side, key, and number in the timeline.
     met: Vec<(Which, u32, usize)>,
+    /// How many partners stored rows have now, where these are counted: by side, key, and number in the timeline.
+    partners: HashMap<(bool, u32, usize), u32>,
+    /// Stored rows that are retracted, and their side.
+    retracted: Option<(Which, HashSet<Item>)>,
+    /// Where to look for the next row with a key, at a place and with a content, as those before are retracted.
+    looked: HashMap<(u32, i64, u32), u64>,
     reached: Option<(Which, i64)>,
     /// The only key of a side that is complete up to a time.
     key_reached: Option<(Which, u32, i64)>,
@@ -105,6 +113,18 @@ struct Attempted {
     is_end: bool,
     results: u64,
     next: u64,
+}
+
+/// Rows of a call that are being pushed.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    part: &'a Part,
+    /// Those that others of the call do not retract; `None` for all.
+    remain: Option<&'a [bool]>,
+    /// How many rows of the call come before.
+    before: usize,
+    /// How many chunks of the call come before.
+    chunk: u32,
 }
 
 fn at(which: Which) -> usize {
@@ -210,11 +230,14 @@ impl JoinStream {
     }
 
     fn commit(&mut self, attempted: Attempted) {
-        let Attempted { pushed, met, reached, key_reached, dropped, takes_late, is_end, results, next } =
-            attempted;
+        let Attempted { pushed, met, partners, retracted, reached, key_reached, dropped, .. } = attempted;
+        let Attempted { takes_late, is_end, results, next, .. } = attempted;
         let has_pairs = self.plan.kind.has_pairs();
         for &(which, key, place) in &met {
-            self.stores[at(which)].meet(key, place);
+            self.stores[at(which)].meet(key, place, 1);
+        }
+        for ((is_right, key, place), count) in partners {
+            self.stores[usize::from(is_right)].meet(key, place, count);
         }
         // Once it has had a partner, a row of such a kind is not needed any longer.
         for &(which, key, _) in met.iter().filter(|_| !has_pairs) {
@@ -225,6 +248,9 @@ impl JoinStream {
             self.late[at(which)].add(refused);
             self.rows[at(which)] += rows;
             self.next = next;
+        }
+        if let Some((which, items)) = retracted {
+            items.into_iter().for_each(|item| self.stores[at(which)].remove(item));
         }
         if let Some((which, time)) = reached {
             self.reached[at(which)] = Some(time);
@@ -281,10 +307,20 @@ impl JoinStream {
         self.tidy()?;
         let (mut late, mut new, mut passed) = (Vec::new(), Vec::new(), Passed::default());
         attempted.next = self.next;
+        let (mut parts, mut before) = (Vec::with_capacity(batches.len()), 0);
         for batch in batches {
-            let part = Part::of(&self.plan, which, batch, &mut self.keys)?;
-            let (refused, stored, found) =
-                self.meet(which, &part, new.len() as u32, attempted, &mut passed)?;
+            parts.push(Part::of(&self.plan, which, (batch, before), &mut self.keys)?);
+            before += batch.num_rows();
+        }
+        let remain = match self.plan.side(which).weight {
+            Some(_) => remaining(&parts, |part, row| !self.is_late(which, part, row))?,
+            None => vec![None; parts.len()],
+        };
+        before = 0;
+        for ((batch, part), remain) in batches.iter().zip(&parts).zip(&remain) {
+            let given = Given { part, remain: remain.as_deref(), before, chunk: new.len() as u32 };
+            before += batch.num_rows();
+            let (refused, stored, found) = self.meet(which, given, attempted, &mut passed)?;
             if !refused.is_empty() {
                 let rows = take_record_batch(batch, &UInt32Array::from(refused))?;
                 late.push(self.late[at(which)].batch(&rows, "", Reason::TooLate)?);
@@ -305,17 +341,55 @@ impl JoinStream {
         Ok(())
     }
 
+    /// Whether a row of a side is late.
+    fn is_late(&self, which: Which, part: &Part, row: usize) -> bool {
+        let reached = self.reached(which, part.keys[row]);
+        part.is_timed(row) && reached.is_some_and(|reached| part.times[row] < reached)
+    }
+
+    /// Finds the stored row that a row retracts at a place, unless it was retracted by the same call.
+    fn retract(
+        &self,
+        which: Which,
+        (Given { part, before, .. }, row): (&Given<'_>, usize),
+        place: i64,
+        attempted: &mut Attempted,
+    ) -> Result<()> {
+        let (key, content, store) = (part.keys[row], part.content(row), &self.stores[at(which)]);
+        let (_, retracted) = attempted.retracted.get_or_insert_with(|| (which, HashSet::new()));
+        let looked = attempted.looked.entry((key, place, content)).or_default();
+        let (next, mut pace) = (*looked, Pace::new());
+        for from in [next].into_iter().chain((next > 0).then_some(0)) {
+            for entry in store.at(key, place, from) {
+                pace.check(1)?;
+                let item = Item { place, order: entry.order, key };
+                if entry.content != content || retracted.contains(&item) {
+                    continue;
+                }
+                let Address { chunk, row: other } = entry.at;
+                if part.is_equal(row, store.columns(chunk)?, other as usize) {
+                    retracted.insert(item);
+                    *looked = entry.order + 1;
+                    return Ok(());
+                }
+            }
+        }
+        Err(not_there(which, before + row))
+    }
+
     /// Finds the partners of the rows of a part: which rows are late, what is stored of the others, and the results.
     fn meet(
         &self,
         which: Which,
-        part: &Part,
-        chunk: u32,
+        given: Given<'_>,
         attempted: &mut Attempted,
         passed: &mut Passed,
     ) -> Result<(Vec<u32>, New, Found)> {
         let (condition, kind) = (&self.plan.condition, self.plan.kind);
-        let other = which.other();
+        let (Given { part, remain, chunk, .. }, other) = (given, which.other());
+        // Whose partners are counted, as these may come and go, or rows are in the result before they are known to have none.
+        let (weighs, early) = (self.plan.has_weight(), self.plan.early);
+        let counts = weighs && (kind.keeps(other) || kind == JoinKind::Semi && which == Which::Right);
         let others = &self.stores[at(other)];
         let chunk = self.stores[at(which)].next_chunk() as u32 + chunk;
         let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
@@ -324,19 +398,24 @@ impl JoinStream {
         let by_windows = condition.windows().is_some();
         for (row, (&key, &time)) in part.keys.iter().zip(part.times.iter()).enumerate() {
             pace.check(1)?;
-            let row = row as u32;
-            let is_timed = part.timed.as_ref().is_none_or(|timed| timed.is_valid(row as usize));
-            if is_timed && self.reached(which, key).is_some_and(|reached| time < reached) {
-                late.push(row);
+            if remain.is_some_and(|remain| !remain[row]) {
                 continue;
             }
+            if self.is_late(which, part, row) {
+                late.push(row as u32);
+                continue;
+            }
+            let (is_timed, weight) = (part.is_timed(row), part.weight(row));
+            let row = row as u32;
             let order = attempted.next;
             attempted.next += 1;
             let own = Pick::New(row);
             let places = if is_timed { condition.places(time)? } else { None };
             let Some((first, last)) = places else {
                 if kind.keeps(which) {
-                    found.push(which, own, Pick::None, by_windows.then_some(None));
+                    let beside =
+                        Beside { window: by_windows.then_some(None), weight: weighs.then_some(weight) };
+                    found.push(which, own, Pick::None, beside);
                 }
                 continue;
             };
@@ -346,18 +425,54 @@ impl JoinStream {
                 pace.check(1)?;
                 next = if place < last { Some(condition.next(place)?) } else { None };
                 let window = by_windows.then_some(Some(place));
+                let beside = Beside { window, weight: weighs.then_some(weight) };
                 // By windows, rows meet those in one of them.
                 let span = if by_windows { Some((place, place)) } else { condition.met(which, place)? };
                 let span = span.filter(|_| key != NONE);
-                let mut is_met = false;
-                if let Some(span) = span.filter(|_| !kind.has_pairs() && which == Which::Right) {
+                let (mut is_met, mut met) = (false, 0);
+                if weighs {
+                    for (number, partner) in span.into_iter().flat_map(|span| others.within(key, span)) {
+                        pace.check(1)?;
+                        (is_met, met) = (true, met + 1);
+                        let stored = Pick::Stored(partner.at);
+                        let pair = |found: &mut Found| found.push(which, own, stored, beside);
+                        if !counts {
+                            if kind.has_pairs() {
+                                pair(&mut found);
+                            }
+                            continue;
+                        }
+                        let place = (other == Which::Right, key, number);
+                        let count = attempted.partners.entry(place).or_insert(partner.met);
+                        // A row that is stored has the partners that it was counted for.
+                        *count = count.saturating_add_signed(i32::from(weight));
+                        let is_first = weight > 0 && *count == 1;
+                        let is_last = weight < 0 && *count == 0;
+                        let alone = |found: &mut Found, weight| {
+                            found.push(other, stored, Pick::None, beside.weighing(weight));
+                        };
+                        if is_first && kind == JoinKind::Semi {
+                            alone(&mut found, 1);
+                        } else if is_first && early {
+                            alone(&mut found, -1);
+                        }
+                        if kind.has_pairs() {
+                            pair(&mut found);
+                        }
+                        if is_last && kind == JoinKind::Semi {
+                            alone(&mut found, -1);
+                        } else if is_last && early {
+                            alone(&mut found, 1);
+                        }
+                    }
+                } else if let Some(span) = span.filter(|_| !kind.has_pairs() && which == Which::Right) {
                     // A row of the left side is in the result once, or not at all, however many partners come.
                     others.unmet(key, span, passed, |partner| {
                         pace.check(1)?;
                         is_met = true;
                         let Some((number, partner)) = partner else { return Ok(()) };
                         if kind == JoinKind::Semi {
-                            found.push(other, Pick::Stored(partner.at), Pick::None, window);
+                            found.push(other, Pick::Stored(partner.at), Pick::None, beside);
                         }
                         attempted.met.push((other, key, number));
                         Ok(())
@@ -366,8 +481,8 @@ impl JoinStream {
                     for (number, partner) in span.into_iter().flat_map(|span| others.within(key, span)) {
                         pace.check(1)?;
                         is_met = true;
-                        found.push(which, own, Pick::Stored(partner.at), window);
-                        if !partner.is_met && kind.keeps(other) {
+                        found.push(which, own, Pick::Stored(partner.at), beside);
+                        if !partner.is_met() && kind.keeps(other) {
                             attempted.met.push((other, key, number));
                         }
                     }
@@ -375,20 +490,26 @@ impl JoinStream {
                     is_met = span.is_some_and(|span| others.within(key, span).next().is_some());
                 }
                 if kind == JoinKind::Semi && which == Which::Left && is_met {
-                    found.push(which, own, Pick::None, window);
+                    found.push(which, own, Pick::None, beside);
                 }
                 let is_over = match self.reached(other, key) {
                     Some(reached) => condition.is_over(which, place, reached)?,
                     None => false,
                 };
-                if key == NONE || is_over {
-                    if !is_met && kind.keeps(which) {
-                        found.push(which, own, Pick::None, window);
-                    }
-                } else if kind.has_pairs() || which == Which::Right || !is_met {
+                let is_certain = key == NONE || is_over;
+                if (is_certain || early) && !is_met && kind.keeps(which) {
+                    found.push(which, own, Pick::None, beside);
+                }
+                if is_certain {
+                    continue;
+                }
+                if weight < 0 {
+                    self.retract(which, (&given, row as usize), place, attempted)?;
+                } else if weighs || kind.has_pairs() || which == Which::Right || !is_met {
                     is_stored = true;
                     let at = Address { chunk, row: rows.len() as u32 };
-                    entries.push((key, Entry { place, order, at, is_met }));
+                    let met = if weighs { met } else { u32::from(is_met) };
+                    entries.push((key, Entry { place, order, at, met, content: part.content(row as usize) }));
                 }
             }
             if is_stored {
@@ -443,7 +564,7 @@ impl JoinStream {
         }
         self.ahead[at(which)].make_room(key);
         attempted.key_reached = Some((which, key, time));
-        let (condition, kind, other) = (&self.plan.condition, self.plan.kind, which.other());
+        let (condition, other) = (&self.plan.condition, which.other());
         let mut pace = Pace::new();
         let over = self.stores[at(other)].first(key, |place| {
             pace.check(1)?;
@@ -451,11 +572,24 @@ impl JoinStream {
         })?;
         attempted.dropped = over.last().map(|&last| (other, key, last));
         let mut found = Found::default();
-        let by_windows = condition.windows().is_some();
-        for entry in over.iter().filter(|entry| kind.keeps(other) && !entry.is_met) {
-            found.push(other, Pick::Stored(entry.at), Pick::None, by_windows.then_some(Some(entry.place)));
+        for entry in over.iter().filter(|entry| self.is_due(other, entry)) {
+            found.push(other, Pick::Stored(entry.at), Pick::None, self.beside(entry));
         }
         self.lower(&found, results)
+    }
+
+    /// Whether a stored row that can have no partner any more is in the result for that.
+    fn is_due(&self, which: Which, entry: &Entry) -> bool {
+        self.plan.kind.keeps(which) && !self.plan.early && !entry.is_met()
+    }
+
+    /// What the result has besides a stored row without a partner.
+    fn beside(&self, entry: &Entry) -> Beside {
+        let by_windows = self.plan.condition.windows().is_some();
+        Beside {
+            window: by_windows.then_some(Some(entry.place)),
+            weight: self.plan.has_weight().then_some(1),
+        }
     }
 
     /// Appends rows of a result that are stored.
@@ -468,17 +602,15 @@ impl JoinStream {
     /// Removes the rows of a side that can have no partner any more, as the other side is complete up to a time, or has
     /// ended; those that had none are results of some kinds.
     fn expire(&mut self, which: Which, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
-        let (condition, kind) = (&self.plan.condition, self.plan.kind);
-        let by_windows = condition.windows().is_some();
-        let store = &mut self.stores[at(which)];
+        let condition = &self.plan.condition;
         let mut found = Found::default();
         let mut pace = Pace::new();
         let is_due = |place| reached.map_or(Ok(true), |reached| condition.is_over(which, place, reached));
-        while let Some(item) = store.agenda.pop(is_due)? {
+        while let Some(item) = self.stores[at(which)].agenda.pop(is_due)? {
             pace.check(1)?;
-            if let Some(entry) = store.entry(item).filter(|entry| kind.keeps(which) && !entry.is_met) {
-                let window = by_windows.then_some(Some(entry.place));
-                found.push(which, Pick::Stored(entry.at), Pick::None, window);
+            let entry = self.stores[at(which)].entry(item);
+            if let Some(entry) = entry.filter(|entry| self.is_due(which, entry)) {
+                found.push(which, Pick::Stored(entry.at), Pick::None, self.beside(entry));
             }
         }
         self.lower(&found, results)

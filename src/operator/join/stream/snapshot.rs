@@ -100,7 +100,8 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             stream.late[at(which)].load(&mut reader)?;
             let kinds: Vec<&DataType> = stream.plan.side(which).held.iter().map(|(_, kind)| kind).collect();
-            stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys)?;
+            let by_content = stream.plan.side(which).weight.is_some();
+            stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys, by_content)?;
             let keyed = if stream.plan.keys().is_empty() { 0 } else { keys };
             stream.ahead[at(which)] = Ahead::load(&mut reader, keyed, reached[at(which)])?;
         }
@@ -136,12 +137,15 @@ mod tests {
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));
         let keys = (0..6).map(|row| (row != 4).then_some(["a", "b", "c"][row % 3]));
-        let columns: [(&str, ArrayRef); 2] =
-            [("k", Arc::new(StringArray::from_iter(keys))), ("t", Arc::new(Int64Array::from_iter(times)))];
+        let columns: [(&str, ArrayRef); 3] = [
+            ("k", Arc::new(StringArray::from_iter(keys))),
+            ("t", Arc::new(Int64Array::from_iter(times))),
+            ("w", Arc::new(Int64Array::from(vec![1; 6]))),
+        ];
         RecordBatch::try_from_iter(columns).unwrap()
     }
 
-    fn plan(by_windows: bool) -> Arc<JoinPlan> {
+    fn plan(by_windows: bool, weighs: bool, early: bool) -> Arc<JoinPlan> {
         let length = Length::Units;
         let kind = WindowKind::Sliding {
             size: length(4),
@@ -153,10 +157,17 @@ mod tests {
             true => ConditionSpec::Windows(WindowSpec { name: "w".into(), kind }),
             false => ConditionSpec::Band { before: length(2), after: length(3), closed: Closed::Both },
         };
-        let side =
-            || SideSpec { input: rows(0).schema(), by: vec!["k".into()], time: "t".into(), columns: None };
+        let weight = weighs.then(|| "w".to_owned());
+        let (by, time) = (vec!["k".into()], "t".into());
+        let side = || SideSpec {
+            input: rows(0).schema(),
+            by: by.clone(),
+            time: String::clone(&time),
+            columns: None,
+            weight: weight.clone(),
+        };
         let (left, right, kind, suffix) = (side(), side(), JoinKind::Full, "_right".into());
-        Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix }).unwrap())
+        Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix, early }).unwrap())
     }
 
     proptest! {
@@ -164,9 +175,10 @@ mod tests {
         #[test]
         fn forged_snapshots_are_refused_or_go_on(
             by_windows: bool,
+            (weighs, early) in any::<(bool, bool)>(),
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
-            let plan = plan(by_windows);
+            let plan = plan(by_windows, weighs, early);
             let mut stream = JoinStream::new(plan.clone(), Some(2)).unwrap();
             let run = |stream: &mut JoinStream, from| {
                 let rows = [rows(from)];
