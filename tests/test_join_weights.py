@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -37,6 +37,30 @@ def test_results_by_windows_add_up_to_those_of_the_rows_that_remain(
     rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
     model = by_windows(how, extents)
     run(of_windows(windows, how), (left, right), rows, model, made, has_weight)
+
+
+EARLY = wk.emit(wk.rows(1), refinement="retracting")
+ANY = st.sampled_from([(False, False), (False, False), (True, True), (True, False), (False, True)])
+
+
+@given(case=cases(), made=acts(), has_weight=ANY)
+def test_early_results_of_a_band_add_up_to_those_of_the_rows_so_far(
+    case: Case, made: list[Act], has_weight: tuple[bool, bool]
+) -> None:
+    assume(case.how not in ("inner", "semi"))
+    model = replace(of_band(case), early=True)
+    run(case.join, (case.left, case.right), case.rows, model, made, has_weight, emit=EARLY)
+
+
+@given(case=windowed(), made=acts(), has_weight=ANY)
+def test_early_results_by_windows_add_up_to_those_of_the_rows_so_far(
+    case: tuple[pa.Table, pa.Table, wk.Window, Extents, str], made: list[Act], has_weight: tuple[bool, bool]
+) -> None:
+    left, right, windows, extents, how = case
+    assume(how not in ("inner", "semi"))
+    rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
+    model = replace(by_windows(how, extents), early=True)
+    run(of_windows(windows, how), (left, right), rows, model, made, has_weight, emit=EARLY)
 
 
 @given(case=cases(), data=st.data())
@@ -251,3 +275,37 @@ def test_weights_are_written_down() -> None:
     assert wk.Join.from_dict(join.to_dict()) == join
     assert "left_weight" not in band(**dict.fromkeys(BOTH)).to_dict()
     assert str(join) == "by k over t and t, weighed by w: within 5, inner"
+
+
+def test_rows_without_a_partner_are_returned_at_once() -> None:
+    plain_side = SIDE.remove(3)
+    op = band(how="full", **dict.fromkeys(BOTH)).operator(plain_side, plain_side, emit=EARLY)
+    alone = op.push_left(rows(("a", 1, 1.0), schema=plain_side))
+    assert alone.select(["t", "t_right", "weight"]).to_pylist() == [{"t": 1, "t_right": None, "weight": 1}]
+    op = wk.JoinOperator.restore(op.snapshot(), op.join)
+    pair = op.push_right(rows(("a", 2, 1.0), ("a", 3, 1.0), schema=plain_side))
+    assert pair.select(["t", "t_right", "weight"]).to_pylist() == [
+        {"t": 1, "t_right": None, "weight": -1},
+        {"t": 1, "t_right": 2, "weight": 1},
+        {"t": 1, "t_right": 3, "weight": 1},
+    ]
+    assert op.advance_left(20).num_rows + op.advance_right(20).num_rows + op.close().num_rows == 0
+
+
+def test_other_policies_are_refused_by_name() -> None:
+    join = band(how="left")
+    for emission, message in [
+        (wk.emit(wk.rows(2), "retracting"), r"early: emit\(rows\(2\).* is given for a join; allowed is"),
+        (wk.emit(wk.every(5), "retracting"), "early: emit.*every.* is given for a join; allowed is"),
+        (wk.emit(refinement="retracting"), "early: emit.* is given for a join; allowed is"),
+        (wk.emit(wk.rows(1)), "refinement: .* a row without a partner is withdrawn once it has one; allowed"),
+        (wk.emit(wk.rows(1), "discarding"), "refinement: .* is withdrawn once it has one"),
+        (wk.emit(wk.rows(1), "retracting", at_most=3), "at_most: .* is given for a join, whose results are"),
+        (wk.emit(later=3), "later: .* is given for a join, whose results are not held back"),
+        (wk.rows(1), r"emit: .* is a Rows; it is what windowkit.emit\("),
+    ]:
+        with pytest.raises(wk.WindowKitError, match=message):
+            join.operator(SIDE, SIDE, emit=emission)  # type: ignore[arg-type]
+    for how in ("inner", "semi"):
+        with pytest.raises(wk.InvalidValue, match="emit: early results are rows without a partner, of which"):
+            band(how=how).operator(SIDE, SIDE, emit=EARLY)

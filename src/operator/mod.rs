@@ -42,8 +42,8 @@ pub use dates::dates;
 pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
 pub use fill::Fill;
 pub use join::{
-    ConditionSpec, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep, JoinStream,
-    SideSpec, Which,
+    ConditionSpec, JoinContents, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep,
+    JoinStream, SideSpec, Which,
 };
 pub use length::length;
 pub use output::{BLOCKS_PER_ROUND, Output};

@@ -12,7 +12,7 @@ use super::given::{self, Given};
 use super::join::PyJoin;
 use crate::Result;
 use crate::memory::caught;
-use crate::operator::{JoinStep, JoinStream, Which};
+use crate::operator::{JoinContents, JoinStep, JoinStream, Which};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
@@ -52,10 +52,14 @@ impl PyJoinOperator {
         detached(py, || Ok(Self(Called::new(Ok(JoinStream::new(plan, late_limit)?)))))
     }
 
-    /// The schemas of the sides of a snapshot of this join.
+    /// The schemas of the sides of a snapshot of this join, and whether rows without a partner are returned at once.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<Vec<PySchema>> {
-        detached(py, || Ok(JoinStream::contents(snapshot, identity)?.map(PySchema::new).into())).map(Out)
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<(Vec<PySchema>, bool)> {
+        detached(py, || {
+            let JoinContents { sides, early } = JoinStream::contents(snapshot, identity)?;
+            Ok((sides.map(PySchema::new).into(), early))
+        })
+        .map(Out)
     }
 
     /// Restores the operator of a snapshot.

@@ -90,7 +90,7 @@ def run(
         if name == "close":
             result, model.is_closed = op.close(), True
         elif name == "restore":
-            op = wk.JoinOperator.restore(op.snapshot(), join, **options)
+            op = wk.JoinOperator.restore(op.snapshot(), join)
             continue
         elif name in ("push", "again"):
             to = min(done[side] + argument, len(table)) if name == "push" else done[side]

@@ -12,6 +12,7 @@ from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
+from windowkit.language.emission import Emission
 from windowkit.language.options import CutByTimePlan
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.running import by_sides, join_options
@@ -219,7 +220,14 @@ class Join:
             return here.batches(self, left, right, threads=threads, validate=validate)
 
     @hinted
-    def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
+    def operator(
+        self,
+        left: Any,
+        right: Any,
+        *,
+        late_limit: int | None = LATE_LIMIT,
+        emit: Emission | None = None,
+    ) -> JoinOperator:
         """Join two streams, whose rows come in any order.
 
         Parameters
@@ -228,6 +236,11 @@ class Join:
             The schemas of the two sides; data is not read.
         late_limit : int, optional
             How many late rows of each side are held until they are taken; any number if None.
+        emit : Emission, optional
+            ``windowkit.emit(windowkit.rows(1), refinement="retracting")`` returns rows without a partner at
+            once, and retracts each by a row of weight -1 when its first partner comes. Results then have the
+            column ``weight``. By default, a row is returned once it can have no partner. For left, right,
+            full and anti joins.
 
         Returns
         -------
@@ -237,7 +250,7 @@ class Join:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            As `schema`.
+            As `schema`; or `emit` is another policy.
 
         Examples
         --------
@@ -251,7 +264,7 @@ class Join:
         [{'k': 'a', 't': 1, 't_right': 4}]
         """
         with engines.process(left) as here:
-            operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit)
+            operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit, emit=emit)
         return operator
 
     @hinted

@@ -14,6 +14,8 @@ from windowkit.arrow.incoming import Incoming
 from windowkit.arrow.moments import in_one_unit
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, as_given, limit, snapshot_bytes
+from windowkit.language.durations import Rows
+from windowkit.language.emission import Emission, no_emission
 from windowkit.language.identity import identity
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
@@ -26,6 +28,10 @@ from windowkit.streams.watermarks import in_time, one_key, scalar, time_type
 
 __all__ = ["JoinOperator", "Watermarks"]
 
+EARLY: Final = (
+    "allowed is windowkit.emit(windowkit.rows(1), refinement='retracting'), which returns each row without a "
+    "partner at once"
+)
 NO_SPARK: Final = "; an operator joins streams in one process; join.run(left, right) joins two DataFrames"
 
 
@@ -55,7 +61,8 @@ class JoinOperator(Held[_native.JoinOperator]):
     a table of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as
     soon as its second row is there, and a row without a partner once the other side, or the row's key of it,
     is complete beyond all partners that it could have. The results of all calls are those of
-    `windowkit.Join.run` over all rows that are not late, in another order.
+    `windowkit.Join.run` over all rows that are not late, in another order. If rows have weights, or are
+    returned before it is known that they have no partner, so do results, and those of one row add up.
 
     A call that raises leaves the operator as it was.
 
@@ -85,17 +92,25 @@ class JoinOperator(Held[_native.JoinOperator]):
     [{'ip': 'b', 't': 12, 'u': None}]
     """
 
-    def __init__(self, join: Join, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
+    def __init__(
+        self,
+        join: Join,
+        left: Any,
+        right: Any,
+        *,
+        late_limit: int | None = LATE_LIMIT,
+        emit: Emission | None = None,
+    ) -> None:
         refuse_sparks(left, right, NO_SPARK)
-        self._bind(join, schema_of(left, "left"), schema_of(right, "right"))
+        self._bind(join, schema_of(left, "left"), schema_of(right, "right"), early=is_early(emit))
         self._hold(_native.JoinOperator(self._planned, limit("late_limit", late_limit, 0)))
 
-    def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+    def _bind(self, join: Join, left: pa.Schema, right: pa.Schema, *, early: bool) -> None:
         self._join = join
         left, right = in_one_unit(left, join.left_time, right, join.right_time, time_of(join))
         self._schemas = (right, left)
         self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
-        self._planned = bound(join, left, right)
+        self._planned = bound(join, left, right, early=early)
         self._time = time_type(left, join.left_time)
 
     def __enter__(self) -> JoinOperator:
@@ -376,7 +391,8 @@ class JoinOperator(Held[_native.JoinOperator]):
             raise InvalidType(f"join: it is {a_type(join)}; it is what windowkit.join returns")
         name = name_of(join)
         this = cls.__new__(cls)
-        this._bind(join, *map(pa.schema, _native.JoinOperator.contents(given, name)))
+        sides, early = _native.JoinOperator.contents(given, name)
+        this._bind(join, *map(pa.schema, sides), early=early)
         this._hold(_native.JoinOperator.restore(given, name, this._planned))
         return this
 
@@ -408,6 +424,26 @@ class JoinOperator(Held[_native.JoinOperator]):
             return core.advance_key(is_left, in_time("watermark", watermark, self._time), one)
 
         return self._step(call, advance)
+
+
+def is_early(emission: Any) -> bool:
+    """Whether rows without a partner are returned at once, and retracted once they have one."""
+    if emission is None:
+        return False
+    if not isinstance(emission, Emission):
+        raise no_emission(emission)
+    for name in emission.waits:
+        raise InvalidValue(
+            f"{name}: {emission!r} is given for a join, whose results are not held back; {EARLY}"
+        )
+    if emission.early != Rows(1):
+        raise InvalidValue(f"early: {emission!r} is given for a join; {EARLY}")
+    if emission.refinement != "retracting":
+        raise InvalidValue(
+            f"refinement: {emission!r} is given for a join; a row without a partner is withdrawn once it has "
+            f"one; {EARLY}"
+        )
+    return True
 
 
 def name_of(join: Join) -> str:

@@ -130,6 +130,13 @@ impl JoinPlan {
             early,
             output: Arc::new(Schema::empty()),
         };
+        if early && !kind.keeps(Which::Left) && !kind.keeps(Which::Right) {
+            return Err(Error::InvalidValue(
+                "emit: early results are rows without a partner, of which this kind of join has none; allowed are left, \
+                 right, full and anti joins"
+                    .into(),
+            ));
+        }
         plan.bind_output(&left_spec, &right_spec, &suffix)?;
         if plan.condition.windows().is_some() {
             // Rows of one window may differ in their times alone.

@@ -16,6 +16,8 @@ mod found;
 mod reached;
 mod snapshot;
 
+pub use snapshot::JoinContents;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -35,6 +35,14 @@ struct Common {
     zone: Option<ZoneRules>,
 }
 
+/// What a plan needs to be that of a snapshot.
+pub struct JoinContents {
+    /// The schemas of both sides.
+    pub sides: [Arc<Schema>; 2],
+    /// Whether rows without a partner are in the result at once.
+    pub early: bool,
+}
+
 impl JoinStream {
     /// All that it holds, as bytes, for a join that `identity` tells from others.
     ///
@@ -46,6 +54,7 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             writer.batches(&self.plan.side(which).input, &[])?;
         }
+        writer.value(&self.plan.early);
         let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
         let zone = self.zone_rules()?;
         writer.value(&Common { closed, late_limit, next, results, reached, rows, zone });
@@ -67,13 +76,13 @@ impl JoinStream {
         held.map_or(Ok(None), |held| windows.zone_rules(held))
     }
 
-    /// The schemas of the two sides of a snapshot.
+    /// What a snapshot is of.
     ///
     /// # Errors
     /// `InvalidValue` if it is not a snapshot of a join with this identity, or is damaged.
-    pub fn contents(snapshot: &[u8], identity: &str) -> Result<[Arc<Schema>; 2]> {
+    pub fn contents(snapshot: &[u8], identity: &str) -> Result<JoinContents> {
         let mut reader = opened(snapshot, identity)?;
-        Ok([reader.batches()?.0, reader.batches()?.0])
+        Ok(JoinContents { sides: [reader.batches()?.0, reader.batches()?.0], early: reader.value()? })
     }
 
     /// The join that [`JoinStream::snapshot`] was called of.
@@ -87,6 +96,9 @@ impl JoinStream {
             if *schema != *plan.side(which).input {
                 return broken();
             }
+        }
+        if reader.value::<bool>()? != plan.early {
+            return broken();
         }
         let Common { closed, late_limit, next, results, reached, rows, zone } = reader.value()?;
         zone.map_or(Ok(()), |zone| zone.check())?;
