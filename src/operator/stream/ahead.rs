@@ -6,21 +6,24 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, new_empty_array};
 use arrow_schema::{Field, Schema};
 
 use super::queries::Queries;
 use crate::Result;
 use crate::dictionary::plain;
-use crate::operator::plan::Plan;
-use crate::window::Call;
+use crate::keys::KeyIndex;
+use crate::select::take;
+use crate::state::{Reader, Writer, broken};
+use crate::window::{Call, Measure};
 
 /// The mark of a key that is not ahead.
 const NONE: i64 = i64::MIN;
 
 /// Up to when keys are complete that are ahead of the stream, by their numbers.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Ahead {
+pub(in crate::operator) struct Ahead {
     /// By number of the key, if any is ahead; those beyond its end are not.
     marks: Vec<i64>,
     count: usize,
@@ -31,7 +34,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// The mark of a key, if it is ahead.
     #[inline]
-    pub(super) fn of(&self, key: u32) -> Option<i64> {
+    pub(in crate::operator) fn of(&self, key: u32) -> Option<i64> {
         if self.count == 0 {
             return None;
         }
@@ -40,7 +43,7 @@ impl Ahead {
 
     /// The watermark of a key: its mark if it is ahead, and otherwise that of the stream.
     #[inline]
-    pub(super) fn watermark_of(&self, watermark: Option<i64>, key: u32) -> Option<i64> {
+    pub(in crate::operator) fn watermark_of(&self, watermark: Option<i64>, key: u32) -> Option<i64> {
         watermark.max(self.of(key))
     }
 
@@ -50,7 +53,7 @@ impl Ahead {
     }
 
     /// How many keys are ahead.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::operator) fn len(&self) -> usize {
         self.count
     }
 
@@ -71,14 +74,14 @@ impl Ahead {
     }
 
     /// Makes room for the mark of a key, so that [`Ahead::set`] cannot fail.
-    pub(super) fn make_room(&mut self, key: u32) {
+    pub(in crate::operator) fn make_room(&mut self, key: u32) {
         if self.marks.len() <= key as usize {
             self.marks.resize(key as usize + 1, NONE);
         }
     }
 
     /// Records up to when a key is complete.
-    pub(super) fn set(&mut self, key: u32, mark: i64) {
+    pub(in crate::operator) fn set(&mut self, key: u32, mark: i64) {
         self.make_room(key);
         let known = &mut self.marks[key as usize];
         self.most = if self.count == 0 { mark } else { self.most.max(mark) };
@@ -87,7 +90,7 @@ impl Ahead {
     }
 
     /// Drops the marks that the stream has reached.
-    pub(super) fn pass(&mut self, watermark: i64) {
+    pub(in crate::operator) fn pass(&mut self, watermark: i64) {
         if self.count == 0 {
             return;
         }
@@ -103,7 +106,7 @@ impl Ahead {
     }
 
     /// Keeps these keys, which ascend: the n-th of them becomes key n.
-    pub(super) fn keep_keys(&mut self, kept: &[u32]) {
+    pub(in crate::operator) fn keep_keys(&mut self, kept: &[u32]) {
         if self.count > 0 {
             self.marks = kept.iter().map(|&key| self.of(key).unwrap_or(NONE)).collect();
             self.count = self.marks.iter().filter(|&&mark| mark != NONE).count();
@@ -111,8 +114,76 @@ impl Ahead {
     }
 
     /// Bytes held.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::operator) fn bytes(&self) -> usize {
         self.marks.capacity() * size_of::<i64>()
+    }
+
+    /// Writes the keys that are ahead, and their marks.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(in crate::operator) fn save(&self, to: &mut Writer) -> Result<()> {
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.each().unzip();
+        let count = marks.len();
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(UInt32Array::from(numbers)), Arc::new(Int64Array::from(marks))];
+        to.columns(columns, count)
+    }
+
+    /// Reads what [`Ahead::save`] wrote, of a stream of so many keys that has come to this watermark.
+    ///
+    /// # Errors
+    /// `InvalidValue` if it has other columns, or a mark is of no key or not ahead of the watermark.
+    pub(in crate::operator) fn load(
+        from: &mut Reader<'_>,
+        keys: usize,
+        watermark: Option<i64>,
+    ) -> Result<Self> {
+        let (marked, count) = from.columns()?;
+        let [numbers, marks] = &marked[..] else { return broken() };
+        let (Some(numbers), Some(marks)) =
+            (numbers.as_primitive_opt::<UInt32Type>(), marks.as_primitive_opt::<Int64Type>())
+        else {
+            return broken();
+        };
+        let is_sound = numbers.null_count() + marks.null_count() == 0
+            && numbers.values().is_sorted_by(|a, b| a < b)
+            && numbers.values().last().is_none_or(|&last| (last as usize) < keys)
+            && marks.values().iter().all(|&mark| Some(mark) > watermark);
+        if !is_sound {
+            return broken();
+        }
+        let mut ahead = Self::default();
+        (0..count).for_each(|at| ahead.set(numbers.value(at), marks.value(at)));
+        Ok(ahead)
+    }
+
+    /// The keys that are ahead, in columns of these fields, and up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(in crate::operator) fn table<'a>(
+        &self,
+        index: &KeyIndex,
+        keys: impl Iterator<Item = &'a Field>,
+        measure: &Measure,
+    ) -> Result<RecordBatch> {
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.each().unzip();
+        let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
+        let mut columns: Vec<ArrayRef> = match marks.is_empty() {
+            true => fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect(),
+            false => {
+                let numbers = UInt32Array::from(numbers);
+                let values = index.plain_values()?;
+                values.iter().map(|values| Ok(take(values, &numbers, None)?)).collect::<Result<_>>()?
+            }
+        };
+        for (field, column) in fields.iter_mut().zip(&columns) {
+            field.set_data_type(column.data_type().clone());
+        }
+        fields.push(Field::new("watermark", measure.data_type(), false));
+        columns.push(measure.array(marks)?);
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 }
 
@@ -173,25 +244,6 @@ impl Calls<'_> {
         });
         Call { before, now: self.common.now.max(mark).max(moved), horizon, floor, ..self.common }
     }
-}
-
-/// Keys, by columns if there are any, and up to when each is complete, as a table: a column for each of the plan's keys, and
-/// `watermark`.
-///
-/// # Errors
-/// Errors of Arrow.
-pub(super) fn table(plan: &Plan, mut columns: Vec<ArrayRef>, marks: Vec<i64>) -> Result<RecordBatch> {
-    let keys = plan.by().iter().map(|&column| plan.input().field(column));
-    let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
-    if marks.is_empty() {
-        columns = fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect();
-    }
-    for (field, column) in fields.iter_mut().zip(&columns) {
-        field.set_data_type(column.data_type().clone());
-    }
-    fields.push(Field::new("watermark", plan.measure().data_type(), false));
-    columns.push(plan.measure().array(marks)?);
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ use crate::interrupt::{end_with, undisturbed};
 use crate::memory::{attempted, spared};
 use crate::slice::strategy::Strategy;
 use crate::{Error, Result};
+pub(super) use ahead::Ahead;
 use emission::Emission;
 use engine::Engine;
 use entry::{Entry, classes};
