@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime, timezone
+from functools import partial
 from typing import Any, NoReturn
 
 import duckdb
@@ -308,6 +309,77 @@ def test_snapshots_are_of_their_join_and_whole() -> None:
         wk.JoinOperator.restore("text", join)  # type: ignore[arg-type]
     with pytest.raises(wk.InvalidType, match="join: it is an int"):
         wk.JoinOperator.restore(snapshot, 3)  # type: ignore[arg-type]
+
+
+def test_a_key_may_be_complete_before_its_side() -> None:
+    op = band(how="full").operator(SIDE, SIDE)
+    op.push_left(rows([1, 7, 1], "aab"))
+    assert op.push_right(rows([2], "b")).num_rows == 1
+    assert op.advance_right(10, key="a").to_pylist() == [
+        {"k": "a", "t": 1, "v": 0, "t_right": None, "v_right": None}
+    ]
+    assert op.keys_ahead_right().to_pylist() == [{"k": "a", "watermark": 10}]
+    assert op.keys_ahead_left().num_rows == 0
+    # The other key, and the other side, are where they were.
+    assert op.push_right(rows([3, 9, 10], "baa")).num_rows == 2
+    assert op.take_late_right()["t"].to_pylist() == [9]
+    assert op.push_left(rows([4, 6], "aa"))["t_right"].to_pylist() == [None, 10]
+    assert (op.stats().left_kept, op.stats().right_kept, op.stats().right_keys_ahead) == (3, 3, 1)
+    op.advance_right(10)
+    assert op.keys_ahead_right().num_rows == 0
+    for advance in (op.advance_right, partial(op.advance_right, key="a")):
+        with pytest.raises(wk.InvalidValue, match="9 is before the last one of the right side, 10"):
+            advance(9)
+
+
+def test_rows_that_a_key_has_passed_take_no_memory() -> None:
+    op = band(how="inner").operator(SIDE, SIDE)
+    for turn in range(300):
+        op.push_left(rows(range(turn * 100, turn * 100 + 100)))
+        op.advance_right(turn * 100 + 100, key="a")
+        if turn == 20:
+            before = op.stats().bytes
+    assert op.stats().left_kept <= 6
+    assert op.stats().bytes <= before
+
+
+def test_keys_that_are_ahead_are_not_forgotten() -> None:
+    op = band(how="left").operator(SIDE, SIDE)
+    op.advance_right(50, key="ahead")
+    for turn in range(40):
+        op.push_left(rows([100] * 100, [f"{turn} {each}" for each in range(100)]))
+        op.advance_right(106 + turn)
+        op.push_left(rows([106 + turn], ["other"]))
+    assert op.stats().keys < 3000
+    op = band(how="left").operator(SIDE, SIDE)
+    op.advance_right(500, key="ahead")
+    for turn in range(40):
+        op.push_left(rows([turn] * 100, [f"{turn} {each}" for each in range(100)]))
+        op.advance_right(turn + 6)
+    assert op.stats().keys < 3000
+    assert op.keys_ahead_right().to_pylist() == [{"k": "ahead", "watermark": 500}]
+    assert op.push_left(rows([400, 496], ["ahead"] * 2))["t"].to_pylist() == [400]
+
+
+def test_keys_are_given_by_the_columns_of_their_side() -> None:
+    other = pa.schema({"d": pa.large_string(), "n": pa.int64(), "u": pa.int64()})
+    own = pa.schema({"s": pa.dictionary(pa.int8(), pa.string()), "n": pa.int64(), "t": pa.int64()})
+    join = wk.join(by={"s": "d", "n": "n"}, left_time="t", right_time="u", within=1, how="left")
+    op = join.operator(own, other)
+    op.push_left(pa.table({"s": ["a", "a"], "n": [1, 2], "t": [0, 0]}, own))
+    for key, message in [
+        ("a", r"the join is by \['d', 'n'\]"),
+        ({"s": "a", "n": 1}, r"the columns of a key are \['d', 'n'\]"),
+        ({"d": "a", "n": "b"}, "'b' is not a value of column 'n'"),
+        ({"d": None, "n": 1}, "key: column 'd' of it is null; a null key equals nothing in a join"),
+    ]:
+        with pytest.raises(wk.WindowKitError, match=message):
+            op.advance_right(9, key=key)
+    assert op.advance_right(9, key={"d": "a", "n": 1})["n"].to_pylist() == [1]
+    assert op.advance_right(9, key=("a", 2))["n"].to_pylist() == [2]
+    assert op.keys_ahead_right().column_names == ["d", "n", "watermark"]
+    with pytest.raises(wk.InvalidValue, match=r"key: 'a' is given, but the join has no keys \(by=\[\]\)"):
+        band(by=[]).operator(SIDE, SIDE).advance_left(1, key="a")
 
 
 def test_what_is_refused_says_so() -> None:

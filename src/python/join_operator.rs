@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
-use pyo3_arrow::{PyRecordBatchReader, PySchema};
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
@@ -39,6 +39,8 @@ pub(super) struct PyJoinStats {
     right_late: u64,
     left_dropped: u64,
     right_dropped: u64,
+    left_keys_ahead: usize,
+    right_keys_ahead: usize,
     results: u64,
 }
 
@@ -87,6 +89,26 @@ impl PyJoinOperator {
     /// Moves the watermark of a side.
     fn advance(&self, py: Python<'_>, is_left: bool, watermark: i64) -> PyResult<PyRecordBatchReader> {
         detached(py, || self.call(JoinStep::Advance(side(is_left), watermark)))
+    }
+
+    /// Moves the watermark of the key of a side that is in a batch of one row.
+    fn advance_key(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        watermark: i64,
+        key: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let key = key.batch("key")?;
+            self.call(JoinStep::AdvanceKey(side(is_left), watermark, key.columns()))
+        })
+    }
+
+    /// The keys of a side that are ahead of it, and up to when each is complete.
+    fn keys_ahead(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatch> {
+        let of = |stream: &mut JoinStream| Ok(PyRecordBatch::new(stream.keys_ahead(side(is_left))?));
+        detached(py, || self.0.ask(of))
     }
 
     /// Ends both sides.
@@ -143,6 +165,7 @@ impl PyJoinOperator {
             let [left_rows, right_rows] = stats.rows;
             let [left_late, right_late] = stats.late;
             let [left_dropped, right_dropped] = stats.dropped;
+            let [left_keys_ahead, right_keys_ahead] = stats.keys_ahead;
             PyJoinStats {
                 keys: stats.keys,
                 left_kept,
@@ -154,6 +177,8 @@ impl PyJoinOperator {
                 right_late,
                 left_dropped,
                 right_dropped,
+                left_keys_ahead,
+                right_keys_ahead,
                 results: stats.results,
             }
         };

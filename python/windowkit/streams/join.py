@@ -12,8 +12,8 @@ from windowkit import _native
 from windowkit.arrow.given import schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.arrow.moments import in_one_unit
-from windowkit.errors import InvalidType
-from windowkit.language.checks import a_type, limit, snapshot_bytes
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, as_given, limit, snapshot_bytes
 from windowkit.language.identity import identity
 from windowkit.language.join import Join
 from windowkit.language.query import LATE_LIMIT
@@ -22,7 +22,7 @@ from windowkit.local.join import bound, refuse_sparks, schema_of_result, shaped,
 from windowkit.streams.calls import State
 from windowkit.streams.held import Held
 from windowkit.streams.stats import JoinStats, reported
-from windowkit.streams.watermarks import in_time, scalar, time_type
+from windowkit.streams.watermarks import in_time, one_key, scalar, time_type
 
 __all__ = ["JoinOperator", "Watermarks"]
 
@@ -53,9 +53,9 @@ class JoinOperator(Held[_native.JoinOperator]):
     Rows of the sides go in by `push_left` and `push_right`, in any order. `advance_left` and `advance_right`
     say up to which time a side is complete (its *watermark*), and `close` that both have ended. Each returns
     a table of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as
-    soon as its second row is there, and a row without a partner once the other side is complete beyond all
-    partners that it could have. The results of all calls are those of `windowkit.Join.run` over all rows that
-    are not late, in another order.
+    soon as its second row is there, and a row without a partner once the other side, or the row's key of it,
+    is complete beyond all partners that it could have. The results of all calls are those of
+    `windowkit.Join.run` over all rows that are not late, in another order.
 
     A call that raises leaves the operator as it was.
 
@@ -93,6 +93,7 @@ class JoinOperator(Held[_native.JoinOperator]):
     def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
         self._join = join
         left, right = in_one_unit(left, join.left_time, right, join.right_time, time_of(join))
+        self._schemas = (right, left)
         self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
         self._planned = bound(join, left, right)
         self._time = time_type(left, join.left_time)
@@ -193,13 +194,17 @@ class JoinOperator(Held[_native.JoinOperator]):
         """Add rows of the right side; see `push_left`."""
         return self._push("push_right", False, batch, validate)
 
-    def advance_left(self, watermark: Any) -> pa.Table:
-        """Declare the left side complete up to a time: rows of it that come before that are late.
+    def advance_left(self, watermark: Any, key: Any = None) -> pa.Table:
+        """Declare the left side, or one of its keys, complete up to a time: rows before it are late.
 
         Parameters
         ----------
         watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
             As for `windowkit.Operator.advance`; not before the last one of this side.
+        key : object or mapping of str to object, optional
+            The only key whose rows of this side are complete up to then; a mapping by this side's key columns
+            if there are several. It need not have had rows. From then on it is ahead of the others, until the
+            watermark of the side gets there: see `keys_ahead_left`. All keys by default.
 
         Returns
         -------
@@ -210,7 +215,13 @@ class JoinOperator(Held[_native.JoinOperator]):
         Raises
         ------
         InvalidType, InvalidValue
-            It is not a time of the column's type, or before the last one, or the operator is closed.
+            It is not a time of the column's type, or before the last one, of the key if one is given; the key
+            does not fit the join's, has a null, or the join has none; or the operator is closed.
+
+        Notes
+        -----
+        With a key, O(rows of the key that are forgotten). This is the group-wise punctuation of Li (2008,
+        §2.1).
 
         Examples
         --------
@@ -222,12 +233,47 @@ class JoinOperator(Held[_native.JoinOperator]):
         0
         >>> op.advance_left(3).to_pylist()
         [{'t': None, 't_right': 1}]
-        """
-        return self._advance("advance_left", True, watermark)
 
-    def advance_right(self, watermark: Any) -> pa.Table:
-        """Declare the right side complete up to a time; see `advance_left`."""
-        return self._advance("advance_right", False, watermark)
+        Nothing more is to be waited for of one key:
+
+        >>> keyed = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=1, how="left").operator(keyed, keyed)
+        >>> op.push_left(pa.table({"k": ["a", "b"], "t": [1, 1]})).num_rows
+        0
+        >>> op.advance_right(3, key="a").to_pylist()
+        [{'k': 'a', 't': 1, 't_right': None}]
+        """
+        return self._advance("advance_left", True, watermark, key)
+
+    def advance_right(self, watermark: Any, key: Any = None) -> pa.Table:
+        """Declare the right side, or one of its keys, complete up to a time; see `advance_left`."""
+        return self._advance("advance_right", False, watermark, key)
+
+    def keys_ahead_left(self) -> pa.Table:
+        """Return the keys that, by ``advance_left(..., key=...)``, are complete further than the left side.
+
+        Returns
+        -------
+        pyarrow.Table
+            The key columns of the left side, and ``watermark``: up to when its rows of the key are complete.
+            A key that the watermark of the side has reached is no longer among them.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=1).operator(side, side)
+        >>> op.advance_left(10, key="a").num_rows, op.keys_ahead_left().to_pylist()
+        (0, [{'k': 'a', 'watermark': 10}])
+        >>> op.advance_left(10).num_rows, op.keys_ahead_left().num_rows
+        (0, 0)
+        """
+        return self._keys_ahead("keys_ahead_left", True)
+
+    def keys_ahead_right(self) -> pa.Table:
+        """Return the keys that are complete further than the right side; see `keys_ahead_left`."""
+        return self._keys_ahead("keys_ahead_right", False)
 
     def close(self) -> pa.Table:
         """End both sides, and return the rows that are left without a partner.
@@ -343,9 +389,23 @@ class JoinOperator(Held[_native.JoinOperator]):
 
         return self._step(call, push)
 
-    def _advance(self, call: str, is_left: bool, watermark: Any) -> pa.Table:
+    def _keys_ahead(self, call: str, is_left: bool) -> pa.Table:
+        return self._ask(
+            call, lambda core: pa.Table.from_batches([pa.record_batch(core.keys_ahead(is_left))])
+        )
+
+    def _advance(self, call: str, is_left: bool, watermark: Any, key: Any) -> pa.Table:
         def advance(core: _native.JoinOperator) -> Any:
-            return core.advance(is_left, in_time("watermark", watermark, self._time))
+            if key is None:
+                return core.advance(is_left, in_time("watermark", watermark, self._time))
+            by = self._join.left_by if is_left else self._join.right_by
+            if not by:
+                raise InvalidValue(
+                    f"key: {as_given(key)} is given, but the join has no keys (by=[]); {call}(watermark) "
+                    "without a key moves the watermark of the side"
+                )
+            one = one_key(key, by, self._schemas[is_left], "the join is")
+            return core.advance_key(is_left, in_time("watermark", watermark, self._time), one)
 
         return self._step(call, advance)
 

@@ -81,6 +81,9 @@ class JoinStats:
     left_rows, right_rows, left_late, right_late, left_dropped, right_dropped : int
         Rows pushed, rows of these that were late, and late rows that were dropped because ``late_limit`` of
         them were held.
+    left_keys_ahead, right_keys_ahead : int
+        Keys of each side whose own watermark, by ``advance_left(..., key=...)`` and ``advance_right``, is
+        ahead of the side's; see `JoinOperator.keys_ahead_left`.
     results : int
         Rows of results.
     """
@@ -95,6 +98,8 @@ class JoinStats:
     right_late: int
     left_dropped: int
     right_dropped: int
+    left_keys_ahead: int
+    right_keys_ahead: int
     results: int
 
 

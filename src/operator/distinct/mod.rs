@@ -283,6 +283,7 @@ impl DistinctStream {
             &mut self.full,
             std::slice::from_mut(&mut self.store),
             std::slice::from_mut(&mut self.open),
+            &mut [],
         )?;
         let (mut late, mut new, mut open, mut known) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
         let (plan, mut pace) = (self.plan.clone(), Pace::new());

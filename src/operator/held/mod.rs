@@ -12,6 +12,7 @@ pub(super) use entry::{Address, Entry};
 pub(super) use snapshot::forged;
 pub(super) use store::{New, Passed, Store};
 
+use super::progress::Ahead;
 use crate::keys::KeyIndex;
 use crate::{Error, Result};
 
@@ -27,16 +28,21 @@ pub(super) fn check_open(closed: bool) -> Result<()> {
 }
 
 /// Drops keys without rows if that is worth it; it is looked for them once there are `full` keys, which is then more.
+/// Those that are ahead of their stream are kept.
 pub(super) fn forget(
     keys: &mut KeyIndex,
     full: &mut usize,
     stores: &mut [Store],
     also: &mut [Agenda],
+    ahead: &mut [Ahead],
 ) -> Result<()> {
     if keys.len() < *full {
         return Ok(());
     }
-    let has = |key: &u32| stores.iter().any(|store| store.has(*key as usize));
+    let has = |key: &u32| {
+        stores.iter().any(|store| store.has(*key as usize))
+            || ahead.iter().any(|ahead| ahead.of(*key).is_some())
+    };
     let kept: Vec<u32> = (0..keys.len() as u32).filter(has).collect();
     if 2 * kept.len() < keys.len() {
         let fewer = keys.only(&kept)?;
@@ -44,10 +50,13 @@ pub(super) fn forget(
         kept.iter().zip(0..).for_each(|(&key, number)| numbers[key as usize] = number);
         // What may fail comes first.
         let rooms: Vec<_> = stores.iter().map(|_| Store::room(kept.len())).collect();
+        let mut marks = ahead.to_vec();
+        marks.iter_mut().for_each(|marks| marks.keep_keys(&kept));
         for (store, room) in stores.iter_mut().zip(rooms) {
             store.renumber(room, &kept, &numbers);
         }
         also.iter_mut().for_each(|agenda| agenda.renumber(&numbers));
+        ahead.iter_mut().zip(marks).for_each(|(ahead, marks)| *ahead = marks);
         *keys = fewer;
     }
     *full = KEYS.max(2 * kept.len());

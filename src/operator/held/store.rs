@@ -148,10 +148,7 @@ impl Store {
     /// The stored row of an item of the agenda, unless it was dropped, and the place of the row of its key right before it,
     /// if there is one.
     pub(in crate::operator) fn entry_after(&self, item: Item) -> Option<(&Entry, Option<i64>)> {
-        let (timeline, rank) = (self.timelines.get(item.key as usize)?, (item.place, item.order));
-        let number = timeline.partition_point(|entry| entry.rank() < rank);
-        let entry = timeline.get(number).filter(|entry| entry.rank() == rank)?;
-        Some((entry, timeline.before(number).map(|before| before.place)))
+        entry_of(&self.timelines, item)
     }
 
     /// The columns of rows.
@@ -251,24 +248,44 @@ impl Store {
 
     /// Removes the rows that the agenda has no longer.
     pub(in crate::operator) fn purge(&mut self) {
-        for item in self.agenda.popped() {
-            let timeline = &mut self.timelines[item.key as usize];
-            // Rows leave a timeline in its own order; those with a partner may have been dropped before.
-            let is_gone = |entry: &mut Entry| entry.rank() <= (item.place, item.order);
-            while let Some(entry) = timeline.pop_front_if(is_gone) {
-                self.met[item.key as usize] -= u32::from(entry.is_met);
-                self.entries -= 1;
-                release(&mut self.chunks, &mut self.held, entry.at);
-            }
-            if timeline.is_empty() {
-                *timeline = Timeline::default();
-            }
+        for &Item { key, place, order } in self.agenda.popped() {
+            let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+            drop_up_to(&mut self.timelines, &mut held, key, (place, order));
         }
         self.agenda.keep();
     }
 
+    /// The rows of a key from its first on that are such, which none after them is.
+    ///
+    /// # Errors
+    /// Errors of `is_such`.
+    pub(in crate::operator) fn first(
+        &self,
+        key: u32,
+        mut is_such: impl FnMut(i64) -> Result<bool>,
+    ) -> Result<Vec<Entry>> {
+        let mut rows = Vec::new();
+        for entry in self.timelines.get(key as usize).into_iter().flat_map(Timeline::iter) {
+            if !is_such(entry.place)? {
+                break;
+            }
+            rows.push(*entry);
+        }
+        Ok(rows)
+    }
+
+    /// Removes the rows of a key up to this one, before their time: the agenda keeps its items.
+    pub(in crate::operator) fn drop_first(&mut self, key: u32, last: &Entry) {
+        let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+        drop_up_to(&mut self.timelines, &mut held, key, last.rank());
+    }
+
     /// Joins chunks into one if there are many, or most of their rows are not needed.
     pub(in crate::operator) fn tidy(&mut self, columns: usize) -> Result<()> {
+        if self.agenda.len() > 2 * self.entries + 2 * CHUNKS {
+            let timelines = &self.timelines;
+            self.agenda.retain(|item| entry_of(timelines, *item).is_some());
+        }
         let is_scattered = self.chunks.len() > CHUNKS + self.entries / CHUNKS;
         if !is_scattered && self.held <= 2 * self.entries + 2 * CHUNKS {
             return Ok(());
@@ -400,6 +417,32 @@ impl Store {
             self.timelines.capacity() * size_of::<Timeline>() + self.met.capacity() * size_of::<u32>();
         let columns = held_bytes(self.chunks.iter().flatten().flat_map(|chunk| &chunk.columns));
         entries + timelines + columns + self.agenda.bytes()
+    }
+}
+
+/// See [`Store::entry_after`].
+fn entry_of(timelines: &[Timeline], item: Item) -> Option<(&Entry, Option<i64>)> {
+    let (timeline, rank) = (timelines.get(item.key as usize)?, (item.place, item.order));
+    let number = timeline.partition_point(|entry| entry.rank() < rank);
+    let entry = timeline.get(number).filter(|entry| entry.rank() == rank)?;
+    Some((entry, timeline.before(number).map(|before| before.place)))
+}
+
+/// Removes the rows of a key up to a rank. Rows leave a timeline in its own order; some may have been dropped before.
+fn drop_up_to(
+    timelines: &mut [Timeline],
+    (chunks, held, entries, met): &mut (&mut Vec<Option<Chunk>>, &mut usize, &mut usize, &mut Vec<u32>),
+    key: u32,
+    rank: (i64, u64),
+) {
+    let timeline = &mut timelines[key as usize];
+    while let Some(entry) = timeline.pop_front_if(|entry| entry.rank() <= rank) {
+        met[key as usize] -= u32::from(entry.is_met);
+        **entries -= 1;
+        release(chunks, held, entry.at);
+    }
+    if timeline.is_empty() {
+        *timeline = Timeline::default();
     }
 }
 

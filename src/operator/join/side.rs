@@ -25,13 +25,15 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Rows of a batch of a side: the keys by which they meet others, their times, and the columns that are held of them.
 pub(super) struct Part {
-    /// [`NONE`] of rows that meet no others: a key or the time is null, or the time is in no window.
+    /// [`NONE`] of rows that meet no others, as a key is null.
     pub(super) keys: Vec<u32>,
     pub(super) times: ScalarBuffer<i64>,
     /// Which rows have a time.
     pub(super) timed: Option<NullBuffer>,
     pub(super) columns: Vec<ArrayRef>,
     rows: usize,
+    /// Which rows have places: a time, and a window if they are joined by these.
+    placed: Option<NullBuffer>,
 }
 
 /// Rows of a side, as they came.
@@ -76,17 +78,53 @@ impl Part {
             .zip(plan.keys())
             .map(|(&position, kind)| as_key(batch.column(position), kind, side.by.len() == 1))
             .collect::<Result<_>>()?;
-        let mut meeting = plan.condition.placed(&times, timed.as_ref())?;
+        let placed = plan.condition.placed(&times, timed.as_ref())?;
+        let mut meeting = None;
         for column in &columns {
             meeting = NullBuffer::union(meeting.as_ref(), column.logical_nulls().as_ref());
         }
         let mut keys = Vec::with_capacity(rows);
         index.assign_all(&columns, rows, &mut keys, check)?;
-        if let Some(meeting) = meeting.filter(|meeting| meeting.null_count() > 0) {
-            keys.iter_mut().zip(meeting.iter()).filter(|(_, meets)| !meets).for_each(|(key, _)| *key = NONE);
-        }
+        hide(&mut keys, meeting.as_ref());
         let held = side.held.iter().map(|(position, kind)| as_type(batch.column(*position), kind));
-        Ok(Self { keys, times, timed, columns: held.collect::<Result<_>>()?, rows })
+        Ok(Self { keys, times, timed, columns: held.collect::<Result<_>>()?, rows, placed })
+    }
+
+    /// This with [`NONE`] as the key of rows without places, too.
+    fn meeting(mut self) -> Self {
+        hide(&mut self.keys, self.placed.take().as_ref());
+        self
+    }
+
+    /// The number of a key of a side, which columns of one row have.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a key with a null.
+    pub(super) fn key(
+        plan: &JoinPlan,
+        which: Which,
+        columns: &[ArrayRef],
+        index: &mut KeyIndex,
+    ) -> Result<u32> {
+        let keys = columns.iter().zip(plan.keys());
+        let keys = keys.map(|(column, kind)| as_key(column, kind, columns.len() == 1));
+        let (keys, mut number) = (keys.collect::<Result<Vec<_>>>()?, Vec::new());
+        if let Some(at) = keys.iter().position(|column| column.logical_null_count() > 0) {
+            let side = plan.side(which);
+            return Err(Error::InvalidValue(format!(
+                "key: column '{}' of it is null; a null key equals nothing in a join, so allowed are keys without nulls",
+                side.input.field(side.by[at]).name()
+            )));
+        }
+        index.assign_all(&keys, 1, &mut number, check)?;
+        Ok(number[0])
+    }
+}
+
+/// Sets the keys of all rows but these to [`NONE`].
+fn hide(keys: &mut [u32], rows: Option<&NullBuffer>) {
+    if let Some(rows) = rows.filter(|rows| rows.null_count() > 0) {
+        keys.iter_mut().zip(rows.iter()).filter(|(_, is_one)| !is_one).for_each(|(key, _)| *key = NONE);
     }
 }
 
@@ -154,13 +192,14 @@ impl Gathering {
             threads,
             |own| {
                 for batch in own {
-                    parts.push(Part::of(plan, which, batch, index)?);
+                    parts.push(Part::of(plan, which, batch, index)?.meeting());
                 }
                 Ok(())
             },
             |own| {
                 let mut index = KeyIndex::new(plan.keys().to_vec())?;
-                let parts = own.iter().map(|batch| Part::of(plan, which, batch, &mut index));
+                let part = |batch| Ok(Part::of(plan, which, batch, &mut index)?.meeting());
+                let parts = own.iter().map(part);
                 let parts = parts.collect::<Result<Vec<Part>>>()?;
                 Ok((index, parts))
             },

@@ -28,7 +28,7 @@ use crate::select::take;
 use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
 use crate::{Error, Result};
-pub(super) use ahead::{Ahead, table_of_keys};
+pub(super) use ahead::Ahead;
 use clock::Clock;
 pub use delay::{By, Delay, Heartbeat};
 use present::Present;

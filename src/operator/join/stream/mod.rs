@@ -18,7 +18,7 @@ mod snapshot;
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 
 use self::found::{Found, Origin, Pick};
@@ -29,6 +29,7 @@ use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
 use crate::operator::held::{Address, Entry, KEYS, New, Passed, Store, check_open, forget};
+use crate::operator::progress::Ahead;
 use crate::operator::stream::{Late, Reason, Refused};
 use crate::select::{take, take_record_batch};
 use crate::{Error, Result};
@@ -40,6 +41,8 @@ pub enum JoinStep<'a> {
     Push(Which, &'a [RecordBatch]),
     /// A side is complete up to a time.
     Advance(Which, i64),
+    /// The rows of a side are complete up to a time that have the key in these columns of one row: group-wise punctuation.
+    AdvanceKey(Which, i64, &'a [ArrayRef]),
     /// Hand out late rows of a side.
     TakeLate(Which),
     /// Both sides have ended.
@@ -61,6 +64,8 @@ pub struct JoinStats {
     pub late: [u64; 2],
     /// Late rows that were dropped.
     pub dropped: [u64; 2],
+    /// Keys of each side whose own watermark is ahead of that of the side.
+    pub keys_ahead: [usize; 2],
     /// Rows of results.
     pub results: u64,
 }
@@ -73,6 +78,8 @@ pub struct JoinStream {
     full: usize,
     stores: [Store; 2],
     reached: [Option<i64>; 2],
+    /// Keys that are complete further than their side.
+    ahead: [Ahead; 2],
     late: [Late; 2],
     late_limit: Option<u64>,
     closed: bool,
@@ -90,6 +97,10 @@ struct Attempted {
     /// Stored rows that have a partner: side, key, and number in the timeline.
     met: Vec<(Which, u32, usize)>,
     reached: Option<(Which, i64)>,
+    /// The only key of a side that is complete up to a time.
+    key_reached: Option<(Which, u32, i64)>,
+    /// The last row of a key that is dropped before its time, and its side.
+    dropped: Option<(Which, u32, Entry)>,
     takes_late: Option<Which>,
     is_end: bool,
     results: u64,
@@ -113,6 +124,7 @@ impl JoinStream {
             full: KEYS,
             stores: Default::default(),
             reached: [None; 2],
+            ahead: Default::default(),
             late,
             late_limit,
             closed: false,
@@ -157,12 +169,30 @@ impl JoinStream {
         JoinStats {
             keys: self.keys.len(),
             stored: [0, 1].map(|side| self.stores[side].len()),
-            bytes: self.keys.bytes() + self.stores.iter().map(Store::bytes).sum::<usize>(),
+            bytes: self.keys.bytes()
+                + self.stores.iter().map(Store::bytes).sum::<usize>()
+                + self.ahead.iter().map(Ahead::bytes).sum::<usize>(),
             rows: self.rows,
             late: [0, 1].map(|side| self.late[side].count()),
             dropped: [0, 1].map(|side| self.late[side].dropped()),
+            keys_ahead: [0, 1].map(|side| self.ahead[side].len()),
             results: self.results,
         }
+    }
+
+    /// The keys of a side whose own watermark is ahead of the side's, and in the last column up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub fn keys_ahead(&self, which: Which) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        let keys = side.by.iter().map(|&column| side.input.field(column));
+        self.ahead[at(which)].table(&self.keys, keys, &side.measure)
+    }
+
+    /// Up to when the rows of a side with a key are complete.
+    fn reached(&self, which: Which, key: u32) -> Option<i64> {
+        self.ahead[at(which)].watermark_of(self.reached[at(which)], key)
     }
 
     /// Makes a call, which takes effect as a whole or not at all; returns the rows of the result that it has found, or
@@ -180,7 +210,8 @@ impl JoinStream {
     }
 
     fn commit(&mut self, attempted: Attempted) {
-        let Attempted { pushed, met, reached, takes_late, is_end, results, next } = attempted;
+        let Attempted { pushed, met, reached, key_reached, dropped, takes_late, is_end, results, next } =
+            attempted;
         let has_pairs = self.plan.kind.has_pairs();
         for &(which, key, place) in &met {
             self.stores[at(which)].meet(key, place);
@@ -197,6 +228,13 @@ impl JoinStream {
         }
         if let Some((which, time)) = reached {
             self.reached[at(which)] = Some(time);
+            self.ahead[at(which)].pass(time);
+        }
+        if let Some((which, key, time)) = key_reached {
+            self.ahead[at(which)].set(key, time);
+        }
+        if let Some((which, key, last)) = dropped {
+            self.stores[at(which)].drop_first(key, &last);
         }
         if let Some(which) = takes_late {
             self.late[at(which)].take();
@@ -217,6 +255,9 @@ impl JoinStream {
         match step {
             JoinStep::Push(which, batches) => self.push(which, batches, &mut attempted, &mut results)?,
             JoinStep::Advance(which, time) => self.advance(which, time, &mut attempted, &mut results)?,
+            JoinStep::AdvanceKey(which, time, key) => {
+                self.advance_key(which, time, key, &mut attempted, &mut results)?;
+            }
             _ => {
                 for which in [Which::Left, Which::Right] {
                     self.expire(which, None, &mut results)?;
@@ -275,7 +316,7 @@ impl JoinStream {
     ) -> Result<(Vec<u32>, New, Found)> {
         let (condition, kind) = (&self.plan.condition, self.plan.kind);
         let other = which.other();
-        let (reached, others) = (self.reached, &self.stores[at(other)]);
+        let others = &self.stores[at(other)];
         let chunk = self.stores[at(which)].next_chunk() as u32 + chunk;
         let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Found::default();
@@ -285,7 +326,7 @@ impl JoinStream {
             pace.check(1)?;
             let row = row as u32;
             let is_timed = part.timed.as_ref().is_none_or(|timed| timed.is_valid(row as usize));
-            if is_timed && reached[at(which)].is_some_and(|reached| time < reached) {
+            if is_timed && self.reached(which, key).is_some_and(|reached| time < reached) {
                 late.push(row);
                 continue;
             }
@@ -336,7 +377,7 @@ impl JoinStream {
                 if kind == JoinKind::Semi && which == Which::Left && is_met {
                     found.push(which, own, Pick::None, window);
                 }
-                let is_over = match reached[at(other)] {
+                let is_over = match self.reached(other, key) {
                     Some(reached) => condition.is_over(which, place, reached)?,
                     None => false,
                 };
@@ -368,17 +409,60 @@ impl JoinStream {
         attempted: &mut Attempted,
         results: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        if let Some(last) = self.reached[at(which)].filter(|&last| time < last) {
-            let measure = &self.plan.side(which).measure;
-            return Err(Error::InvalidValue(format!(
-                "watermark: {} is before the last one of the {} side, {}; a watermark must not decrease",
-                measure.shown(time),
-                which.name(),
-                measure.shown(last)
-            )));
-        }
+        self.check_watermark(which, time, self.reached[at(which)])?;
         attempted.reached = Some((which, time));
         self.expire(which.other(), Some(time), results)
+    }
+
+    /// Refuses a watermark of a side, or of a key of it, before the last one.
+    fn check_watermark(&self, which: Which, time: i64, last: Option<i64>) -> Result<()> {
+        let Some(last) = last.filter(|&last| time < last) else { return Ok(()) };
+        let measure = &self.plan.side(which).measure;
+        Err(Error::InvalidValue(format!(
+            "watermark: {} is before the last one of the {} side, {}; a watermark must not decrease",
+            measure.shown(time),
+            which.name(),
+            measure.shown(last)
+        )))
+    }
+
+    fn advance_key(
+        &mut self,
+        which: Which,
+        time: i64,
+        key: &[ArrayRef],
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.tidy()?;
+        let key = Part::key(&self.plan, which, key, &mut self.keys)?;
+        let last = self.reached(which, key);
+        self.check_watermark(which, time, last)?;
+        if Some(time) == last {
+            return Ok(());
+        }
+        self.ahead[at(which)].make_room(key);
+        attempted.key_reached = Some((which, key, time));
+        let (condition, kind, other) = (&self.plan.condition, self.plan.kind, which.other());
+        let mut pace = Pace::new();
+        let over = self.stores[at(other)].first(key, |place| {
+            pace.check(1)?;
+            condition.is_over(other, place, time)
+        })?;
+        attempted.dropped = over.last().map(|&last| (other, key, last));
+        let mut found = Found::default();
+        let by_windows = condition.windows().is_some();
+        for entry in over.iter().filter(|entry| kind.keeps(other) && !entry.is_met) {
+            found.push(other, Pick::Stored(entry.at), Pick::None, by_windows.then_some(Some(entry.place)));
+        }
+        self.lower(&found, results)
+    }
+
+    /// Appends rows of a result that are stored.
+    fn lower(&self, found: &Found, results: &mut Vec<RecordBatch>) -> Result<()> {
+        let [left, right] = &self.stores;
+        let origin = |store| Origin { new: &[], store };
+        found.lower(&self.plan, [origin(left), origin(right)], results)
     }
 
     /// Removes the rows of a side that can have no partner any more, as the other side is complete up to a time, or has
@@ -397,9 +481,7 @@ impl JoinStream {
                 found.push(which, Pick::Stored(entry.at), Pick::None, window);
             }
         }
-        let [left, right] = &self.stores;
-        let origin = |store| Origin { new: &[], store };
-        found.lower(&self.plan, [origin(left), origin(right)], results)
+        self.lower(&found, results)
     }
 
     /// Drops what is no longer needed where that is worth it; changes no result.
@@ -407,6 +489,6 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             self.stores[at(which)].tidy(self.plan.side(which).held.len())?;
         }
-        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut [])
+        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut [], &mut self.ahead)
     }
 }

@@ -10,13 +10,14 @@ use crate::interrupt::check;
 use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
+use crate::operator::progress::Ahead;
 use crate::operator::zone_rules::ZoneRules;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of snapshots of joins.
 const JOIN: Envelope =
-    Envelope { magic: *b"WKJOINED", version: 3, since: 3, of: "a join; it is what op.snapshot() returned" };
+    Envelope { magic: *b"WKJOINED", version: 4, since: 4, of: "a join; it is what op.snapshot() returned" };
 
 /// What is stored of the join as a whole, besides rows and keys.
 #[derive(Serialize, Deserialize)]
@@ -52,6 +53,7 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             self.late[at(which)].save(&mut writer)?;
             self.stores[at(which)].write(&mut writer)?;
+            self.ahead[at(which)].save(&mut writer)?;
         }
         Ok(writer.sealed(&JOIN))
     }
@@ -99,6 +101,8 @@ impl JoinStream {
             stream.late[at(which)].load(&mut reader)?;
             let kinds: Vec<&DataType> = stream.plan.side(which).held.iter().map(|(_, kind)| kind).collect();
             stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys)?;
+            let keyed = if stream.plan.keys().is_empty() { 0 } else { keys };
+            stream.ahead[at(which)] = Ahead::load(&mut reader, keyed, reached[at(which)])?;
         }
         if reader.is_empty() { Ok(stream) } else { broken() }
     }
@@ -168,7 +172,9 @@ mod tests {
                 let rows = [rows(from)];
                 let pushes = [Which::Left, Which::Right].map(|which| JoinStep::Push(which, &rows));
                 let advances = [Which::Left, Which::Right].map(|which| JoinStep::Advance(which, from + 2));
-                for step in pushes.into_iter().chain(advances) {
+                let key = [rows[0].column(0).slice(0, 1)];
+                let ahead = [Which::Left, Which::Right].map(|which| JoinStep::AdvanceKey(which, from + 3, &key));
+                for step in pushes.into_iter().chain(advances).chain(ahead) {
                     if stream.call(step).is_err() {
                         return;
                     }
