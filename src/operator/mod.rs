@@ -39,7 +39,7 @@ pub use batching::BATCH_ROWS;
 pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
 pub use dates::dates;
-pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
+pub use distinct::{DistinctOptions, DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Per};
 pub use fill::Fill;
 pub use join::{
     ConditionSpec, JoinContents, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep,

@@ -390,6 +390,23 @@ def test_duplicates_are_those_that_sparks_frames_find(left: DataFrame, settings:
     assert "of which duplicates are dropped" in asked.explain(frame)
 
 
+def test_one_row_per_interval_is_that_of_one_process(left: DataFrame, settings: Any) -> None:
+    frame = left.select("k", "x", "t", "own").where("x is null or not isnan(x)")
+    asked = wk.distinct(["k", "x"], time="t", within="30 seconds", per="interval")
+    with settings({"spark.sql.execution.arrow.maxRecordsPerBatch": "50"}):
+        got = asked.run(frame).toArrow()
+    rows = frame.toArrow()
+
+    def times(table: pa.Table) -> Counter[Any]:
+        # Rows of one time have no order in Spark.
+        return Counter(zip(*(table[name].to_pylist() for name in ("k", "x", "t")), strict=True))
+
+    assert times(got) == times(asked.run(rows))
+    firsts = wk.distinct(["k", "x"], time="t", within="30 seconds").run(rows)
+    assert firsts.num_rows < got.num_rows < rows.num_rows
+    assert "30 seconds after a row that is left with their k, x" in asked.explain(frame)
+
+
 def test_duplicates_that_are_refused_or_none(spark: SparkSession) -> None:
     frame = spark.sql("select id % 4 t, id from range(8)")
     asked = wk.distinct([], time="t", within=0)

@@ -110,8 +110,11 @@ class DistinctStats:
     Parameters
     ----------
     keys, rows_kept, bytes : int
-        The current state: keys that it knows, rows that are held, and the memory of these. Keys without rows
-        are forgotten from time to time.
+        The current state: keys that it knows, rows that are held as the stream is not complete up to their
+        times, and the memory of these. Keys that have had no rows for `within` are forgotten from time to
+        time.
+    keys_ahead : int
+        Keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's.
     rows, late, late_dropped, results : int
         Rows pushed, rows of these that were late, late rows that were dropped because ``late_limit`` of them
         were held, and rows of results.
@@ -120,6 +123,7 @@ class DistinctStats:
     keys: int
     rows_kept: int
     bytes: int
+    keys_ahead: int
     rows: int
     late: int
     late_dropped: int

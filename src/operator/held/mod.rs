@@ -6,7 +6,7 @@ mod snapshot;
 mod store;
 mod timeline;
 
-pub(super) use agenda::{Agenda, Item};
+pub(super) use agenda::Item;
 pub(super) use entry::{Address, Entry};
 #[cfg(test)]
 pub(super) use snapshot::forged;
@@ -42,23 +42,26 @@ pub(super) fn contents(columns: &[ArrayRef], rows: usize) -> Result<Vec<u32>> {
 }
 
 /// Drops keys without rows if that is worth it; it is looked for them once there are `full` keys, which is then more.
-/// Those that are ahead of their stream are kept.
+/// Those that are ahead of their stream are kept, and those that are needed otherwise. Returns which are kept, if any are
+/// dropped: the n-th of them, which ascend, becomes key n.
 pub(super) fn forget(
     keys: &mut KeyIndex,
     full: &mut usize,
     stores: &mut [Store],
-    also: &mut [Agenda],
     ahead: &mut [Ahead],
-) -> Result<()> {
+    is_needed: impl Fn(u32) -> bool,
+) -> Result<Option<Vec<u32>>> {
     if keys.len() < *full {
-        return Ok(());
+        return Ok(None);
     }
     let has = |key: &u32| {
         stores.iter().any(|store| store.has(*key as usize))
             || ahead.iter().any(|ahead| ahead.of(*key).is_some())
+            || is_needed(*key)
     };
     let kept: Vec<u32> = (0..keys.len() as u32).filter(has).collect();
-    if 2 * kept.len() < keys.len() {
+    let are_few = 2 * kept.len() < keys.len();
+    if are_few {
         let fewer = keys.only(&kept)?;
         let mut numbers = vec![u32::MAX; keys.len()];
         kept.iter().zip(0..).for_each(|(&key, number)| numbers[key as usize] = number);
@@ -69,10 +72,9 @@ pub(super) fn forget(
         for (store, room) in stores.iter_mut().zip(rooms) {
             store.renumber(room, &kept, &numbers);
         }
-        also.iter_mut().for_each(|agenda| agenda.renumber(&numbers));
         ahead.iter_mut().zip(marks).for_each(|(ahead, marks)| *ahead = marks);
         *keys = fewer;
     }
     *full = KEYS.max(2 * kept.len());
-    Ok(())
+    Ok(are_few.then_some(kept))
 }

@@ -140,25 +140,25 @@ impl Store {
         Ok(())
     }
 
-    /// The stored row of an item of the agenda, unless it was dropped because it has a partner.
+    /// The stored row of an item of the agenda, unless it was dropped before its time.
     pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
-        Some(self.entry_after(item)?.0)
-    }
-
-    /// The stored row of an item of the agenda, unless it was dropped, and the place of the row of its key right before it,
-    /// if there is one.
-    pub(in crate::operator) fn entry_after(&self, item: Item) -> Option<(&Entry, Option<i64>)> {
         entry_of(&self.timelines, item)
     }
 
-    /// The columns of rows.
-    pub(in crate::operator) fn rows(&self, rows: &[Address], columns: usize) -> Result<Vec<ArrayRef>> {
+    /// The columns of rows: stored ones, and new ones, whose chunks have the next numbers.
+    pub(in crate::operator) fn rows(
+        &self,
+        rows: &[Address],
+        columns: usize,
+        new: &[Vec<ArrayRef>],
+    ) -> Result<Vec<ArrayRef>> {
         let (mut chunks, mut known) = (Vec::new(), HashMap::new());
         let mut places = Vec::with_capacity(rows.len());
         for &Address { chunk, row } in rows {
             let at = *known.entry(chunk).or_insert(chunks.len());
             if at == chunks.len() {
-                chunks.push(self.columns(chunk)?);
+                let new = (chunk as usize).checked_sub(self.chunks.len()).and_then(|at| new.get(at));
+                chunks.push(new.map_or_else(|| self.columns(chunk), |columns| Ok(columns))?);
             }
             places.push((at, row as usize));
         }
@@ -443,12 +443,11 @@ impl Store {
     }
 }
 
-/// See [`Store::entry_after`].
-fn entry_of(timelines: &[Timeline], item: Item) -> Option<(&Entry, Option<i64>)> {
+/// See [`Store::entry`].
+fn entry_of(timelines: &[Timeline], item: Item) -> Option<&Entry> {
     let (timeline, rank) = (timelines.get(item.key as usize)?, (item.place, item.order));
     let number = timeline.partition_point(|entry| entry.rank() < rank);
-    let entry = timeline.get(number).filter(|entry| entry.rank() == rank)?;
-    Some((entry, timeline.before(number).map(|before| before.place)))
+    timeline.get(number).filter(|entry| entry.rank() == rank)
 }
 
 /// Removes the rows of a key up to a rank. Rows leave a timeline in its own order; some may have been dropped before.

@@ -124,15 +124,6 @@ impl Timeline {
         if is_there { number + 1 } else { (at + 1) * BLOCK }
     }
 
-    /// The row before that of this number, which may be the one after the last.
-    #[inline]
-    pub(super) fn before(&self, number: usize) -> Option<&Entry> {
-        match number % BLOCK {
-            0 => self.block((number / BLOCK).checked_sub(1)?)?.back(),
-            row => self.block(number / BLOCK)?.get(row - 1),
-        }
-    }
-
     /// The rows from this number on, with their numbers.
     pub(super) fn from(&self, number: usize) -> impl Iterator<Item = (usize, &Entry)> {
         let mut next = number;
@@ -426,8 +417,6 @@ mod tests {
                     let number = timeline.partition_point(|entry| entry.place < place);
                     let at = model.partition_point(|rank| rank.0 < place);
                     prop_assert!(timeline.from(number).map(|(_, entry)| entry.rank()).eq(model[at..].iter().copied()));
-                    let before = at.checked_sub(1).map(|at| model[at]);
-                    prop_assert_eq!(timeline.before(number).map(Entry::rank), before);
                     let (mut number, mut rest) = (number, &model[at..]);
                     while let Some(entry) = timeline.get(number) {
                         prop_assert_eq!(entry.rank(), rest[0]);

@@ -52,6 +52,7 @@ use crate::{Error, Result};
 use emission::Emission;
 use engine::Engine;
 use entry::{Entry, classes};
+pub(super) use intake::check_watermark;
 use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};

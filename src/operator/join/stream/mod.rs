@@ -623,6 +623,7 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             self.stores[at(which)].tidy(self.plan.side(which).held.len())?;
         }
-        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut [], &mut self.ahead)
+        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut self.ahead, |_| false)?;
+        Ok(())
     }
 }
