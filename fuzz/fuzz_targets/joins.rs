@@ -70,6 +70,7 @@ impl Join {
                 kind: JoinKind::parse(kinds[usize::from(self.kind) % kinds.len()]).unwrap(),
                 suffix: "_right".into(),
                 early: false,
+                sheds: false,
             })
             .unwrap(),
         )

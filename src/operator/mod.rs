@@ -42,8 +42,8 @@ pub use dates::dates;
 pub use distinct::{DistinctOptions, DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Per};
 pub use fill::Fill;
 pub use join::{
-    ConditionSpec, JoinContents, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep,
-    JoinStream, SideSpec, Which,
+    ConditionSpec, JoinContents, JoinKind, JoinOptions, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats,
+    JoinStep, JoinStream, SideSpec, Which,
 };
 pub use length::length;
 pub use output::{BLOCKS_PER_ROUND, Output};

@@ -55,6 +55,7 @@ impl PyJoin {
         how: String,
         suffix: String,
         early: bool,
+        sheds: bool,
     ) -> PyResult<Self> {
         let (left, right) = (left.spec()?, right.spec()?);
         // The plan itself reports a missing time column.
@@ -74,7 +75,15 @@ impl PyJoin {
                 }
             };
             let kind = JoinKind::parse(&how)?;
-            Ok(Self(Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix, early })?)))
+            Ok(Self(Arc::new(JoinPlan::new(JoinSpec {
+                left,
+                right,
+                condition,
+                kind,
+                suffix,
+                early,
+                sheds,
+            })?)))
         })
     }
 

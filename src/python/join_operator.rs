@@ -10,9 +10,11 @@ use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::join::PyJoin;
+use super::operator::PyShed;
+use super::progress::PyDelay;
 use crate::Result;
 use crate::memory::caught;
-use crate::operator::{JoinContents, JoinStep, JoinStream, Which};
+use crate::operator::{JoinContents, JoinOptions, JoinStep, JoinStream, Which};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
@@ -41,23 +43,42 @@ pub(super) struct PyJoinStats {
     right_dropped: u64,
     left_keys_ahead: usize,
     right_keys_ahead: usize,
+    rows_shed: u64,
+    keys_shed: u64,
+    shed_level: u32,
     results: u64,
 }
 
 #[pymethods]
 impl PyJoinOperator {
     #[new]
-    fn new(py: Python<'_>, join: Bound<'_, PyJoin>, late_limit: Option<u64>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        join: Bound<'_, PyJoin>,
+        left_progress: Option<PyDelay>,
+        right_progress: Option<PyDelay>,
+        late_limit: Option<u64>,
+        shed: Option<PyShed>,
+    ) -> PyResult<Self> {
         let plan = join.get().0.clone();
-        detached(py, || Ok(Self(Called::new(Ok(JoinStream::new(plan, late_limit)?)))))
+        detached(py, || {
+            let bound = |which, delay: Option<PyDelay>| {
+                let (input, measure) = plan.stream(which);
+                delay.map(|delay| delay.bound(input, measure)).transpose()
+            };
+            let progress = [bound(Which::Left, left_progress)?, bound(Which::Right, right_progress)?];
+            let options = JoinOptions { progress, late_limit, shed: shed.map(PyShed::shed) };
+            Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?))))
+        })
     }
 
-    /// The schemas of the sides of a snapshot of this join, and whether rows without a partner are returned at once.
+    /// The schemas of the sides of a snapshot of this join, and whether rows without a partner are returned at once, and
+    /// keys may be dropped.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<(Vec<PySchema>, bool)> {
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<(Vec<PySchema>, bool, bool)> {
         detached(py, || {
-            let JoinContents { sides, early } = JoinStream::contents(snapshot, identity)?;
-            Ok((sides.map(PySchema::new).into(), early))
+            let JoinContents { sides, early, sheds } = JoinStream::contents(snapshot, identity)?;
+            Ok((sides.map(PySchema::new).into(), early, sheds))
         })
         .map(Out)
     }
@@ -72,7 +93,12 @@ impl PyJoinOperator {
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
         // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.ask(|stream| caught(|| stream.snapshot(identity))))?;
+        let bytes = detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                caught(|| stream.snapshot(identity))
+            })
+        })?;
         py_bytes(py, &bytes)
     }
 
@@ -107,6 +133,58 @@ impl PyJoinOperator {
             let key = key.batch("key")?;
             self.call(JoinStep::AdvanceKey(side(is_left), watermark, key.columns()))
         })
+    }
+
+    /// Moves the watermark of a side on to that of its sources that are not idle.
+    fn follow(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::Follow(side(is_left))))
+    }
+
+    /// Waits for rows of the source of a side in a batch of one row.
+    fn add_source(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::AddSource(side(is_left), source.batch("source")?.column(0))))
+    }
+
+    /// Waits no longer for rows of the source of a side in a batch of one row.
+    fn end_source(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::EndSource(side(is_left), source.batch("source")?.column(0))))
+    }
+
+    /// The position of the column of a side that names sources, whether its watermark follows rows, and whether the clock
+    /// matters to sources that are silent.
+    fn followed(&self, py: Python<'_>, is_left: bool) -> PyResult<(Option<usize>, bool, bool)> {
+        let of = |stream: &mut JoinStream| match stream.options().progress[usize::from(!is_left)] {
+            None => (None, false, false),
+            Some(delay) => (delay.source, true, delay.silence().is_some()),
+        };
+        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+    }
+
+    /// Sets the clock of a side to these microseconds, until which the caller has waited for rows, or has done something
+    /// else.
+    fn set_clock(&self, py: Python<'_>, is_left: bool, now: i64, has_waited: bool) -> PyResult<()> {
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.set_clock(side(is_left), now, has_waited);
+                Ok(())
+            })
+        })
+    }
+
+    /// What is known of the sources of a side.
+    fn progress(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatch> {
+        let of = |stream: &mut JoinStream| Ok(PyRecordBatch::new(stream.progress(side(is_left))?));
+        detached(py, || self.0.ask(of))
     }
 
     /// The keys of a side that are ahead of it, and up to when each is complete.
@@ -183,10 +261,18 @@ impl PyJoinOperator {
                 right_dropped,
                 left_keys_ahead,
                 right_keys_ahead,
+                rows_shed: stats.shed.rows,
+                keys_shed: stats.shed.keys,
+                shed_level: stats.shed.level,
                 results: stats.results,
             }
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                Ok(of(stream))
+            })
+        })
     }
 }
 

@@ -43,10 +43,17 @@ struct PyEntry<'py> {
 
 /// A `windowkit.shedding.Shed`.
 #[derive(FromPyObject)]
-struct PyShed {
+pub(super) struct PyShed {
     bytes: u64,
     keep: String,
     seed: u64,
+}
+
+impl PyShed {
+    pub(super) fn shed(self) -> Shed {
+        let Self { bytes, keep, seed } = self;
+        Shed { bytes, keep: if keep == "keys" { Keep::Keys } else { Keep::Rows }, seed }
+    }
 }
 
 /// How much memory the state may take, and what is kept where it would take more.
@@ -135,11 +142,7 @@ impl PyOperator {
             let progress = progress.map(|delay| delay.bound(leader.input(), leader.measure())).transpose()?;
             let allowed_lateness = length(leader.measure(), "allowed_lateness", allowed_lateness)?;
             let order = Order::parse(order)?;
-            let shed = shed.map(|PyShed { bytes, keep, seed }| Shed {
-                bytes,
-                keep: if keep == "keys" { Keep::Keys } else { Keep::Rows },
-                seed,
-            });
+            let shed = shed.map(PyShed::shed);
             let options = Options { order, allowed_lateness, progress, store, late_limit, shed, updates };
             let queries = queries.into_iter().map(|(name, plan, own)| {
                 let own = own.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;

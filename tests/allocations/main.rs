@@ -195,7 +195,7 @@ fn join(condition: ConditionSpec) -> JoinSpec {
         weight: None,
     };
     let (left, right, kind) = (side(), side(), JoinKind::Full);
-    JoinSpec { left, right, condition, kind, suffix: "_right".into(), early: false }
+    JoinSpec { left, right, condition, kind, suffix: "_right".into(), early: false, sheds: false }
 }
 
 /// The same, whose rows have weights.

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.joins import Case, Extents, Found, Row, equal, extents_of, numbers
+from support.joins import Case, Extents, Found, Row, equal, extents_of, length, numbers
 
 LEFT, RIGHT = 0, 1
+INTEGERS: Final = pa.int64()
 ORDERS: Final = ("sorted", "reverse", "near", "random")
 
 
@@ -193,9 +194,15 @@ def run(
     rows: tuple[list[Row], list[Row]],
     model: Model,
     made: list[Call],
+    delays: tuple[int | None, int | None] = (None, None),
+    time: pa.DataType = INTEGERS,
 ) -> wk.JoinOperator:
-    """Make calls of an operator; after each, compare the results so far with those of the model."""
-    op = join.operator(tables[0].schema, tables[1].schema)
+    """Make calls of an operator; after each, compare the results so far with those of the model.
+
+    Where a side has a delay, its watermark is so far behind its latest row.
+    """
+    follow = [None if each is None else wk.delay(length(each, time)) for each in delays]
+    op = join.operator(tables[0].schema, tables[1].schema, left_progress=follow[0], right_progress=follow[1])
     times = sorted({time for side in rows for _, time in side if time is not None}) or [0]
     done, out, marks = [0, 0], Counter[Found](), []
     for name, argument in [*made, ("left", 10**6), ("right", 10**6), ("close", 0)]:
@@ -213,6 +220,11 @@ def run(
             batch = tables[side].slice(done[side], argument)
             result = op.push_left(batch) if side == LEFT else op.push_right(batch)
             model.push(side, list(enumerate(rows[side]))[some])
+            timed = [time for _, time in rows[side][some] if time is not None]
+            delay, last = delays[side], model.reached[side]
+            if delay is not None and timed:
+                reached = max(max(timed) - delay, -(2**63))
+                model.reached[side] = reached if last is None else max(reached, last)
             done[side] += argument
         elif name.startswith("key"):
             side = ("key left", "key right").index(name)

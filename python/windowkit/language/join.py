@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Unpack
 
+    from windowkit.language.processing import Clock
+    from windowkit.language.progress import Delay
+    from windowkit.language.shedding import Shed
     from windowkit.streams.join import JoinOperator
 
 __all__ = ["Join", "join"]
@@ -227,6 +230,10 @@ class Join:
         *,
         late_limit: int | None = LATE_LIMIT,
         emit: Emission | None = None,
+        left_progress: Delay | None = None,
+        right_progress: Delay | None = None,
+        clock: Clock | None = None,
+        shed: Shed | None = None,
     ) -> JoinOperator:
         """Join two streams, whose rows come in any order.
 
@@ -241,6 +248,17 @@ class Join:
             once, and retracts each by a row of weight -1 when its first partner comes. Results then have the
             column ``weight``. By default, a row is returned once it can have no partner. For left, right,
             full and anti joins.
+        left_progress, right_progress : Delay, optional
+            How the watermark of a side follows its rows: what `windowkit.delay` returns. A push to the side
+            then moves its watermark after it has found the partners of its rows. By default, only
+            ``advance_left`` and ``advance_right`` move it.
+        clock : callable, optional
+            Returns the time in microseconds since 1970-01-01 UTC, for sources that are silent
+            (`windowkit.delay` with `idle` or `heartbeat`); by default that of the machine.
+        shed : Shed, optional
+            How much memory the state may take, and that a share of the keys is kept beyond that: what
+            `windowkit.shed` returns, with ``keep="keys"``. Results then end with the column ``shed_share``.
+            Any amount by default.
 
         Returns
         -------
@@ -250,7 +268,8 @@ class Join:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            As `schema`; or `emit` is another policy.
+            As `schema`; `emit` is another policy, a side does not fit its progress, `clock` is given where it
+            does not matter; or `shed` is given for a join without keys, or whose results have weights.
 
         Examples
         --------
@@ -264,7 +283,17 @@ class Join:
         [{'k': 'a', 't': 1, 't_right': 4}]
         """
         with engines.process(left) as here:
-            operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit, emit=emit)
+            operator: JoinOperator = here.operator(
+                self,
+                left,
+                right,
+                late_limit=late_limit,
+                emit=emit,
+                left_progress=left_progress,
+                right_progress=right_progress,
+                clock=clock,
+                shed=shed,
+            )
         return operator
 
     @hinted

@@ -179,9 +179,9 @@ def schema_of_result(planned: _native.Join, join: Join) -> pa.Schema:
 def windows_of(schema: pa.Schema) -> dict[int, str]:
     """Return which column of the core holds windows; see `edges` of `windowkit.arrow.results`.
 
-    It is the last one, or comes right before weights.
+    It is the last one, or comes right before weights or shares of keys.
     """
-    return {len(schema) - (2 if schema.names[-1] == "weight" else 1): "window"}
+    return {len(schema) - (2 if schema.names[-1] in ("weight", "shed_share") else 1): "window"}
 
 
 def origins_of(planned: _native.Join, join: Join) -> list[tuple[bool, str] | None]:
@@ -211,10 +211,13 @@ class Band:
     closed: str
 
 
-def bound(join: Join, left: pa.Schema, right: pa.Schema, *, early: bool = False) -> _native.Join:
+def bound(
+    join: Join, left: pa.Schema, right: pa.Schema, *, early: bool = False, sheds: bool = False
+) -> _native.Join:
     """Check `join` against the schemas of its sides, which have times of one unit in it.
 
-    If `early`, rows without a partner are in the result at once, and retracted once they have one.
+    If `early`, rows without a partner are in the result at once, and retracted once they have one. If
+    it `sheds`, keys may be dropped, and results say which share is left.
 
     Raises
     ------
@@ -234,6 +237,7 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema, *, early: bool = False)
             join.how,
             join.suffix,
             early,
+            sheds,
         )
     if join.windows is not None:
         refuse_names(planned)

@@ -84,6 +84,10 @@ class JoinStats:
     left_keys_ahead, right_keys_ahead : int
         Keys of each side whose own watermark, by ``advance_left(..., key=...)`` and ``advance_right``, is
         ahead of the side's; see `JoinOperator.keys_ahead_left`.
+    rows_shed, keys_shed, shed_level : int
+        What was dropped for want of memory (`windowkit.shed`): rows of both sides that were not taken in,
+        which are not among the rows pushed, and keys with their rows; and how often the share was halved of
+        the keys that are taken in.
     results : int
         Rows of results.
     """
@@ -100,7 +104,15 @@ class JoinStats:
     right_dropped: int
     left_keys_ahead: int
     right_keys_ahead: int
+    rows_shed: int
+    keys_shed: int
+    shed_level: int
     results: int
+
+    @property
+    def shed_share(self) -> float:
+        """Which share of the keys is taken in at present: 1.0 while nothing was dropped."""
+        return float(0.5**self.shed_level)
 
 
 @dataclass(frozen=True)

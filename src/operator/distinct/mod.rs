@@ -474,7 +474,7 @@ impl DistinctStream {
         while let Some(item) = self.open.agenda.pop(is_due)? {
             pace.check(1)?;
             // Those of a key that was ahead are gone.
-            due.extend(self.open.entry(item).map(|entry| Due::of(item.key, entry)));
+            due.extend(self.open.numbered(item).map(|(_, entry)| Due::of(item.key, entry)));
         }
         Ok(due)
     }

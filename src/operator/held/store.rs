@@ -140,8 +140,8 @@ impl Store {
         Ok(())
     }
 
-    /// The stored row of an item of the agenda, unless it was dropped before its time.
-    pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
+    /// The stored row of an item of the agenda, with its number in its timeline, unless it was dropped before its time.
+    pub(in crate::operator) fn numbered(&self, item: Item) -> Option<(usize, &Entry)> {
         entry_of(&self.timelines, item)
     }
 
@@ -313,6 +313,11 @@ impl Store {
         if !is_scattered && self.held <= 2 * self.entries + 2 * CHUNKS {
             return Ok(());
         }
+        self.compact(columns)
+    }
+
+    /// Joins all chunks into one, without the rows that are not needed.
+    pub(in crate::operator) fn compact(&mut self, columns: usize) -> Result<()> {
         let mut pace = Pace::new();
         let given = |chunk: &Option<Chunk>| vec![None; chunk.as_ref().map_or(0, |chunk| chunk.rows)];
         let mut numbers: Vec<Vec<Option<u32>>> = self.chunks.iter().map(given).collect();
@@ -364,6 +369,29 @@ impl Store {
         (Vec::with_capacity(keys), Vec::with_capacity(keys))
     }
 
+    /// Removes the rows of all keys but these, which ascend.
+    fn drop_others(&mut self, kept: &[u32]) {
+        let mut next = kept.iter().copied().peekable();
+        for (timeline, key) in self.timelines.iter_mut().zip(0..) {
+            if next.next_if_eq(&key).is_some() || timeline.is_empty() {
+                continue;
+            }
+            for entry in timeline.iter() {
+                self.entries -= 1;
+                release(&mut self.chunks, &mut self.held, entry.at);
+            }
+            *timeline = Timeline::default();
+        }
+    }
+
+    /// Frees the room of what is no longer held, as far as it can be freed without a copy.
+    pub(in crate::operator) fn shrink(&mut self) {
+        self.spare = Spare::default();
+        self.agenda.shrink();
+        self.timelines.shrink_to_fit();
+        self.met.shrink_to_fit();
+    }
+
     /// Gives keys other numbers; those of `kept`, which ascend, remain.
     pub(in crate::operator) fn renumber(
         &mut self,
@@ -371,6 +399,7 @@ impl Store {
         kept: &[u32],
         numbers: &[u32],
     ) {
+        self.drop_others(kept);
         for &key in kept {
             timelines.push(self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default());
             met.push(self.met.get(key as usize).copied().unwrap_or_default());
@@ -443,11 +472,11 @@ impl Store {
     }
 }
 
-/// See [`Store::entry`].
-fn entry_of(timelines: &[Timeline], item: Item) -> Option<&Entry> {
+/// See [`Store::numbered`].
+fn entry_of(timelines: &[Timeline], item: Item) -> Option<(usize, &Entry)> {
     let (timeline, rank) = (timelines.get(item.key as usize)?, (item.place, item.order));
     let number = timeline.partition_point(|entry| entry.rank() < rank);
-    timeline.get(number).filter(|entry| entry.rank() == rank)
+    timeline.get(number).filter(|entry| entry.rank() == rank).map(|entry| (number, entry))
 }
 
 /// Removes the rows of a key up to a rank. Rows leave a timeline in its own order; some may have been dropped before.

@@ -26,4 +26,4 @@ pub use condition::ConditionSpec;
 pub use kind::{JoinKind, Which};
 pub use output::{JoinOutput, JoinRows};
 pub use plan::{JoinPlan, JoinSpec, SideSpec};
-pub use stream::{JoinContents, JoinStats, JoinStep, JoinStream};
+pub use stream::{JoinContents, JoinOptions, JoinStats, JoinStep, JoinStream};

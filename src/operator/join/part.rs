@@ -52,12 +52,7 @@ impl Part {
         let rows = batch.num_rows();
         let times = side.measure.read(batch.column(side.time))?;
         let timed = batch.column(side.time).logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let columns: Vec<ArrayRef> = side
-            .by
-            .iter()
-            .zip(plan.keys())
-            .map(|(&position, kind)| as_key(batch.column(position), kind, side.by.len() == 1))
-            .collect::<Result<_>>()?;
+        let columns = keys_of(plan, which, batch)?;
         let placed = plan.condition.placed(&times, timed.as_ref())?;
         let mut meeting = None;
         for column in &columns {
@@ -156,6 +151,16 @@ impl Part {
     }
 }
 
+/// The key columns of a batch in the types in which they are compared.
+///
+/// # Errors
+/// Errors of Arrow.
+pub(super) fn keys_of(plan: &JoinPlan, which: Which, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let side = plan.side(which);
+    let keys = side.by.iter().zip(plan.keys());
+    keys.map(|(&position, kind)| as_key(batch.column(position), kind, side.by.len() == 1)).collect()
+}
+
 /// Sets the keys of all rows but these to [`NONE`].
 fn hide(keys: &mut [u32], rows: Option<&NullBuffer>) {
     if let Some(rows) = rows.filter(|rows| rows.null_count() > 0) {
@@ -164,7 +169,7 @@ fn hide(keys: &mut [u32], rows: Option<&NullBuffer>) {
 }
 
 impl SidePlan {
-    fn check(&self, which: Which, batch: &RecordBatch) -> Result<()> {
+    pub(super) fn check(&self, which: Which, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema_ref();
         if schema.fields().len() != self.input.fields().len() {
             return Err(Error::InvalidValue(format!(

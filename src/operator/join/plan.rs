@@ -9,8 +9,9 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::condition::{Condition, ConditionSpec};
 use super::kind::{JoinKind, Which};
 use crate::dictionary::{compared, plain, widened};
-use crate::keys::KeyIndex;
+use crate::keys::{KeyIndex, hashable};
 use crate::operator::schema::{extent_fields, find};
+use crate::operator::stream::SHARE;
 use crate::operator::weights::weight_column;
 use crate::types::named;
 use crate::window::Measure;
@@ -46,6 +47,8 @@ pub struct JoinSpec {
     pub suffix: String,
     /// Whether a stream has rows without a partner in its results at once, and retracts them once they have one.
     pub early: bool,
+    /// Whether keys may be dropped for want of memory, so that results say which share of them is left.
+    pub sheds: bool,
 }
 
 /// A join bound to the schemas of its sides.
@@ -59,6 +62,7 @@ pub struct JoinPlan {
     /// Where the columns of the result come from.
     pub(super) sources: Vec<Source>,
     pub(super) early: bool,
+    pub(super) sheds: bool,
     output: SchemaRef,
 }
 
@@ -84,6 +88,8 @@ pub(super) enum Source {
     Key(usize, usize),
     /// The window.
     Window,
+    /// The share of keys that are not dropped.
+    Share,
     /// The product of the weights, at which rows of the result add up to one, or none.
     Weight,
 }
@@ -94,7 +100,7 @@ impl JoinPlan {
     /// # Errors
     /// `UnknownColumn`, `InvalidType` or `InvalidValue`, naming the argument, what was given, and what is allowed.
     pub fn new(spec: JoinSpec) -> Result<Self> {
-        let JoinSpec { left: left_spec, right: right_spec, condition, kind, suffix, early } = spec;
+        let JoinSpec { left: left_spec, right: right_spec, condition, kind, suffix, early, sheds } = spec;
         let left = SidePlan::new(Which::Left, &left_spec)?;
         let right = SidePlan::new(Which::Right, &right_spec)?;
         if left.by.len() != right.by.len() {
@@ -128,6 +134,7 @@ impl JoinPlan {
             kind,
             sources: Vec::new(),
             early,
+            sheds,
             output: Arc::new(Schema::empty()),
         };
         if early && !kind.keeps(Which::Left) && !kind.keeps(Which::Right) {
@@ -136,6 +143,9 @@ impl JoinPlan {
                  right, full and anti joins"
                     .into(),
             ));
+        }
+        if sheds {
+            plan.check_shedding()?;
         }
         plan.bind_output(&left_spec, &right_spec, &suffix)?;
         if plan.condition.windows().is_some() {
@@ -203,8 +213,30 @@ impl JoinPlan {
             fields.push(Field::new("weight", DataType::Int8, false));
             self.sources.push(Source::Weight);
         }
+        if self.sheds {
+            fields.push(Field::new(SHARE, DataType::Float64, false));
+            self.sources.push(Source::Share);
+        }
         self.output = Arc::new(Schema::new(fields));
         self.check_names()
+    }
+
+    /// Refuses to drop keys where there is none, or where what was returned of them would have to be retracted.
+    fn check_shedding(&self) -> Result<()> {
+        if self.keys.is_empty() {
+            return Err(Error::InvalidValue(
+                "shed: keep='keys' is given for a join without keys (by=[]); allowed are joins with keys"
+                    .into(),
+            ));
+        }
+        if self.has_weight() {
+            return Err(Error::InvalidValue(
+                "shed: it is given for a join whose results have weights; what was returned of keys that are dropped would \
+                 never be retracted, so allowed are joins without weights and without emit"
+                    .into(),
+            ));
+        }
+        self.keys.iter().try_for_each(hashable)
     }
 
     /// Refuses two columns of one name, and says what to change.
@@ -222,8 +254,8 @@ impl JoinPlan {
                 "{0}: it has two columns '{own}'; rename one of them, or choose others by {0}_columns",
                 side.name()
             ),
-            (Some((side, own)), None) if self.sources[second] == Source::Weight => format!(
-                "weight: the result has a column '{name}', and so would the {0} side; rename its column '{own}', or \
+            (Some((side, own)), None) if self.sources[second] != Source::Window => format!(
+                "{name}: the result has a column '{name}', and so would the {0} side; rename its column '{own}', or \
                  choose others by {0}_columns",
                 side.name()
             ),
@@ -259,7 +291,7 @@ impl JoinPlan {
         let sources = self.sources.iter().map(|source| match *source {
             Source::Of(which, at) => of(which, at),
             Source::Key(at, _) => of(Which::Left, at),
-            Source::Window | Source::Weight => None,
+            Source::Window | Source::Weight | Source::Share => None,
         });
         sources.collect()
     }
@@ -274,6 +306,16 @@ impl JoinPlan {
     /// Whether rows of the result have weights, as some may retract others.
     pub(super) fn has_weight(&self) -> bool {
         self.early || self.sides.iter().any(|side| side.weight.is_some())
+    }
+
+    /// The schema and the times of a side.
+    pub fn stream(&self, which: Which) -> (&SchemaRef, &Measure) {
+        let side = self.side(which);
+        (&side.input, &side.measure)
+    }
+
+    pub(super) fn sides(&self) -> &[SidePlan; 2] {
+        &self.sides
     }
 
     pub(super) fn side(&self, which: Which) -> &SidePlan {

@@ -58,7 +58,7 @@ pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use queries::Queries;
 use sharing::{ClassGroup, strategy};
-use shedding::Shedding;
+pub(super) use shedding::{Drawn, SHARE, Sample, Shedding};
 pub use shedding::{Keep, Shed, ShedStats};
 pub use snapshot::Contents;
 

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 const DEEPEST: u32 = 32;
 
 /// The column that says which share of the keys is in the sample.
-pub(super) const SHARE: &str = "shed_share";
+pub(in crate::operator) const SHARE: &str = "shed_share";
 
 /// Rows that may arrive for each key before the state is measured again, which takes O(keys).
 const ROWS_PER_KEY: f64 = 0.125;
@@ -54,17 +54,17 @@ pub struct Shed {
 
 /// What a step does besides what is known of it elsewhere.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Drawn {
+pub(in crate::operator) struct Drawn {
     /// Rows that are dropped.
-    pub(super) shed: u64,
+    pub(in crate::operator) shed: u64,
     /// Rows among which they are.
     pub(super) seen: u64,
 }
 
 /// What a stream holds: what was dropped, and what the sample is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Shedding {
-    pub(super) shed: Shed,
+pub(in crate::operator) struct Shedding {
+    pub(in crate::operator) shed: Shed,
     /// -log2 p.
     level: u32,
     /// Rows that came so far, by whose numbers they are picked.
@@ -104,7 +104,7 @@ pub struct ShedStats {
 
 /// Which keys, or slices, are kept.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(in crate::operator) struct Sample {
     seed: u64,
     level: u32,
 }
@@ -139,7 +139,7 @@ impl Shed {
 
 impl Shedding {
     /// The shedding of a stream of which nothing was dropped yet.
-    pub(super) fn new(shed: Shed) -> Self {
+    pub(in crate::operator) fn new(shed: Shed) -> Self {
         Self {
             shed,
             level: 0,
@@ -155,17 +155,17 @@ impl Shedding {
     }
 
     /// What was dropped so far.
-    pub(super) fn dropped(&self) -> ShedStats {
+    pub(in crate::operator) fn dropped(&self) -> ShedStats {
         ShedStats { rows: self.rows, keys: self.keys, slices: self.slices, level: self.level }
     }
 
     /// Whether the state must be measured: it may have come to be too large.
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::operator) fn is_due(&self) -> bool {
         self.unmeasured > 0 && self.unmeasured as f64 >= ROWS_PER_KEY * self.known as f64
     }
 
     /// Whether a state of so many bytes is too large: of one without slack, also one that soon will be.
-    pub(super) fn is_above(&mut self, bytes: usize, is_tight: bool) -> bool {
+    pub(in crate::operator) fn is_above(&mut self, bytes: usize, is_tight: bool) -> bool {
         let (bytes, most) = (bytes as u64, self.shed.bytes);
         if bytes <= most && !is_tight {
             self.futile = 0;
@@ -175,17 +175,17 @@ impl Shedding {
     }
 
     /// The sample that has half of what the present one has, unless that is the smallest one.
-    pub(super) fn half(&self) -> Option<Sample> {
+    pub(in crate::operator) fn half(&self) -> Option<Sample> {
         (self.level < DEEPEST).then(|| Sample { level: self.level + 1, ..self.sample() })
     }
 
     /// Takes note that a state of so many keys is no concern until more rows come.
-    pub(super) fn measured(&mut self, keys: usize) {
+    pub(in crate::operator) fn measured(&mut self, keys: usize) {
         (self.unmeasured, self.known) = (0, keys);
     }
 
     /// Takes note that nothing can be dropped of a state of so many keys and bytes.
-    pub(super) fn cannot_help(&mut self, keys: usize, bytes: usize) {
+    pub(in crate::operator) fn cannot_help(&mut self, keys: usize, bytes: usize) {
         self.measured(keys);
         self.futile = bytes as u64;
     }
@@ -195,7 +195,7 @@ impl Shedding {
     }
 
     /// Takes note that what is not in this sample was dropped: keys, and slices.
-    pub(super) fn drop_to(&mut self, sample: Sample, (keys, slices): (usize, usize)) {
+    pub(in crate::operator) fn drop_to(&mut self, sample: Sample, (keys, slices): (usize, usize)) {
         self.level = sample.level;
         self.keys += keys as u64;
         self.slices += slices as u64;
@@ -225,8 +225,37 @@ impl Shedding {
         Ok(Accepted { weight, ..kept })
     }
 
+    /// Which of these rows, whose keys are in columns, are in the sample of keys; `None` if all are.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(in crate::operator) fn kept(
+        &self,
+        keys: &[ArrayRef],
+        count: usize,
+        drawn: &mut Drawn,
+    ) -> Result<Option<BooleanBuffer>> {
+        drawn.seen += count as u64;
+        if self.level == 0 {
+            return Ok(None);
+        }
+        let kept = self.sample().of_keys(keys, count)?;
+        drawn.shed += (count - kept.count_set_bits()) as u64;
+        Ok(Some(kept))
+    }
+
+    /// The share of keys that are in the sample.
+    pub(in crate::operator) fn share(&self) -> f64 {
+        0.5f64.powi(self.level as i32)
+    }
+
+    /// Whether a stream can have shed so.
+    pub(in crate::operator) fn is_sound(&self) -> bool {
+        self.level <= DEEPEST
+    }
+
     /// Takes note of the rows of a call.
-    pub(super) fn drew(&mut self, drawn: Drawn) {
+    pub(in crate::operator) fn drew(&mut self, drawn: Drawn) {
         self.next += drawn.seen;
         self.rows += drawn.shed;
         self.unmeasured += drawn.seen - drawn.shed;
@@ -238,7 +267,7 @@ impl Shedding {
     /// Errors of Arrow.
     pub(super) fn marked(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let Some(schema) = &self.schema else { return Ok(batch) };
-        let share = 0.5f64.powi(self.level as i32);
+        let share = self.share();
         let mut columns = batch.columns().to_vec();
         columns.insert(columns.len() - 1, Arc::new(Float64Array::from(vec![share; batch.num_rows()])));
         Ok(RecordBatch::try_new(schema.clone(), columns)?)
@@ -265,7 +294,7 @@ impl Shedding {
 
     /// What was restored, for results with the schema of another one; `None` if no sample is so small.
     pub(super) fn with_schema_of(self, other: Option<Self>) -> Option<Self> {
-        (self.level <= DEEPEST).then(|| Self { schema: other.and_then(|other| other.schema), ..self })
+        self.is_sound().then(|| Self { schema: other.and_then(|other| other.schema), ..self })
     }
 }
 
@@ -284,7 +313,7 @@ impl Sample {
     ///
     /// # Errors
     /// Errors of Arrow.
-    pub(super) fn of_keys(self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+    pub(in crate::operator) fn of_keys(self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let mut hashes = Vec::with_capacity(rows);
         hash_rows(keys, rows, self.seed, &mut hashes)?;
         // A hash of their own: keys may have come here by the first bits of the other.

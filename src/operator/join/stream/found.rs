@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int8Array, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int8Array, RecordBatch, new_null_array};
 
 use crate::interrupt::check;
 use crate::operator::batching::{BATCH_ROWS, in_parts};
@@ -33,6 +33,8 @@ pub(super) struct Found {
     windows: Vec<Option<i64>>,
     /// Empty if rows have no weights.
     weights: Vec<i8>,
+    /// Which share of the keys is left.
+    share: f64,
 }
 
 /// What a row of a result has besides the rows of the sides: a window, and a weight, if rows are joined by windows and have
@@ -64,6 +66,11 @@ struct Places {
 }
 
 impl Found {
+    /// No rows, of a call at which this share of the keys is left.
+    pub(super) fn of(share: f64) -> Self {
+        Self { share, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, which: Which, own: Pick, other: Pick, beside: Beside) {
         let (left, right) = match which {
             Which::Left => (own, other),
@@ -120,6 +127,7 @@ impl Found {
                     Some(windows) => windows.column(&self.windows[some.clone()]),
                     None => Err(Error::Internal("a join without windows has a column of them".into())),
                 },
+                Source::Share => Ok(Arc::new(Float64Array::from(vec![self.share; some.len()]))),
                 Source::Weight => Ok(Arc::new(Int8Array::from(self.weights[some.clone()].to_vec()))),
             }
         };

@@ -13,29 +13,32 @@
 //! rolls it back: what an attempt changes are rows of the agenda, which are put back.
 
 mod found;
+mod options;
 mod reached;
+mod relief;
 mod snapshot;
 
+pub use options::JoinOptions;
 pub use snapshot::JoinContents;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 
 use self::found::{Beside, Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
 use super::net::{not_there, remaining};
-use super::part::{NONE, Part};
+use super::part::{NONE, Part, keys_of};
 use super::plan::JoinPlan;
 use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
 use crate::operator::held::{Address, Entry, Item, KEYS, New, Passed, Store, check_open, forget};
-use crate::operator::progress::Ahead;
-use crate::operator::stream::{Late, Reason, Refused};
-use crate::select::{take, take_record_batch};
+use crate::operator::progress::{Ahead, Progress, followed, with_sources};
+use crate::operator::stream::{Drawn, Late, Reason, Refused, ShedStats, Shedding};
+use crate::select::{filter_record_batch, take, take_record_batch};
 use crate::{Error, Result};
 
 /// What a call asks for.
@@ -47,6 +50,12 @@ pub enum JoinStep<'a> {
     Advance(Which, i64),
     /// The rows of a side are complete up to a time that have the key in these columns of one row: group-wise punctuation.
     AdvanceKey(Which, i64, &'a [ArrayRef]),
+    /// The watermark of a side follows its sources to where they are by now.
+    Follow(Which),
+    /// A source of a side is named by the only row of this column, before any row of it has come.
+    AddSource(Which, &'a ArrayRef),
+    /// No more rows of a source of a side come.
+    EndSource(Which, &'a ArrayRef),
     /// Hand out late rows of a side.
     TakeLate(Which),
     /// Both sides have ended.
@@ -70,6 +79,8 @@ pub struct JoinStats {
     pub dropped: [u64; 2],
     /// Keys of each side whose own watermark is ahead of that of the side.
     pub keys_ahead: [usize; 2],
+    /// What was dropped for want of memory.
+    pub shed: ShedStats,
     /// Rows of results.
     pub results: u64,
 }
@@ -84,8 +95,11 @@ pub struct JoinStream {
     reached: [Option<i64>; 2],
     /// Keys that are complete further than their side.
     ahead: [Ahead; 2],
+    /// What was seen of the sources of each side, if its watermark follows them.
+    progress: [Option<Progress>; 2],
+    shedding: Option<Shedding>,
     late: [Late; 2],
-    late_limit: Option<u64>,
+    options: JoinOptions,
     closed: bool,
     /// Numbers rows in the order of arrival.
     next: u64,
@@ -111,6 +125,7 @@ struct Attempted {
     key_reached: Option<(Which, u32, i64)>,
     /// The last row of a key that is dropped before its time, and its side.
     dropped: Option<(Which, u32, Entry)>,
+    drawn: Drawn,
     takes_late: Option<Which>,
     is_end: bool,
     results: u64,
@@ -134,21 +149,27 @@ fn at(which: Which) -> usize {
 }
 
 impl JoinStream {
-    /// A join without rows; of late rows that are not collected, it holds up to `late_limit` of each side.
+    /// A join without rows.
     ///
     /// # Errors
     /// None but those of memory.
-    pub fn new(plan: Arc<JoinPlan>, late_limit: Option<u64>) -> Result<Self> {
+    pub fn new(plan: Arc<JoinPlan>, options: JoinOptions) -> Result<Self> {
         let late = [Which::Left, Which::Right].map(|which| Late::new(&plan.side(which).input, false));
+        let [left, right] = [Which::Left, Which::Right].map(|which| {
+            let delay = options.progress[at(which)];
+            delay.map(|delay| Progress::new(delay, &plan.side(which).input)).transpose()
+        });
         Ok(Self {
             keys: KeyIndex::new(plan.keys().to_vec())?,
+            progress: [left?, right?],
+            shedding: options.shed.map(Shedding::new),
             plan,
             full: KEYS,
             stores: Default::default(),
             reached: [None; 2],
             ahead: Default::default(),
             late,
-            late_limit,
+            options,
             closed: false,
             next: 0,
             rows: [0; 2],
@@ -198,8 +219,32 @@ impl JoinStream {
             late: [0, 1].map(|side| self.late[side].count()),
             dropped: [0, 1].map(|side| self.late[side].dropped()),
             keys_ahead: [0, 1].map(|side| self.ahead[side].len()),
+            shed: self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default(),
             results: self.results,
         }
+    }
+
+    /// The options of the stream.
+    pub fn options(&self) -> JoinOptions {
+        self.options
+    }
+
+    /// Sets the clock of a side: microseconds, which never decrease; see [`crate::operator::Operator::set_clock`].
+    pub fn set_clock(&mut self, which: Which, now: i64, has_waited: bool) {
+        self.progress[at(which)].iter_mut().for_each(|progress| progress.set_clock(now, has_waited));
+    }
+
+    /// What is known of the sources of a side, if its watermark follows them.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self, which: Which) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        followed(&self.progress[at(which)])?.table(&side.input, &side.measure)
+    }
+
+    fn found(&self) -> Found {
+        Found::of(self.shedding.as_ref().map_or(1.0, Shedding::share))
     }
 
     /// The keys of a side whose own watermark is ahead of the side's, and in the last column up to when each is complete.
@@ -224,16 +269,20 @@ impl JoinStream {
     /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
     /// `Overflow` for a time that is too far away for its windows.
     pub fn call(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
-        all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)
+        self.relieve()?;
+        let results = all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)?;
+        self.progress.iter_mut().flatten().for_each(Progress::tidy);
+        Ok(results)
     }
 
     fn take_back(&mut self) {
         self.stores.iter_mut().for_each(|store| store.agenda.take_back());
+        self.progress.iter_mut().flatten().for_each(Progress::take_back);
     }
 
     fn commit(&mut self, attempted: Attempted) {
         let Attempted { pushed, met, partners, retracted, reached, key_reached, dropped, .. } = attempted;
-        let Attempted { takes_late, is_end, results, next, .. } = attempted;
+        let Attempted { takes_late, is_end, results, next, drawn, .. } = attempted;
         let has_pairs = self.plan.kind.has_pairs();
         for &(which, key, place) in &met {
             self.stores[at(which)].meet(key, place, 1);
@@ -268,6 +317,8 @@ impl JoinStream {
             self.late[at(which)].take();
         }
         self.stores.iter_mut().for_each(Store::purge);
+        self.progress.iter_mut().flatten().for_each(Progress::commit);
+        self.shedding.iter_mut().for_each(|shedding| shedding.drew(drawn));
         self.closed |= is_end;
         self.results += results;
     }
@@ -286,9 +337,22 @@ impl JoinStream {
             JoinStep::AdvanceKey(which, time, key) => {
                 self.advance_key(which, time, key, &mut attempted, &mut results)?;
             }
-            _ => {
+            JoinStep::Follow(which) => {
+                let reached = followed(&self.progress[at(which)])?.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, &mut attempted, &mut results)?;
+            }
+            JoinStep::AddSource(which, name) => {
+                with_sources(&mut self.progress[at(which)])?.add_source(name)?;
+            }
+            JoinStep::EndSource(which, name) => {
+                let progress = with_sources(&mut self.progress[at(which)])?;
+                progress.end_source(name)?;
+                let reached = progress.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, &mut attempted, &mut results)?;
+            }
+            JoinStep::Close | JoinStep::TakeLate(_) => {
                 for which in [Which::Left, Which::Right] {
-                    self.expire(which, None, &mut results)?;
+                    self.expire(which, None, &attempted, &mut results)?;
                 }
                 attempted.is_end = true;
             }
@@ -309,6 +373,9 @@ impl JoinStream {
         self.tidy()?;
         let (mut late, mut new, mut passed) = (Vec::new(), Vec::new(), Passed::default());
         attempted.next = self.next;
+        let pushed: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let batches = batches.iter().map(|batch| self.accepted(which, batch, &mut late, attempted));
+        let batches = &batches.collect::<Result<Vec<RecordBatch>>>()?;
         let (mut parts, mut before) = (Vec::with_capacity(batches.len()), 0);
         for batch in batches {
             parts.push(Part::of(&self.plan, which, (batch, before), &mut self.keys)?);
@@ -335,12 +402,61 @@ impl JoinStream {
             found.lower(&self.plan, origins, results)?;
             new.push(stored);
         }
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let refused = self.late[at(which)].limited(late, self.late_limit)?;
+        let rows = pushed - attempted.drawn.shed;
+        let refused = self.late[at(which)].limited(late, self.options.late_limit)?;
         self.late[at(which)].reserve(&refused);
         self.stores[at(which)].reserve(&new, self.keys.len())?;
         attempted.pushed = Some((which, new, refused, rows));
-        Ok(())
+        match &self.progress[at(which)] {
+            None => Ok(()),
+            Some(progress) => {
+                // Rows of one call are not late for each other.
+                let reached = progress.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, attempted, results)
+            }
+        }
+    }
+
+    /// The rows of a batch without those from the future, which are late, and those of keys that are dropped.
+    fn accepted(
+        &mut self,
+        which: Which,
+        batch: &RecordBatch,
+        late: &mut Vec<RecordBatch>,
+        attempted: &mut Attempted,
+    ) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        side.check(which, batch)?;
+        let mut rows = batch.clone();
+        if let Some(progress) = &mut self.progress[at(which)] {
+            let column = rows.column(side.time);
+            let (times, timed) = (side.measure.read(column)?, column.logical_nulls());
+            if let Some(ahead) = progress.note(&rows, &times, timed.as_ref())? {
+                let set_aside = filter_record_batch(&rows, &BooleanArray::new(ahead.clone(), None))?;
+                late.push(self.late[at(which)].batch(&set_aside, "", Reason::Future)?);
+                rows = filter_record_batch(&rows, &BooleanArray::new(!&ahead, None))?;
+            }
+        }
+        if let Some(shedding) = &self.shedding {
+            let keys = keys_of(&self.plan, which, &rows)?;
+            if let Some(kept) = shedding.kept(&keys, rows.num_rows(), &mut attempted.drawn)? {
+                rows = filter_record_batch(&rows, &BooleanArray::new(kept, None))?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Moves the watermark of a side on to where its sources are.
+    fn follow(
+        &mut self,
+        which: Which,
+        reached: Option<i64>,
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let Some(time) = reached.filter(|_| reached > self.reached[at(which)]) else { return Ok(()) };
+        attempted.reached = Some((which, time));
+        self.expire(which.other(), Some(time), attempted, results)
     }
 
     /// Whether a row of a side is late.
@@ -395,7 +511,7 @@ impl JoinStream {
         let others = &self.stores[at(other)];
         let chunk = self.stores[at(which)].next_chunk() as u32 + chunk;
         let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        let mut found = Found::default();
+        let mut found = self.found();
         let mut pace = Pace::new();
         let by_windows = condition.windows().is_some();
         for (row, (&key, &time)) in part.keys.iter().zip(part.times.iter()).enumerate() {
@@ -534,7 +650,7 @@ impl JoinStream {
     ) -> Result<()> {
         self.check_watermark(which, time, self.reached[at(which)])?;
         attempted.reached = Some((which, time));
-        self.expire(which.other(), Some(time), results)
+        self.expire(which.other(), Some(time), attempted, results)
     }
 
     /// Refuses a watermark of a side, or of a key of it, before the last one.
@@ -573,7 +689,7 @@ impl JoinStream {
             condition.is_over(other, place, time)
         })?;
         attempted.dropped = over.last().map(|&last| (other, key, last));
-        let mut found = Found::default();
+        let mut found = self.found();
         for entry in over.iter().filter(|entry| self.is_due(other, entry)) {
             found.push(other, Pick::Stored(entry.at), Pick::None, self.beside(entry));
         }
@@ -603,15 +719,26 @@ impl JoinStream {
 
     /// Removes the rows of a side that can have no partner any more, as the other side is complete up to a time, or has
     /// ended; those that had none are results of some kinds.
-    fn expire(&mut self, which: Which, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
+    fn expire(
+        &mut self,
+        which: Which,
+        reached: Option<i64>,
+        attempted: &Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let own = attempted.met.iter().filter(|(side, ..)| *side == which);
+        let met: HashSet<(u32, usize)> = own.map(|&(_, key, number)| (key, number)).collect();
         let condition = &self.plan.condition;
-        let mut found = Found::default();
+        let mut found = self.found();
         let mut pace = Pace::new();
         let is_due = |place| reached.map_or(Ok(true), |reached| condition.is_over(which, place, reached));
         while let Some(item) = self.stores[at(which)].agenda.pop(is_due)? {
             pace.check(1)?;
-            let entry = self.stores[at(which)].entry(item);
-            if let Some(entry) = entry.filter(|entry| self.is_due(which, entry)) {
+            let Some((number, entry)) = self.stores[at(which)].numbered(item) else { continue };
+            // Partners may come with the call that ends the wait for them.
+            let partners = attempted.partners.get(&(which == Which::Right, item.key, number));
+            let now = Entry { met: partners.copied().unwrap_or(entry.met), ..*entry };
+            if self.is_due(which, &now) && !met.contains(&(item.key, number)) {
                 found.push(which, Pick::Stored(entry.at), Pick::None, self.beside(entry));
             }
         }

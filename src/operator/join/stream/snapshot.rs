@@ -5,12 +5,15 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::{JoinStream, at};
+use super::{JoinOptions, JoinStream, at};
 use crate::interrupt::check;
 use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
 use crate::operator::progress::Ahead;
+#[cfg(test)]
+use crate::operator::progress::Delay;
+use crate::operator::stream::Shedding;
 use crate::operator::zone_rules::ZoneRules;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
@@ -23,7 +26,8 @@ const JOIN: Envelope =
 #[derive(Serialize, Deserialize)]
 struct Common {
     closed: bool,
-    late_limit: Option<u64>,
+    options: JoinOptions,
+    shedding: Option<Shedding>,
     #[serde(deserialize_with = "tally")]
     next: u64,
     #[serde(deserialize_with = "tally")]
@@ -41,6 +45,8 @@ pub struct JoinContents {
     pub sides: [Arc<Schema>; 2],
     /// Whether rows without a partner are in the result at once.
     pub early: bool,
+    /// Whether keys may be dropped.
+    pub sheds: bool,
 }
 
 impl JoinStream {
@@ -54,10 +60,14 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             writer.batches(&self.plan.side(which).input, &[])?;
         }
-        writer.value(&self.plan.early);
-        let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
+        writer.value(&(self.plan.early, self.plan.sheds));
+        let Self { closed, options, next, results, reached, rows, .. } = *self;
+        let shedding = self.shedding.clone();
         let zone = self.zone_rules()?;
-        writer.value(&Common { closed, late_limit, next, results, reached, rows, zone });
+        writer.value(&Common { closed, options, shedding, next, results, reached, rows, zone });
+        for progress in self.progress.iter().flatten() {
+            progress.save(&mut writer)?;
+        }
         writer.keys(&self.keys)?;
         for which in [Which::Left, Which::Right] {
             self.late[at(which)].save(&mut writer)?;
@@ -82,7 +92,9 @@ impl JoinStream {
     /// `InvalidValue` if it is not a snapshot of a join with this identity, or is damaged.
     pub fn contents(snapshot: &[u8], identity: &str) -> Result<JoinContents> {
         let mut reader = opened(snapshot, identity)?;
-        Ok(JoinContents { sides: [reader.batches()?.0, reader.batches()?.0], early: reader.value()? })
+        let sides = [reader.batches()?.0, reader.batches()?.0];
+        let (early, sheds) = reader.value()?;
+        Ok(JoinContents { sides, early, sheds })
     }
 
     /// The join that [`JoinStream::snapshot`] was called of.
@@ -97,16 +109,28 @@ impl JoinStream {
                 return broken();
             }
         }
-        if reader.value::<bool>()? != plan.early {
+        if reader.value::<(bool, bool)>()? != (plan.early, plan.sheds) {
             return broken();
         }
-        let Common { closed, late_limit, next, results, reached, rows, zone } = reader.value()?;
+        let Common { closed, options, shedding, next, results, reached, rows, zone } = reader.value()?;
+        let are_sound = [Which::Left, Which::Right].iter().all(|&which| {
+            let columns = plan.side(which).input.fields().len();
+            options.progress[at(which)].is_none_or(|delay| delay.is_sound(columns))
+        });
+        let of_shedding = shedding.as_ref().map(|shedding| shedding.shed);
+        let is_shed = shedding.as_ref().is_none_or(Shedding::is_sound);
+        if !are_sound || !is_shed || of_shedding != options.shed || options.shed.is_some() != plan.sheds {
+            return broken();
+        }
         zone.map_or(Ok(()), |zone| zone.check())?;
         if rows.iter().any(|&rows| rows >= 1 << 62) {
             return broken();
         }
-        let stream = Self::new(plan, late_limit)?;
-        let mut stream = Self { closed, next, results, reached, rows, ..stream };
+        let stream = Self::new(plan, options)?;
+        let mut stream = Self { closed, shedding, next, results, reached, rows, ..stream };
+        for progress in stream.progress.iter_mut().flatten() {
+            progress.load(&mut reader)?;
+        }
         reader.keys(&mut stream.keys, check)?;
         let keys = stream.keys.len();
         for which in [Which::Left, Which::Right] {
@@ -143,6 +167,7 @@ mod tests {
     use crate::kernels::Closed;
     use crate::operator::held::forged;
     use crate::operator::join::{ConditionSpec, JoinKind, JoinSpec, SideSpec};
+    use crate::operator::progress::By;
     use crate::operator::{Length, WindowKind, WindowSpec};
     use crate::window::Partial;
 
@@ -179,7 +204,9 @@ mod tests {
             weight: weight.clone(),
         };
         let (left, right, kind, suffix) = (side(), side(), JoinKind::Full, "_right".into());
-        Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix, early }).unwrap())
+        Arc::new(
+            JoinPlan::new(JoinSpec { left, right, condition, kind, suffix, early, sheds: false }).unwrap(),
+        )
     }
 
     proptest! {
@@ -187,11 +214,14 @@ mod tests {
         #[test]
         fn forged_snapshots_are_refused_or_go_on(
             by_windows: bool,
-            (weighs, early) in any::<(bool, bool)>(),
+            (weighs, early, follows) in any::<(bool, bool, bool)>(),
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
             let plan = plan(by_windows, weighs, early);
-            let mut stream = JoinStream::new(plan.clone(), Some(2)).unwrap();
+            let delay = Delay { by: By::Time(1), source: None, idle: None, future: None, heartbeat: None };
+            let progress = [follows.then_some(delay), None];
+            let options = JoinOptions { late_limit: Some(2), progress, shed: None };
+            let mut stream = JoinStream::new(plan.clone(), options).unwrap();
             let run = |stream: &mut JoinStream, from| {
                 let rows = [rows(from)];
                 let pushes = [Which::Left, Which::Right].map(|which| JoinStep::Push(which, &rows));
