@@ -156,6 +156,13 @@ impl Agenda {
         runs.map(|run| run.items.len() - run.gone).sum::<usize>() + self.rest.len()
     }
 
+    /// Frees room for rows that are gone.
+    pub(super) fn shrink(&mut self) {
+        self.ordered.items.shrink_to_fit();
+        self.returned.iter_mut().for_each(|run| run.items.shrink_to_fit());
+        self.rest.shrink_to_fit();
+    }
+
     pub(in crate::operator) fn bytes(&self) -> usize {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         let items: usize = runs.map(|run| run.items.capacity()).sum();

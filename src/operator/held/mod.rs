@@ -47,19 +47,33 @@ pub(super) fn forget(
     let kept: Vec<u32> = (0..keys.len() as u32).filter(has).collect();
     let are_few = 2 * kept.len() < keys.len();
     if are_few {
-        let fewer = keys.only(&kept)?;
-        let mut numbers = vec![u32::MAX; keys.len()];
-        kept.iter().zip(0..).for_each(|(&key, number)| numbers[key as usize] = number);
-        // What may fail comes first.
-        let rooms: Vec<_> = stores.iter().map(|_| Store::room(kept.len())).collect();
-        let mut marks = ahead.to_vec();
-        marks.iter_mut().for_each(|marks| marks.keep_keys(&kept));
-        for (store, room) in stores.iter_mut().zip(rooms) {
-            store.renumber(room, &kept, &numbers);
-        }
-        ahead.iter_mut().zip(marks).for_each(|(ahead, marks)| *ahead = marks);
-        *keys = fewer;
+        keep_keys(keys, stores, ahead, &kept)?;
     }
     *full = KEYS.max(2 * kept.len());
     Ok(are_few.then_some(kept))
+}
+
+/// Drops all keys but these, which ascend: the n-th of them becomes key n. The others have no rows.
+///
+/// # Errors
+/// Those of Arrow; nothing has changed then.
+pub(super) fn keep_keys(
+    keys: &mut KeyIndex,
+    stores: &mut [Store],
+    ahead: &mut [Ahead],
+    kept: &[u32],
+) -> Result<()> {
+    let fewer = keys.only(kept)?;
+    let mut numbers = vec![u32::MAX; keys.len()];
+    kept.iter().zip(0..).for_each(|(&key, number)| numbers[key as usize] = number);
+    // What may fail comes first.
+    let rooms: Vec<_> = stores.iter().map(|_| Store::room(kept.len())).collect();
+    let mut marks = ahead.to_vec();
+    marks.iter_mut().for_each(|marks| marks.keep_keys(kept));
+    for (store, room) in stores.iter_mut().zip(rooms) {
+        store.renumber(room, kept, &numbers);
+    }
+    ahead.iter_mut().zip(marks).for_each(|(ahead, marks)| *ahead = marks);
+    *keys = fewer;
+    Ok(())
 }

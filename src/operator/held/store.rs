@@ -290,6 +290,31 @@ impl Store {
         if !is_scattered && self.held <= 2 * self.entries + 2 * CHUNKS {
             return Ok(());
         }
+        self.compact(columns)
+    }
+
+    /// Frees all that belongs to no row, which is otherwise only done once that is the larger part.
+    ///
+    /// # Errors
+    /// An interrupt, and those of memory; nothing is lost then.
+    pub(in crate::operator) fn shrink(&mut self, columns: usize) -> Result<()> {
+        let timelines = &self.timelines;
+        self.agenda.retain(|item| entry_of(timelines, *item).is_some());
+        self.agenda.shrink();
+        self.spare = Spare::default();
+        if self.held > self.entries { self.compact(columns) } else { Ok(()) }
+    }
+
+    /// Removes the rows of all keys but those of a sample, before their time: the agenda keeps its items.
+    pub(in crate::operator) fn drop_others(&mut self, is_kept: impl Fn(u32) -> bool) {
+        for key in (0..self.timelines.len() as u32).filter(|&key| !is_kept(key)) {
+            let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+            drop_up_to(&mut self.timelines, &mut held, key, (i64::MAX, u64::MAX));
+        }
+    }
+
+    /// Joins chunks into one.
+    fn compact(&mut self, columns: usize) -> Result<()> {
         let mut pace = Pace::new();
         let given = |chunk: &Option<Chunk>| vec![None; chunk.as_ref().map_or(0, |chunk| chunk.rows)];
         let mut numbers: Vec<Vec<Option<u32>>> = self.chunks.iter().map(given).collect();

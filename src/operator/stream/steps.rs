@@ -11,10 +11,10 @@ use super::keys::StreamKeys;
 use super::late::{Reason, Refused};
 use super::outgoing::Answer;
 use super::sharing::ClassGroup;
-use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::operator::progress::{followed, with_sources};
+use crate::operator::shedding::{Drawn, Shedding};
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
@@ -175,7 +175,11 @@ impl Operator {
             }
             before += batch.num_rows();
             if let Some(shedding) = &self.shedding {
-                timed = shedding.pick(timed, self.leader().by(), &mut drawn)?;
+                let rows = (&timed.rows, timed.times.len());
+                if let Some(kept) = shedding.pick(rows, self.leader().by(), &mut drawn)? {
+                    timed = timed.only(&BooleanArray::new(kept, None))?;
+                    timed.weight = shedding.weight();
+                }
             }
             timed.keys = self.keys.number(&timed, cutoff)?;
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
