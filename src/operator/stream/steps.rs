@@ -153,12 +153,12 @@ impl Operator {
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
-            if let Some(progress) = &mut self.progress {
-                if let Some(ahead) = progress.ahead(&timed.times) {
-                    let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
-                    refused.extend(self.late_for_all(&rows, Reason::Future)?);
-                    timed = timed.only(&BooleanArray::new(!&ahead, None))?;
-                }
+            if let Some(progress) = &mut self.progress
+                && let Some(ahead) = progress.ahead(&timed.times)
+            {
+                let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
+                refused.extend(self.late_for_all(&rows, Reason::Future)?);
+                timed = timed.only(&BooleanArray::new(!&ahead, None))?;
             }
             if let Some(progress) = &mut self.progress {
                 progress.see(&timed.rows, &timed.times, timed.most)?;
