@@ -302,6 +302,44 @@ def test_keys_that_are_ahead_hold_nothing_but_their_mark() -> None:
     assert op.stats().keys_ahead == 0
 
 
+@pytest.mark.parametrize("per", ["first", "interval"])
+def test_memory_is_limited_by_dropping_keys_and_the_others_are_exact(per: Any) -> None:
+    rng = np.random.default_rng(3)
+    count, keys, limit = 40_000, 4000, 90_000
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64()})
+    # More and more keys, so that several halvings are needed.
+    own = (rng.random(count) * np.linspace(10, keys, count)).astype(int)
+    columns = {"k": own, "t": np.arange(count) + rng.integers(0, 50, count), "v": range(count)}
+    table = pa.table(columns, schema)
+    distinct = wk.distinct("k", time="t", within=10_000, per=per)
+    op, shares, parts = distinct.operator(schema, progress=wk.delay(60), shed=wk.shed(limit, seed=5)), [], []
+    for at in range(0, count, 500):
+        parts.append(op.push(table.slice(at, 500)))
+        stats = op.stats()
+        shares.append(stats.shed_share)
+        assert stats.bytes <= limit
+        assert set(parts[-1]["shed_share"].to_pylist()) <= set(shares[-2:])
+        if at % 7000 == 0:
+            op = wk.DistinctOperator.restore(op.snapshot(), distinct)
+            assert op.stats().shed_share == stats.shed_share
+    parts.append(op.close())
+    found = pa.concat_tables(parts)
+    assert found.schema == op.schema == schema.append(pa.field("shed_share", pa.float64(), nullable=False))
+    assert len(set(shares)) > 2
+    assert shares == sorted(shares, reverse=True)
+    exact = distinct.run(table)
+    # Until a key is dropped, what is returned of it is exact, too.
+    assert set(found["v"].to_pylist()) <= set(exact["v"].to_pylist())
+    # A key that has results at the end was in each sample.
+    last = pc.unique(pa.concat_tables(parts[-8:])["k"])
+    kept = found.filter(pc.is_in(found["k"], last)).sort_by("v")
+    assert kept["v"].to_pylist() == exact.filter(pc.is_in(exact["k"], last))["v"].to_pylist()
+    stats = op.stats()
+    assert stats.rows + stats.rows_shed == count
+    assert stats.late == 0 < stats.keys_shed
+    assert 50 < len(last) < keys
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_many_held_rows_of_a_key_are_those_of_duckdb(order: str) -> None:
     """So many that they are in several blocks, which are split and joined as rows come and go."""
@@ -510,10 +548,20 @@ def test_what_is_refused_says_so() -> None:
             wk.InvalidType,
             "heartbeat: it is given where column 't'",
         ),
+        ({"shed": "1 MB"}, wk.InvalidType, "shed: '1 MB' is given; it is what windowkit.shed"),
+        (
+            {"shed": wk.shed("1 MB")},
+            wk.InvalidValue,
+            "shed: it is given where duplicates are equal in nothing",
+        ),
+        ({"shed": wk.shed("1 MB", keep="rows")}, wk.InvalidValue, "shed: keep='rows' is given; without some"),
         ({"clock": lambda: 5}, wk.InvalidValue, "clock: it is given for an operator whose watermark"),
     ]:
         with pytest.raises(error, match=says):
             one.operator(SIDE, **options)  # type: ignore[arg-type]
+    taken = pa.schema({"id": pa.string(), "t": pa.int64(), "shed_share": pa.int64()})
+    with pytest.raises(wk.InvalidValue, match="shed: results would have two columns 'shed_share'"):
+        wk.distinct("id", time="t", within=3).operator(taken, shed=wk.shed("1 MB"))
     with pytest.raises(wk.InvalidType, match="restore makes another operator of it"):
         pickle.dumps(op)
     with op:

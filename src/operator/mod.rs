@@ -27,6 +27,7 @@ mod policy;
 mod progress;
 mod rolling;
 mod schema;
+mod shedding;
 mod spread;
 mod stored;
 mod stream;
@@ -53,7 +54,8 @@ pub use progress::{By, Delay, Heartbeat};
 pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
+pub use shedding::{Keep, Shed, ShedStats};
 pub use stored::Sign;
-pub use stream::{Contents, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind};
+pub use stream::{Contents, Operator, Options, Stats, Step, StoreKind};
 pub use wids::Wids;
 pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

@@ -12,10 +12,11 @@ use super::calls::{Called, CalledOperator, Rows, table};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::progress::PyDelay;
+use super::shedding::PyShed;
 use crate::interrupt::check;
 use crate::memory::caught;
 use crate::operator::{
-    DistinctOptions, DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Length, Per,
+    DistinctOptions, DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Length, Per, Shed,
 };
 use crate::select::filter_record_batch;
 use crate::{Error, Result};
@@ -94,12 +95,6 @@ impl PyDistinct {
     fn within(&self) -> i64 {
         self.0.within()
     }
-
-    /// The schema of results of streams.
-    #[getter]
-    fn output_schema(&self) -> PySchema {
-        PySchema::new(self.0.output().clone())
-    }
 }
 
 /// What the stream holds and has done; see `windowkit.streams.stats.DistinctStats`.
@@ -113,6 +108,9 @@ pub(super) struct PyDistinctStats {
     late: u64,
     late_dropped: u64,
     results: u64,
+    rows_shed: u64,
+    keys_shed: u64,
+    shed_level: u32,
 }
 
 /// A stream without its duplicates.
@@ -127,11 +125,12 @@ impl PyDistinctOperator {
         distinct: Bound<'_, PyDistinct>,
         progress: Option<PyDelay>,
         late_limit: Option<u64>,
+        shed: Option<PyShed>,
     ) -> PyResult<Self> {
         let plan = distinct.get().0.clone();
         detached(py, || {
             let progress = progress.map(|delay| delay.bound(plan.input(), plan.measure())).transpose()?;
-            let options = DistinctOptions { progress, late_limit };
+            let options = DistinctOptions { progress, late_limit, shed: shed.map(Shed::from) };
             Ok(Self(Called::new(Ok(DistinctStream::new(plan, options)?))))
         })
     }
@@ -157,7 +156,7 @@ impl PyDistinctOperator {
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
         // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.ask(|stream| caught(|| stream.snapshot(identity))))?;
+        let bytes = self.ask(py, |stream| caught(|| stream.snapshot(identity)))?;
         py_bytes(py, &bytes)
     }
 
@@ -187,7 +186,7 @@ impl PyDistinctOperator {
 
     /// Keys that are ahead of the stream, and in the last column up to when each is complete.
     fn keys_ahead(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.0.ask(|stream| Ok(PyRecordBatch::new(stream.keys_ahead()?))))
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.keys_ahead()?)))
     }
 
     /// Moves the watermark on to that of the sources that are not idle.
@@ -208,13 +207,13 @@ impl PyDistinctOperator {
     /// The position of the column that names sources, if there is one.
     #[getter]
     fn source(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        detached(py, || self.0.ask(|stream| Ok(stream.options().progress.and_then(|delay| delay.source))))
+        self.ask(py, |stream| Ok(stream.options().progress.and_then(|delay| delay.source)))
     }
 
     /// Whether the watermark follows rows.
     #[getter]
     fn follows(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.0.ask(|stream| Ok(stream.options().progress.is_some())))
+        self.ask(py, |stream| Ok(stream.options().progress.is_some()))
     }
 
     /// Whether the clock matters to sources that are silent.
@@ -223,22 +222,20 @@ impl PyDistinctOperator {
         let has_clock = |stream: &mut DistinctStream| {
             stream.options().progress.is_some_and(|delay| delay.silence().is_some())
         };
-        detached(py, || self.0.ask(|stream| Ok(has_clock(stream))))
+        self.ask(py, |stream| Ok(has_clock(stream)))
     }
 
     /// Sets the clock to these microseconds, until which the caller has waited for rows, or has done something else.
     fn set_clock(&self, py: Python<'_>, now: i64, has_waited: bool) -> PyResult<()> {
-        detached(py, || {
-            self.0.ask(|stream| {
-                stream.set_clock(now, has_waited);
-                Ok(())
-            })
+        self.ask(py, |stream| {
+            stream.set_clock(now, has_waited);
+            Ok(())
         })
     }
 
     /// What is known of the sources.
     fn progress(&self, py: Python<'_>) -> PyResult<PyRecordBatch> {
-        detached(py, || self.0.ask(|stream| Ok(PyRecordBatch::new(stream.progress()?))))
+        self.ask(py, |stream| Ok(PyRecordBatch::new(stream.progress()?)))
     }
 
     /// Ends the stream.
@@ -268,6 +265,12 @@ impl PyDistinctOperator {
         self.0.last_rows(py).map(Out)
     }
 
+    /// The schema of results.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
+        self.ask(py, |stream| Ok(PySchema::new(stream.schema().clone())))
+    }
+
     /// Whether the stream has ended.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
@@ -283,15 +286,41 @@ impl PyDistinctOperator {
     /// What it holds and has done.
     fn stats(&self, py: Python<'_>) -> PyResult<PyDistinctStats> {
         let of = |stream: &mut DistinctStream| {
-            let DistinctStats { keys, held: rows_kept, bytes, keys_ahead, rows, late, dropped, results } =
+            let DistinctStats { keys, held, bytes, keys_ahead, rows, late, dropped, results, shed } =
                 stream.stats();
-            PyDistinctStats { keys, rows_kept, bytes, keys_ahead, rows, late, late_dropped: dropped, results }
+            PyDistinctStats {
+                keys,
+                rows_kept: held,
+                bytes,
+                keys_ahead,
+                rows,
+                late,
+                late_dropped: dropped,
+                results,
+                rows_shed: shed.rows,
+                keys_shed: shed.keys,
+                shed_level: shed.level,
+            }
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+        self.ask(py, |stream| Ok(of(stream)))
     }
 }
 
 impl PyDistinctOperator {
+    /// Returns what the operator says of itself, once it has dropped what it holds too much of.
+    fn ask<A: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&mut DistinctStream) -> Result<A> + Send,
+    ) -> PyResult<A> {
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                question(stream)
+            })
+        })
+    }
+
     fn call(&self, step: DistinctStep<'_>) -> Result<PyRecordBatchReader> {
         let rows = self.0.call(|stream| {
             let rows = stream.call(step)?;

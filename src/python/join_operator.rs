@@ -10,11 +10,11 @@ use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::join::PyJoin;
-use super::operator::PyShed;
 use super::progress::PyDelay;
+use super::shedding::PyShed;
 use crate::Result;
 use crate::memory::caught;
-use crate::operator::{JoinContents, JoinOptions, JoinStep, JoinStream, Which};
+use crate::operator::{JoinContents, JoinOptions, JoinStep, JoinStream, Shed, Which};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
@@ -67,7 +67,7 @@ impl PyJoinOperator {
                 delay.map(|delay| delay.bound(input, measure)).transpose()
             };
             let progress = [bound(Which::Left, left_progress)?, bound(Which::Right, right_progress)?];
-            let options = JoinOptions { progress, late_limit, shed: shed.map(PyShed::shed) };
+            let options = JoinOptions { progress, late_limit, shed: shed.map(Shed::from) };
             Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?))))
         })
     }

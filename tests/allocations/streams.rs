@@ -66,6 +66,7 @@ fn joins_of_streams_run_out_of_memory() {
 const DISTINCT: DistinctOptions = DistinctOptions {
     progress: Some(Delay { by: By::Time(30), source: Some(0), idle: None, future: None, heartbeat: None }),
     late_limit: Some(3),
+    shed: None,
 };
 
 #[test]

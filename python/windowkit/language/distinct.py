@@ -16,6 +16,7 @@ from windowkit.language.processing import Clock
 from windowkit.language.progress import Delay
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.running import by_data, distinct_options
+from windowkit.language.shedding import Shed
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ class Distinct:
         progress: Delay | None = None,
         late_limit: int | None = LATE_LIMIT,
         clock: Clock | None = None,
+        shed: Shed | None = None,
     ) -> DistinctOperator:
         """Remove the duplicates of a stream, whose rows come in any order.
 
@@ -235,6 +237,10 @@ class Distinct:
             How many late rows are held until they are taken; any number if None.
         clock : callable, optional
             For sources that may be idle, and heartbeats: as for `windowkit.Query.operator`.
+        shed : Shed, optional
+            How much memory the state may take: `windowkit.shed`, with ``keep="keys"``. Where it would take
+            more, keys are dropped with all of their rows, and results have the column ``shed_share``. Any
+            amount by default.
 
         Returns
         -------
@@ -259,7 +265,7 @@ class Distinct:
         """
         with engines.process(schema) as here:
             operator: DistinctOperator = here.operator(
-                self, schema, progress=progress, late_limit=late_limit, clock=clock
+                self, schema, progress=progress, late_limit=late_limit, clock=clock, shed=shed
             )
         return operator
 

@@ -18,6 +18,7 @@ from windowkit.language.identity import identity
 from windowkit.language.processing import Clock
 from windowkit.language.progress import Delay, checked_delay
 from windowkit.language.query import LATE_LIMIT
+from windowkit.language.shedding import Shed, checked_shed
 from windowkit.language.written import write_distinct
 from windowkit.local.distinct import bound
 from windowkit.streams.held import Held
@@ -68,15 +69,19 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         progress: Delay | None = None,
         late_limit: int | None = LATE_LIMIT,
         clock: Clock | None = None,
+        shed: Shed | None = None,
     ) -> None:
         refuse_spark("schema", schema, NO_SPARK)
         own = schema_of(schema, "schema")
         self._bind(distinct, own)
         followed = checked_delay("progress", progress)
         with hinting(own):
-            core = _native.DistinctOperator(self._planned, followed, limit("late_limit", late_limit, 0))
+            core = _native.DistinctOperator(
+                self._planned, followed, limit("late_limit", late_limit, 0), checked_shed(shed)
+            )
         self._clock = clock_for(core, clock)
         announce(core, own, followed)
+        self._schema = pa.schema(core.schema)
         self._hold(core)
 
     def _bind(self, distinct: Distinct, schema: pa.Schema) -> None:
@@ -94,7 +99,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
     @property
     def schema(self) -> pa.Schema:
         """The schema of results."""
-        return pa.schema(self._planned.output_schema)
+        return self._schema
 
     @property
     def watermark(self) -> pa.Scalar | None:
@@ -357,7 +362,7 @@ class DistinctOperator(Held[_native.DistinctOperator]):
         this = cls.__new__(cls)
         this._bind(distinct, pa.schema(_native.DistinctOperator.contents(given, name)))
         core = _native.DistinctOperator.restore(given, name, this._planned)
-        this._clock = clock_for(core, clock)
+        this._clock, this._schema = clock_for(core, clock), pa.schema(core.schema)
         this._hold(core)
         return this
 

@@ -13,8 +13,19 @@ __all__ = ["DistinctStats", "JoinStats", "Stats", "reported"]
 Reported = TypeVar("Reported", bound="DataclassInstance")
 
 
+class Shedding:
+    """Statistics of an operator that may drop what it has no memory for."""
+
+    shed_level: int
+
+    @property
+    def shed_share(self) -> float:
+        """Which share of the keys, or of the rows, is taken in at present: 1.0 while nothing was dropped."""
+        return float(0.5**self.shed_level)
+
+
 @dataclass(frozen=True)
-class Stats:
+class Stats(Shedding):
     """What an operator holds, and what it has done since it was created.
 
     Parameters
@@ -62,11 +73,6 @@ class Stats:
     keys_shed: int
     slices_shed: int
     shed_level: int
-
-    @property
-    def shed_share(self) -> float:
-        """Which share of the keys, or of the rows, is taken in at present: 1.0 while nothing was dropped."""
-        return float(0.5**self.shed_level)
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class JoinStats:
 
 
 @dataclass(frozen=True)
-class DistinctStats:
+class DistinctStats(Shedding):
     """What the operator of a stream without duplicates holds, and what it has done since it was created.
 
     Parameters
@@ -130,6 +136,10 @@ class DistinctStats:
     rows, late, late_dropped, results : int
         Rows pushed, rows of these that were late, late rows that were dropped because ``late_limit`` of them
         were held, and rows of results.
+    rows_shed, keys_shed, shed_level : int
+        What was dropped for want of memory (`windowkit.shed`): rows that were not taken in, which `rows` does
+        not count, and keys with all that was held of them; and how often the share was halved of what is
+        taken in.
     """
 
     keys: int
@@ -140,6 +150,9 @@ class DistinctStats:
     late: int
     late_dropped: int
     results: int
+    rows_shed: int
+    keys_shed: int
+    shed_level: int
 
 
 def reported(kind: type[Reported], by_core: object) -> Reported:

@@ -71,6 +71,22 @@ impl Last {
         keep(&mut self.of_keys, kept);
     }
 
+    /// Whether a key has had a row.
+    pub(super) fn has(&self, key: u32) -> bool {
+        self.of_keys.get(key as usize).is_some_and(Option::is_some)
+    }
+
+    /// Forgets the last row of a key.
+    pub(super) fn forget(&mut self, key: u32) {
+        self.of_keys.get_mut(key as usize).into_iter().for_each(|last| *last = None);
+    }
+
+    /// Frees room that nothing needs.
+    pub(super) fn shrink(&mut self) {
+        self.changed = Vec::new();
+        self.of_keys.shrink_to_fit();
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.of_keys.capacity() * size_of::<Option<i64>>()
             + self.changed.capacity() * size_of::<(u32, Option<i64>)>()

@@ -14,6 +14,7 @@
 
 mod last;
 mod plan;
+mod relief;
 mod snapshot;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::batching::{BATCH_ROWS, in_parts};
 use super::call::all_or_nothing;
 use super::held::{Address, Entry, KEYS, New, Store, check_open, forget};
 use super::progress::{Ahead, Delay, Progress, followed, with_sources};
+use super::shedding::{Drawn, Shed, ShedStats, Shedding, relieve};
 use super::stream::{Late, Reason, Refused, check_watermark};
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
@@ -64,6 +66,8 @@ pub struct DistinctOptions {
     pub progress: Option<Delay>,
     /// How many late rows are held until they are collected; any number if `None`.
     pub late_limit: Option<u64>,
+    /// How much memory the state may take, if that is limited: then keys are dropped.
+    pub shed: Option<Shed>,
 }
 
 /// What an operator holds, and what it has done.
@@ -85,6 +89,8 @@ pub struct DistinctStats {
     pub dropped: u64,
     /// Rows of results.
     pub results: u64,
+    /// What was dropped for want of memory.
+    pub shed: ShedStats,
 }
 
 /// A stream without its duplicates.
@@ -101,6 +107,8 @@ pub struct DistinctStream {
     ahead: Ahead,
     /// What was seen of the stream's sources, if the watermark follows them.
     progress: Option<Progress>,
+    /// What was dropped for want of memory, if anything may be.
+    shedding: Option<Shedding>,
     reached: Option<i64>,
     late: Late,
     closed: bool,
@@ -126,9 +134,10 @@ struct Attempted {
     is_end: bool,
     results: u64,
     next: u64,
+    drawn: Drawn,
 }
 
-/// Rows of a batch, without those from the future.
+/// Rows of a batch, without those from the future, and those of keys that are dropped.
 struct Part {
     rows: RecordBatch,
     columns: Vec<ArrayRef>,
@@ -157,9 +166,11 @@ impl DistinctStream {
     /// No rows yet.
     ///
     /// # Errors
-    /// None but those of memory.
+    /// `InvalidValue` or `InvalidType` where keys cannot be dropped for want of memory, though they are to be.
     pub fn new(plan: Arc<DistinctPlan>, options: DistinctOptions) -> Result<Self> {
+        let shedding = options.shed.map(|shed| relief::of_keys(shed, &plan)).transpose()?;
         Ok(Self {
+            shedding,
             keys: plan.index()?,
             late: Late::new(&plan.input, false),
             progress: options.progress.map(|delay| Progress::new(delay, &plan.input)).transpose()?,
@@ -179,7 +190,8 @@ impl DistinctStream {
 
     /// The schema of results.
     pub fn schema(&self) -> &SchemaRef {
-        &self.plan.output
+        let marked = self.shedding.as_ref().and_then(|shedding| shedding.schema.as_ref());
+        marked.unwrap_or(&self.plan.output)
     }
 
     /// The schema of late rows.
@@ -235,7 +247,17 @@ impl DistinctStream {
             late: self.late.count(),
             dropped: self.late.dropped(),
             results: self.results,
+            shed: self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default(),
         }
+    }
+
+    /// Drops what the state holds too much of, if the last call may have led to that; every call begins with it, and so does
+    /// whoever asks what the state is.
+    ///
+    /// # Errors
+    /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
+    pub fn relieve(&mut self) -> Result<()> {
+        relieve(self)
     }
 
     /// Makes a call, which takes effect as a whole or not at all; returns the rows that are known to be no duplicates
@@ -245,6 +267,7 @@ impl DistinctStream {
     /// `InvalidValue` once closed, and for a watermark before the last one, of the key if one is given; `InvalidType` for a
     /// batch of another schema.
     pub fn call(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
+        self.relieve()?;
         let results = all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)?;
         self.progress.iter_mut().for_each(Progress::tidy);
         Ok(results)
@@ -268,6 +291,7 @@ impl DistinctStream {
             is_end,
             results,
             next,
+            drawn,
         } = attempted;
         new.into_iter().for_each(|new| self.open.add(new));
         if takes_late {
@@ -287,6 +311,7 @@ impl DistinctStream {
         self.open.purge();
         self.last.keep();
         self.progress.iter_mut().for_each(Progress::commit);
+        self.shedding.iter_mut().for_each(|shedding| shedding.drew(drawn));
         self.closed |= is_end;
         (self.rows, self.results, self.next) = (self.rows + rows, self.results + results, next);
     }
@@ -325,6 +350,9 @@ impl DistinctStream {
                 self.decide(due, &[], &mut results)?;
             }
         }
+        if let Some(shedding) = &self.shedding {
+            results = results.into_iter().map(|batch| shedding.marked(batch)).collect::<Result<_>>()?;
+        }
         attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
         Ok((attempted, results))
     }
@@ -340,10 +368,11 @@ impl DistinctStream {
         self.tidy()?;
         let plan = self.plan.clone();
         batches.iter().try_for_each(|batch| plan.check(batch))?;
-        attempted.rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut late = Vec::new();
         let parts: Vec<Part> =
-            batches.iter().map(|batch| self.part(batch, &mut late)).collect::<Result<_>>()?;
+            batches.iter().map(|batch| self.part(batch, attempted, &mut late)).collect::<Result<_>>()?;
+        let all: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        attempted.rows = all - attempted.drawn.shed;
         let reached = match &self.progress {
             Some(progress) => progress.watermark(self.reached)?,
             None => self.reached,
@@ -401,7 +430,12 @@ impl DistinctStream {
     }
 
     /// Reads a batch, of which rows from the future are late.
-    fn part(&mut self, batch: &RecordBatch, late: &mut Vec<RecordBatch>) -> Result<Part> {
+    fn part(
+        &mut self,
+        batch: &RecordBatch,
+        attempted: &mut Attempted,
+        late: &mut Vec<RecordBatch>,
+    ) -> Result<Part> {
         let plan = self.plan.clone();
         let mut rows = batch.clone();
         let times_of = |rows: &RecordBatch| {
@@ -415,6 +449,12 @@ impl DistinctStream {
             let set_aside = filter_record_batch(&rows, &BooleanArray::new(ahead.clone(), None))?;
             late.push(self.late.batch(&set_aside, "", Reason::Future)?);
             rows = filter_record_batch(&rows, &BooleanArray::new(!&ahead, None))?;
+            (times, timed) = times_of(&rows)?;
+        }
+        if let Some(shedding) = &self.shedding
+            && let Some(kept) = shedding.pick((&rows, rows.num_rows()), &plan.by, &mut attempted.drawn)?
+        {
+            rows = filter_record_batch(&rows, &BooleanArray::new(kept, None))?;
             (times, timed) = times_of(&rows)?;
         }
         let mut keys = Vec::with_capacity(times.len());

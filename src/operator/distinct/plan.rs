@@ -22,6 +22,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct DistinctPlan {
     pub(super) input: SchemaRef,
+    /// That of rows, but for dictionaries, whose codes have 32 bits.
     pub(super) output: SchemaRef,
     pub(super) by: Vec<usize>,
     pub(super) time: usize,
@@ -65,11 +66,6 @@ impl DistinctPlan {
     /// The distance of duplicates, in units of the times.
     pub fn within(&self) -> i64 {
         self.within
-    }
-
-    /// The schema of results: that of rows, but for dictionaries, whose codes have 32 bits.
-    pub fn output(&self) -> &SchemaRef {
-        &self.output
     }
 
     /// Refuses a batch of another schema.

@@ -10,6 +10,7 @@ use super::{DistinctOptions, DistinctPlan, DistinctStream};
 use crate::interrupt::check;
 use crate::operator::held::{Entry, Store};
 use crate::operator::progress::{Ahead, Delay};
+use crate::operator::shedding::Shedding;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
@@ -27,6 +28,7 @@ struct Common {
     closed: bool,
     progress: Option<Delay>,
     late_limit: Option<u64>,
+    shedding: Option<Shedding>,
     reached: Option<i64>,
     #[serde(deserialize_with = "tally")]
     next: u64,
@@ -46,8 +48,9 @@ impl DistinctStream {
         writer.value(identity);
         writer.batches(&self.plan.input, &[])?;
         let Self { closed, options, reached, next, rows, results, .. } = *self;
-        let DistinctOptions { progress, late_limit } = options;
-        writer.value(&Common { closed, progress, late_limit, reached, next, rows, results });
+        let DistinctOptions { progress, late_limit, .. } = options;
+        let shedding = self.shedding.clone();
+        writer.value(&Common { closed, progress, late_limit, shedding, reached, next, rows, results });
         self.progress.as_ref().map_or(Ok(()), |progress| progress.save(&mut writer))?;
         writer.keys(&self.keys)?;
         self.ahead.save(&mut writer)?;
@@ -74,14 +77,20 @@ impl DistinctStream {
         if *reader.batches()?.0 != *plan.input {
             return broken();
         }
-        let Common { closed, progress, late_limit, reached, next, rows, results } = reader.value()?;
+        let Common { closed, progress, late_limit, shedding, reached, next, rows, results } =
+            reader.value()?;
         if !progress.is_none_or(|delay| delay.is_sound(plan.input.fields().len())) {
             return broken();
         }
         let kinds: Vec<DataType> =
             plan.output.fields().iter().map(|field| field.data_type().clone()).collect();
-        let options = DistinctOptions { progress, late_limit };
+        let shed = shedding.as_ref().map(|shedding| shedding.shed);
+        let options = DistinctOptions { progress, late_limit, shed };
         let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, options)? };
+        if let Some(shedding) = shedding {
+            let Some(shedding) = shedding.with_schema_of(stream.shedding) else { return broken() };
+            stream.shedding = Some(shedding);
+        }
         stream.progress.as_mut().map_or(Ok(()), |progress| progress.load(&mut reader))?;
         reader.keys(&mut stream.keys, check)?;
         let keys = stream.keys.len();
@@ -118,7 +127,7 @@ mod tests {
     use super::super::{DistinctStep, Per};
     use super::*;
     use crate::operator::held::forged;
-    use crate::operator::{By, Length};
+    use crate::operator::{By, Keep, Length, Shed};
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));
@@ -147,6 +156,7 @@ mod tests {
                 closed: false,
                 progress: None,
                 late_limit: None,
+                shedding: None,
                 reached: None,
                 next: 1,
                 rows: 1,
@@ -175,6 +185,7 @@ mod tests {
             heartbeat: None,
         }),
         late_limit: Some(2),
+        shed: Some(Shed { bytes: 1500, keep: Keep::Keys, seed: 1 }),
     };
 
     proptest! {

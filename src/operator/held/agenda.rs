@@ -150,18 +150,17 @@ impl Agenda {
         self.rest = rest.into();
     }
 
-    /// Frees the room of rows that have left; no step is attempted.
-    pub(super) fn shrink(&mut self) {
-        let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
-        runs.for_each(|run| run.items.shrink_to_fit());
-        self.rest.shrink_to_fit();
-        self.popped.shrink_to_fit();
-    }
-
     /// How many rows it has, those included that were dropped before their time.
     pub(super) fn len(&self) -> usize {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         runs.map(|run| run.items.len() - run.gone).sum::<usize>() + self.rest.len()
+    }
+
+    /// Frees room for rows that are gone.
+    pub(super) fn shrink(&mut self) {
+        self.ordered.items.shrink_to_fit();
+        self.returned.iter_mut().for_each(|run| run.items.shrink_to_fit());
+        self.rest.shrink_to_fit();
     }
 
     pub(in crate::operator) fn bytes(&self) -> usize {

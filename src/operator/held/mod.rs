@@ -62,18 +62,21 @@ pub(super) fn forget(
     let kept: Vec<u32> = (0..keys.len() as u32).filter(has).collect();
     let are_few = 2 * kept.len() < keys.len();
     if are_few {
-        keep(keys, &kept, stores, ahead)?;
+        keep_keys(keys, stores, ahead, &kept)?;
     }
     *full = KEYS.max(2 * kept.len());
     Ok(are_few.then_some(kept))
 }
 
-/// Drops all keys but these, which ascend, with their rows: the n-th of them becomes key n.
-pub(super) fn keep(
+/// Drops all keys but these, which ascend: the n-th of them becomes key n. The others have no rows.
+///
+/// # Errors
+/// Those of Arrow; nothing has changed then.
+pub(super) fn keep_keys(
     keys: &mut KeyIndex,
-    kept: &[u32],
     stores: &mut [Store],
     ahead: &mut [Ahead],
+    kept: &[u32],
 ) -> Result<()> {
     let fewer = keys.only(kept)?;
     let mut numbers = vec![u32::MAX; keys.len()];

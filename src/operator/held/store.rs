@@ -316,8 +316,28 @@ impl Store {
         self.compact(columns)
     }
 
-    /// Joins all chunks into one, without the rows that are not needed.
-    pub(in crate::operator) fn compact(&mut self, columns: usize) -> Result<()> {
+    /// Frees all that belongs to no row, which is otherwise only done once that is the larger part.
+    ///
+    /// # Errors
+    /// An interrupt, and those of memory; nothing is lost then.
+    pub(in crate::operator) fn shrink(&mut self, columns: usize) -> Result<()> {
+        let timelines = &self.timelines;
+        self.agenda.retain(|item| entry_of(timelines, *item).is_some());
+        self.agenda.shrink();
+        self.spare = Spare::default();
+        if self.held > self.entries { self.compact(columns) } else { Ok(()) }
+    }
+
+    /// Removes the rows of all keys but those of a sample, before their time: the agenda keeps its items.
+    pub(in crate::operator) fn drop_others(&mut self, is_kept: impl Fn(u32) -> bool) {
+        for key in (0..self.timelines.len() as u32).filter(|&key| !is_kept(key)) {
+            let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+            drop_up_to(&mut self.timelines, &mut held, key, (i64::MAX, u64::MAX));
+        }
+    }
+
+    /// Joins chunks into one.
+    fn compact(&mut self, columns: usize) -> Result<()> {
         let mut pace = Pace::new();
         let given = |chunk: &Option<Chunk>| vec![None; chunk.as_ref().map_or(0, |chunk| chunk.rows)];
         let mut numbers: Vec<Vec<Option<u32>>> = self.chunks.iter().map(given).collect();
@@ -369,29 +389,6 @@ impl Store {
         (Vec::with_capacity(keys), Vec::with_capacity(keys))
     }
 
-    /// Removes the rows of all keys but these, which ascend.
-    fn drop_others(&mut self, kept: &[u32]) {
-        let mut next = kept.iter().copied().peekable();
-        for (timeline, key) in self.timelines.iter_mut().zip(0..) {
-            if next.next_if_eq(&key).is_some() || timeline.is_empty() {
-                continue;
-            }
-            for entry in timeline.iter() {
-                self.entries -= 1;
-                release(&mut self.chunks, &mut self.held, entry.at);
-            }
-            *timeline = Timeline::default();
-        }
-    }
-
-    /// Frees the room of what is no longer held, as far as it can be freed without a copy.
-    pub(in crate::operator) fn shrink(&mut self) {
-        self.spare = Spare::default();
-        self.agenda.shrink();
-        self.timelines.shrink_to_fit();
-        self.met.shrink_to_fit();
-    }
-
     /// Gives keys other numbers; those of `kept`, which ascend, remain.
     pub(in crate::operator) fn renumber(
         &mut self,
@@ -399,7 +396,6 @@ impl Store {
         kept: &[u32],
         numbers: &[u32],
     ) {
-        self.drop_others(kept);
         for &key in kept {
             timelines.push(self.timelines.get_mut(key as usize).map(std::mem::take).unwrap_or_default());
             met.push(self.met.get(key as usize).copied().unwrap_or_default());

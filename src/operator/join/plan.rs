@@ -11,7 +11,7 @@ use super::kind::{JoinKind, Which};
 use crate::dictionary::{compared, plain, widened};
 use crate::keys::{KeyIndex, hashable};
 use crate::operator::schema::{extent_fields, find};
-use crate::operator::stream::SHARE;
+use crate::operator::shedding::SHARE;
 use crate::operator::weights::weight_column;
 use crate::types::named;
 use crate::window::Measure;

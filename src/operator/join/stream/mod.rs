@@ -37,7 +37,8 @@ use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
 use crate::operator::held::{Address, Entry, Item, KEYS, New, Passed, Store, check_open, forget};
 use crate::operator::progress::{Ahead, Progress, followed, with_sources};
-use crate::operator::stream::{Drawn, Late, Reason, Refused, ShedStats, Shedding};
+use crate::operator::shedding::{Drawn, ShedStats, Shedding};
+use crate::operator::stream::{Late, Reason, Refused};
 use crate::select::{filter_record_batch, take, take_record_batch};
 use crate::{Error, Result};
 
@@ -438,8 +439,11 @@ impl JoinStream {
             }
         }
         if let Some(shedding) = &self.shedding {
+            // In the types in which keys of both sides are compared, as their hashes are.
             let keys = keys_of(&self.plan, which, &rows)?;
-            if let Some(kept) = shedding.kept(&keys, rows.num_rows(), &mut attempted.drawn)? {
+            let by: Vec<usize> = (0..keys.len()).collect();
+            let keys = RecordBatch::try_from_iter(keys.into_iter().map(|column| ("", column)))?;
+            if let Some(kept) = shedding.pick((&keys, rows.num_rows()), &by, &mut attempted.drawn)? {
                 rows = filter_record_batch(&rows, &BooleanArray::new(kept, None))?;
             }
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::operator::progress::Delay;
-use crate::operator::stream::Shed;
+use crate::operator::shedding::Shed;
 
 /// The options of a join of two streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use crate::operator::join::plan::JoinPlan;
 use crate::operator::progress::Ahead;
 #[cfg(test)]
 use crate::operator::progress::Delay;
-use crate::operator::stream::Shedding;
+use crate::operator::shedding::Shedding;
 use crate::operator::zone_rules::ZoneRules;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
@@ -118,7 +118,8 @@ impl JoinStream {
             options.progress[at(which)].is_none_or(|delay| delay.is_sound(columns))
         });
         let of_shedding = shedding.as_ref().map(|shedding| shedding.shed);
-        let is_shed = shedding.as_ref().is_none_or(Shedding::is_sound);
+        let is_shed =
+            shedding.as_ref().is_none_or(|shedding| shedding.clone().with_schema_of(None).is_some());
         if !are_sound || !is_shed || of_shedding != options.shed || options.shed.is_some() != plan.sheds {
             return broken();
         }

@@ -11,15 +11,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::intake::Accepted;
+use super::plan::Plan;
+use super::policy::Refinement;
+use crate::interrupt::check;
 use crate::keys::{hash_rows, hashable, remix};
-use crate::operator::plan::Plan;
-use crate::operator::policy::Refinement;
+use crate::memory::{attempted, spared};
 use crate::state::tally;
 use crate::{Error, Result};
 
@@ -27,7 +28,7 @@ use crate::{Error, Result};
 const DEEPEST: u32 = 32;
 
 /// The column that says which share of the keys is in the sample.
-pub(in crate::operator) const SHARE: &str = "shed_share";
+pub(super) const SHARE: &str = "shed_share";
 
 /// Rows that may arrive for each key before the state is measured again, which takes O(keys).
 const ROWS_PER_KEY: f64 = 0.125;
@@ -54,17 +55,17 @@ pub struct Shed {
 
 /// What a step does besides what is known of it elsewhere.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::operator) struct Drawn {
+pub(super) struct Drawn {
     /// Rows that are dropped.
-    pub(in crate::operator) shed: u64,
+    pub(super) shed: u64,
     /// Rows among which they are.
     pub(super) seen: u64,
 }
 
 /// What a stream holds: what was dropped, and what the sample is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::operator) struct Shedding {
-    pub(in crate::operator) shed: Shed,
+pub(super) struct Shedding {
+    pub(super) shed: Shed,
     /// -log2 p.
     level: u32,
     /// Rows that came so far, by whose numbers they are picked.
@@ -104,7 +105,7 @@ pub struct ShedStats {
 
 /// Which keys, or slices, are kept.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::operator) struct Sample {
+pub(super) struct Sample {
     seed: u64,
     level: u32,
 }
@@ -139,7 +140,7 @@ impl Shed {
 
 impl Shedding {
     /// The shedding of a stream of which nothing was dropped yet.
-    pub(in crate::operator) fn new(shed: Shed) -> Self {
+    pub(super) fn new(shed: Shed) -> Self {
         Self {
             shed,
             level: 0,
@@ -155,17 +156,17 @@ impl Shedding {
     }
 
     /// What was dropped so far.
-    pub(in crate::operator) fn dropped(&self) -> ShedStats {
+    pub(super) fn dropped(&self) -> ShedStats {
         ShedStats { rows: self.rows, keys: self.keys, slices: self.slices, level: self.level }
     }
 
     /// Whether the state must be measured: it may have come to be too large.
-    pub(in crate::operator) fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.unmeasured > 0 && self.unmeasured as f64 >= ROWS_PER_KEY * self.known as f64
     }
 
     /// Whether a state of so many bytes is too large: of one without slack, also one that soon will be.
-    pub(in crate::operator) fn is_above(&mut self, bytes: usize, is_tight: bool) -> bool {
+    pub(super) fn is_above(&mut self, bytes: usize, is_tight: bool) -> bool {
         let (bytes, most) = (bytes as u64, self.shed.bytes);
         if bytes <= most && !is_tight {
             self.futile = 0;
@@ -175,17 +176,17 @@ impl Shedding {
     }
 
     /// The sample that has half of what the present one has, unless that is the smallest one.
-    pub(in crate::operator) fn half(&self) -> Option<Sample> {
+    pub(super) fn half(&self) -> Option<Sample> {
         (self.level < DEEPEST).then(|| Sample { level: self.level + 1, ..self.sample() })
     }
 
     /// Takes note that a state of so many keys is no concern until more rows come.
-    pub(in crate::operator) fn measured(&mut self, keys: usize) {
+    pub(super) fn measured(&mut self, keys: usize) {
         (self.unmeasured, self.known) = (0, keys);
     }
 
     /// Takes note that nothing can be dropped of a state of so many keys and bytes.
-    pub(in crate::operator) fn cannot_help(&mut self, keys: usize, bytes: usize) {
+    pub(super) fn cannot_help(&mut self, keys: usize, bytes: usize) {
         self.measured(keys);
         self.futile = bytes as u64;
     }
@@ -195,73 +196,58 @@ impl Shedding {
     }
 
     /// Takes note that what is not in this sample was dropped: keys, and slices.
-    pub(in crate::operator) fn drop_to(&mut self, sample: Sample, (keys, slices): (usize, usize)) {
+    pub(super) fn drop_to(&mut self, sample: Sample, (keys, slices): (usize, usize)) {
         self.level = sample.level;
         self.keys += keys as u64;
         self.slices += slices as u64;
     }
 
-    /// The rows of the sample among these, of which `seen` rows of the same call were looked at before.
+    /// Which of so many rows are in the sample, unless all are; those of a call that were looked at before are known to
+    /// `drawn`. Keys are in the columns `by`.
     ///
     /// # Errors
     /// Errors of Arrow.
-    pub(super) fn pick(&self, rows: Accepted, by: &[usize], drawn: &mut Drawn) -> Result<Accepted> {
-        let (count, first) = (rows.times.len(), self.next + drawn.seen);
+    pub(super) fn pick(
+        &self,
+        (rows, count): (&RecordBatch, usize),
+        by: &[usize],
+        drawn: &mut Drawn,
+    ) -> Result<Option<BooleanBuffer>> {
+        let first = self.next + drawn.seen;
         drawn.seen += count as u64;
         if self.level == 0 {
-            return Ok(rows);
+            return Ok(None);
         }
         let sample = self.sample();
         let kept = match self.shed.keep {
             Keep::Rows => BooleanBuffer::collect_bool(count, |row| sample.has_number(first + row as u64)),
             Keep::Keys => {
-                let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.rows.column(column).clone()).collect();
+                let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.column(column).clone()).collect();
                 sample.of_keys(&keys, count)?
             }
         };
         drawn.shed += (count - kept.count_set_bits()) as u64;
-        let kept = rows.only(&BooleanArray::new(kept, None))?;
-        let weight = if self.shed.keep == Keep::Rows { (1u64 << self.level) as f64 } else { 1.0 };
-        Ok(Accepted { weight, ..kept })
-    }
-
-    /// Which of these rows, whose keys are in columns, are in the sample of keys; `None` if all are.
-    ///
-    /// # Errors
-    /// Errors of Arrow.
-    pub(in crate::operator) fn kept(
-        &self,
-        keys: &[ArrayRef],
-        count: usize,
-        drawn: &mut Drawn,
-    ) -> Result<Option<BooleanBuffer>> {
-        drawn.seen += count as u64;
-        if self.level == 0 {
-            return Ok(None);
-        }
-        let kept = self.sample().of_keys(keys, count)?;
-        drawn.shed += (count - kept.count_set_bits()) as u64;
         Ok(Some(kept))
     }
 
-    /// The share of keys that are in the sample.
-    pub(in crate::operator) fn share(&self) -> f64 {
+    /// How many rows each row of the sample stands for.
+    pub(super) fn weight(&self) -> f64 {
+        if self.shed.keep == Keep::Rows { (1u64 << self.level) as f64 } else { 1.0 }
+    }
+
+    /// The share of the keys, or rows, that is in the sample.
+    pub(super) fn share(&self) -> f64 {
         0.5f64.powi(self.level as i32)
     }
 
-    /// Whether a stream can have shed so.
-    pub(in crate::operator) fn is_sound(&self) -> bool {
-        self.level <= DEEPEST
-    }
-
     /// Takes note of the rows of a call.
-    pub(in crate::operator) fn drew(&mut self, drawn: Drawn) {
+    pub(super) fn drew(&mut self, drawn: Drawn) {
         self.next += drawn.seen;
         self.rows += drawn.shed;
         self.unmeasured += drawn.seen - drawn.shed;
     }
 
-    /// Adds the share of keys to results, if these are of a sample of keys: before their last column.
+    /// Adds the share of keys to results, if these are of a sample of keys.
     ///
     /// # Errors
     /// Errors of Arrow.
@@ -269,15 +255,15 @@ impl Shedding {
         let Some(schema) = &self.schema else { return Ok(batch) };
         let share = self.share();
         let mut columns = batch.columns().to_vec();
-        columns.insert(columns.len() - 1, Arc::new(Float64Array::from(vec![share; batch.num_rows()])));
+        columns.insert(schema.index_of(SHARE)?, Arc::new(Float64Array::from(vec![share; batch.num_rows()])));
         Ok(RecordBatch::try_new(schema.clone(), columns)?)
     }
 
-    /// The schema of results whose other columns are these, if they have a column of their own.
+    /// The schema of results whose other columns are these, if they have a column of their own: before so many others.
     ///
     /// # Errors
     /// `InvalidValue` if they have a column of the name already.
-    pub(super) fn extended(&self, schema: &SchemaRef) -> Result<Option<SchemaRef>> {
+    pub(super) fn extended(&self, schema: &SchemaRef, before: usize) -> Result<Option<SchemaRef>> {
         if self.shed.keep == Keep::Rows {
             return Ok(None);
         }
@@ -288,13 +274,82 @@ impl Shedding {
             )));
         }
         let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
-        fields.insert(fields.len() - 1, Field::new(SHARE, DataType::Float64, false));
-        Ok(Some(Arc::new(Schema::new(fields))))
+        fields.insert(fields.len() - before, Field::new(SHARE, DataType::Float64, false));
+        Ok(Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))))
     }
 
     /// What was restored, for results with the schema of another one; `None` if no sample is so small.
     pub(super) fn with_schema_of(self, other: Option<Self>) -> Option<Self> {
-        self.is_sound().then(|| Self { schema: other.and_then(|other| other.schema), ..self })
+        (self.level <= DEEPEST).then(|| Self { schema: other.and_then(|other| other.schema), ..self })
+    }
+}
+
+/// What an operator holds, as far as that matters to what is dropped of it.
+pub(super) struct Held {
+    pub(super) keys: usize,
+    /// What can be dropped, of which one is always kept: slices, or keys.
+    pub(super) parts: usize,
+    pub(super) bytes: usize,
+}
+
+/// An operator of which state may be dropped.
+pub(super) trait Sheds {
+    fn shedding(&mut self) -> &mut Option<Shedding>;
+
+    /// What it holds; none once its stream has ended.
+    fn held(&self) -> Option<Held>;
+
+    /// Frees what nothing needs, which is otherwise only done once that is the larger part; without `numbered`, also the
+    /// numbers of keys of which nothing else is held.
+    fn tighten(&mut self, numbered: bool);
+
+    /// Drops what is not in a sample, unless nothing would be left; returns how many keys these are, and slices.
+    ///
+    /// # Errors
+    /// An interrupt, and `Memory`; nothing has changed then.
+    fn drop_half(&mut self, keep: Keep, sample: Sample) -> Result<Option<(usize, usize)>>;
+}
+
+/// Drops what the state of an operator holds too much of, if the last call may have led to that; every call begins with it,
+/// and so does whoever asks what the state is.
+///
+/// # Errors
+/// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
+pub(super) fn relieve(of: &mut impl Sheds) -> Result<()> {
+    if !of.shedding().as_ref().is_some_and(Shedding::is_due) {
+        return Ok(());
+    }
+    // First what nothing needs, then the numbers of keys that are over.
+    let (mut is_tight, mut steps) = (false, [true, false].into_iter());
+    loop {
+        // An interrupt may have left more behind than there would be.
+        check()?;
+        let held = of.held();
+        let Some(shedding) = of.shedding() else { return Ok(()) };
+        let Some(Held { keys, parts, bytes }) = held else {
+            shedding.measured(0);
+            return Ok(());
+        };
+        if !shedding.is_above(bytes, is_tight) {
+            shedding.measured(keys);
+            return Ok(());
+        }
+        if let Some(numbered) = steps.next() {
+            spared(|| of.tighten(numbered));
+            is_tight = true;
+            continue;
+        }
+        let (keep, half) = (shedding.shed.keep, shedding.half().filter(|_| parts > 1));
+        let dropped = match half {
+            None => None,
+            Some(sample) => attempted(|| of.drop_half(keep, sample))?.map(|dropped| (sample, dropped)),
+        };
+        let Some(shedding) = of.shedding() else { return Ok(()) };
+        let Some((sample, dropped)) = dropped else {
+            shedding.cannot_help(keys, bytes);
+            return Ok(());
+        };
+        shedding.drop_to(sample, dropped);
     }
 }
 
@@ -313,7 +368,7 @@ impl Sample {
     ///
     /// # Errors
     /// Errors of Arrow.
-    pub(in crate::operator) fn of_keys(self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+    pub(super) fn of_keys(self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let mut hashes = Vec::with_capacity(rows);
         hash_rows(keys, rows, self.seed, &mut hashes)?;
         // A hash of their own: keys may have come here by the first bits of the other.
