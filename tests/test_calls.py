@@ -59,6 +59,13 @@ def distinct() -> wk.DistinctOperator:
     return op
 
 
+def followed() -> wk.DistinctOperator:
+    follow = wk.delay(1, source="k", sources=["a", "b"])
+    op = wk.distinct("k", time="t", within=3).operator(SCHEMA, progress=follow)
+    op.push(rows(1, 5, 9))
+    return op
+
+
 def state_of(op: Any) -> Any:
     """Return what can be seen of an operator."""
     stats = op.stats()
@@ -105,6 +112,11 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "close a join": (joined, lambda op: op.close()),
     "push distinct": (distinct, lambda op: op.push(rows(4, 1))),
     "advance distinct": (distinct, lambda op: op.advance(7)),
+    "advance a key of distinct": (distinct, lambda op: op.advance(7, key="a")),
+    "push distinct, of sources": (followed, lambda op: op.push(rows(4, 9))),
+    "follow the sources of distinct": (followed, lambda op: op.advance()),
+    "add a source of distinct": (followed, lambda op: op.add_source("c")),
+    "end a source of distinct": (followed, lambda op: op.end_source("b")),
     "take late rows of distinct": (distinct, lambda op: op.take_late()),
     "close distinct": (distinct, lambda op: op.close()),
 }

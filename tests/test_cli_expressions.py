@@ -50,6 +50,7 @@ RIGHT = {
         "--left-columns": "k, t",
         "--right-columns": "`v`",
         "--suffix": "_r",
+        "--left-weight": "w",
         "--left-types": "v=bigint",
         "--right-filter": "t >= 2024-01-01",
         "--left-time-format": "%Y",

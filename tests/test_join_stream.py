@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime, timezone
+from functools import partial
 from typing import Any, NoReturn
 
 import duckdb
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import windowkit as wk
 from support.join_streams import ORDERS, Call, arriving, by_windows, calls, of_band, run
@@ -35,6 +37,27 @@ def test_results_by_windows_are_those_of_the_rows_so_far(
     left, right, windows, extents, how = case
     rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
     run(of_windows(windows, how), (left, right), rows, by_windows(how, extents), made)
+
+
+DELAYS = st.tuples(*2 * [st.none() | st.integers(0, 9)])
+
+
+@given(case=cases(), made=calls(), delays=DELAYS)
+def test_the_watermark_of_a_side_follows_its_rows(
+    case: Case, made: list[Call], delays: tuple[int | None, int | None]
+) -> None:
+    run(case.join, (case.left, case.right), case.rows, of_band(case), made, delays, case.time)
+
+
+@given(case=windowed(), made=calls(), delays=DELAYS)
+def test_the_watermark_of_a_side_follows_its_rows_by_windows(
+    case: tuple[pa.Table, pa.Table, wk.Window, Extents, str],
+    made: list[Call],
+    delays: tuple[int | None, int | None],
+) -> None:
+    left, right, windows, extents, how = case
+    rows = plain(left, "k", "t", 1), plain(right, "q", "u", 1)
+    run(of_windows(windows, how), (left, right), rows, by_windows(how, extents), made, delays)
 
 
 def band(**options: Any) -> wk.Join:
@@ -310,6 +333,77 @@ def test_snapshots_are_of_their_join_and_whole() -> None:
         wk.JoinOperator.restore(snapshot, 3)  # type: ignore[arg-type]
 
 
+def test_a_key_may_be_complete_before_its_side() -> None:
+    op = band(how="full").operator(SIDE, SIDE)
+    op.push_left(rows([1, 7, 1], "aab"))
+    assert op.push_right(rows([2], "b")).num_rows == 1
+    assert op.advance_right(10, key="a").to_pylist() == [
+        {"k": "a", "t": 1, "v": 0, "t_right": None, "v_right": None}
+    ]
+    assert op.keys_ahead_right().to_pylist() == [{"k": "a", "watermark": 10}]
+    assert op.keys_ahead_left().num_rows == 0
+    # The other key, and the other side, are where they were.
+    assert op.push_right(rows([3, 9, 10], "baa")).num_rows == 2
+    assert op.take_late_right()["t"].to_pylist() == [9]
+    assert op.push_left(rows([4, 6], "aa"))["t_right"].to_pylist() == [None, 10]
+    assert (op.stats().left_kept, op.stats().right_kept, op.stats().right_keys_ahead) == (3, 3, 1)
+    op.advance_right(10)
+    assert op.keys_ahead_right().num_rows == 0
+    for advance in (op.advance_right, partial(op.advance_right, key="a")):
+        with pytest.raises(wk.InvalidValue, match="9 is before the last one of the right side, 10"):
+            advance(9)
+
+
+def test_rows_that_a_key_has_passed_take_no_memory() -> None:
+    op = band(how="inner").operator(SIDE, SIDE)
+    for turn in range(300):
+        op.push_left(rows(range(turn * 100, turn * 100 + 100)))
+        op.advance_right(turn * 100 + 100, key="a")
+        if turn == 20:
+            before = op.stats().bytes
+    assert op.stats().left_kept <= 6
+    assert op.stats().bytes <= before
+
+
+def test_keys_that_are_ahead_are_not_forgotten() -> None:
+    op = band(how="left").operator(SIDE, SIDE)
+    op.advance_right(50, key="ahead")
+    for turn in range(40):
+        op.push_left(rows([100] * 100, [f"{turn} {each}" for each in range(100)]))
+        op.advance_right(106 + turn)
+        op.push_left(rows([106 + turn], ["other"]))
+    assert op.stats().keys < 3000
+    op = band(how="left").operator(SIDE, SIDE)
+    op.advance_right(500, key="ahead")
+    for turn in range(40):
+        op.push_left(rows([turn] * 100, [f"{turn} {each}" for each in range(100)]))
+        op.advance_right(turn + 6)
+    assert op.stats().keys < 3000
+    assert op.keys_ahead_right().to_pylist() == [{"k": "ahead", "watermark": 500}]
+    assert op.push_left(rows([400, 496], ["ahead"] * 2))["t"].to_pylist() == [400]
+
+
+def test_keys_are_given_by_the_columns_of_their_side() -> None:
+    other = pa.schema({"d": pa.large_string(), "n": pa.int64(), "u": pa.int64()})
+    own = pa.schema({"s": pa.dictionary(pa.int8(), pa.string()), "n": pa.int64(), "t": pa.int64()})
+    join = wk.join(by={"s": "d", "n": "n"}, left_time="t", right_time="u", within=1, how="left")
+    op = join.operator(own, other)
+    op.push_left(pa.table({"s": ["a", "a"], "n": [1, 2], "t": [0, 0]}, own))
+    for key, message in [
+        ("a", r"the join is by \['d', 'n'\]"),
+        ({"s": "a", "n": 1}, r"the columns of a key are \['d', 'n'\]"),
+        ({"d": "a", "n": "b"}, "'b' is not a value of column 'n'"),
+        ({"d": None, "n": 1}, "key: column 'd' of it is null; a null key equals nothing in a join"),
+    ]:
+        with pytest.raises(wk.WindowKitError, match=message):
+            op.advance_right(9, key=key)
+    assert op.advance_right(9, key={"d": "a", "n": 1})["n"].to_pylist() == [1]
+    assert op.advance_right(9, key=("a", 2))["n"].to_pylist() == [2]
+    assert op.keys_ahead_right().column_names == ["d", "n", "watermark"]
+    with pytest.raises(wk.InvalidValue, match=r"key: 'a' is given, but the join has no keys \(by=\[\]\)"):
+        band(by=[]).operator(SIDE, SIDE).advance_left(1, key="a")
+
+
 def test_what_is_refused_says_so() -> None:
     op = band().operator(SIDE, SIDE)
     with pytest.raises(wk.UnknownColumn, match="batch: no column 'v', which the stream has; there are k, t"):
@@ -387,3 +481,133 @@ def test_nulls_where_the_stream_may_have_none_are_refused_at_once() -> None:
     assert op.push_left(nulls[1:]).num_rows == 0
     assert op.push_right(nulls[1:]).num_rows == 1
     assert once.push(nulls[1:]).num_rows + once.close().num_rows == 1
+
+
+def test_sources_of_a_side_hold_its_watermark() -> None:
+    schema = SIDE.append(pa.field("shard", pa.string()))
+
+    def of(shard: str, *times: int) -> pa.Table:
+        return rows(times).append_column("shard", [[shard] * len(times)]).cast(schema)
+
+    join = band(how="left", right_columns="t")
+    follow = wk.delay(0, source="shard", sources=["x", "y"])
+    op = join.operator(SIDE, schema, right_progress=follow)
+    op.push_left(rows([1, 20]))
+    assert op.push_right(of("x", 9)).num_rows == 0
+    op = wk.JoinOperator.restore(op.snapshot(), join)
+    assert op.push_right(of("y", 3)).num_rows == 1
+    assert op.watermarks.left is None
+    assert op.progress_right().select(["source", "watermark"]).to_pylist() == [
+        {"source": "x", "watermark": 9},
+        {"source": "y", "watermark": 3},
+    ]
+    # A third one that is announced holds it from now on, until it has ended, as does the second.
+    op.add_source_right("z")
+    op.push_right(of("y", 30))
+    assert op.end_source_right("z").num_rows == 0
+    op.push_right(of("x", 31))
+    assert op.stats().left_kept == 0
+    assert op.push_right(of("x", 29)).num_rows == 0
+    assert op.take_late_right()["t"].to_pylist() == [29]
+    with pytest.raises(wk.InvalidValue, match="source: no row of 'z' has come"):
+        op.end_source_right("z")
+    with pytest.raises(wk.InvalidValue, match="source: 'x' is given, but the rows of this operator have no"):
+        op.add_source_left("x")
+    with pytest.raises(wk.InvalidValue, match="progress: no watermark follows the rows of this operator"):
+        op.progress_left()
+    with pytest.raises(wk.InvalidValue, match=r"watermark: none is given; .* left_progress=windowkit.delay"):
+        op.advance_left()
+
+
+def test_a_row_that_ends_the_wait_for_partners_is_one_itself() -> None:
+    for how, expected in (("left", [(1, 2)]), ("full", [(1, 2)]), ("anti", []), ("semi", [(1, None)])):
+        op = band(how=how, within=1).operator(SIDE, SIDE, right_progress=wk.delay(0))
+        op.push_left(rows([1]))
+        found = op.push_right(rows([2, 9]))
+        assert op.stats().left_kept == 0
+        others = found["t_right"].to_pylist() if "t_right" in found.column_names else [None] * len(found)
+        assert list(zip(found["t"].to_pylist(), others, strict=True)) == expected
+
+
+def test_silent_sources_are_left_out_by_the_clock() -> None:
+    now = [0]
+    follow = wk.delay(0, source="v", sources=[1, 2], idle="10 seconds")
+    join = band(how="left")
+    op = join.operator(SIDE, SIDE, right_progress=follow, clock=lambda: now[0])
+    op.push_left(rows([1]))
+    for source, time in ((1, 20), (2, 3)):
+        right = rows([time], "b").set_column(2, "v", [[source]])
+        assert op.push_right(right).num_rows == 0
+    # A pause in which nobody calls is none, unless the caller has waited for rows of this side.
+    now[0] = 20_000_000
+    assert op.push_left(rows([2])).num_rows == 0
+    now[0] = 40_000_000
+    assert op.advance_right()["t"].to_pylist() == [1, 2]
+    with pytest.raises(wk.InvalidValue, match="clock: it is given for an operator whose watermark does not"):
+        join.operator(SIDE, SIDE, right_progress=wk.delay(0), clock=lambda: 0)
+
+
+def test_rows_from_the_future_are_set_aside() -> None:
+    op = band().operator(SIDE, SIDE, left_progress=wk.delay(5, future=100))
+    op.push_left(rows([1, 2, 3]))
+    op.push_left(rows([5000]))
+    assert op.take_late_left().select(["t", "late_reason"]).to_pylist() == [
+        {"t": 5000, "late_reason": "from the future"}
+    ]
+    assert op.push_right(rows([2])).num_rows == 3
+
+
+def test_a_share_of_the_keys_is_kept_where_memory_runs_short() -> None:
+    rng = np.random.default_rng(5)
+    keys, join = 4000, band(how="full")
+    op, parts, given_rows = join.operator(SIDE, SIDE, shed=wk.shed("300 kB")), [], ([], [])
+    for at in range(8):
+        for side, push in enumerate((op.push_left, op.push_right)):
+            own = [f"key {each}" for each in rng.permutation(keys)[: keys // 2]]
+            table = rows(rng.integers(at * 10, at * 10 + 10, keys // 2).tolist(), own)
+            given_rows[side].append(table)
+            parts.append((push)(table))
+        parts += [op.advance_left(at * 10), op.advance_right(at * 10)]
+        stats = op.stats()
+        assert stats.bytes <= 300_000
+        if at == 5:
+            op = wk.JoinOperator.restore(op.snapshot(), join)
+            assert replace(op.stats(), bytes=0) == replace(stats, bytes=0)
+    assert stats.shed_share < 1
+    assert stats.keys_shed > 0
+    assert stats.rows_shed > 0
+    assert stats.left_rows + stats.right_rows + stats.rows_shed == 8 * keys
+    parts.append(op.close())
+    assert [part.schema.names[-1] for part in parts] == ["shed_share"] * len(parts)
+    assert set(parts[-1]["shed_share"].to_pylist()) == {stats.shed_share}
+    kept = set(parts[-1]["k"].to_pylist())
+    assert 0.5 * keys * stats.shed_share < len(kept) < 2 * keys * stats.shed_share
+    # Those that are kept have all of their results, and with the same seed others keep the same ones.
+    expected = join.run(*(pa.concat_tables(each) for each in given_rows))
+    found = pa.concat_tables(parts).drop_columns("shed_share")
+
+    def of_kept(table: pa.Table) -> Counter[tuple[Any, ...]]:
+        listed = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return Counter(row for row in listed if row[0] in kept)
+
+    assert of_kept(found) == of_kept(expected)
+    again = band(how="left").operator(SIDE, SIDE, shed=wk.shed("2 MB"))
+    again.push_left(pa.concat_tables(given_rows[0] + given_rows[1]))
+    assert again.stats().shed_share > stats.shed_share
+    assert kept <= set(again.close()["k"].to_pylist())
+
+
+def test_what_cannot_be_shed_is_refused() -> None:
+    for options, given_shed, message in [
+        ({"by": []}, wk.shed("1 MB"), r"shed: keep='keys' is given for a join without keys \(by=\[\]\)"),
+        ({}, wk.shed("1 MB", keep="rows"), "shed: keep='rows' is given for a join, of which some rows would"),
+        ({"left_weight": "v"}, wk.shed("1 MB"), "shed: it is given for a join whose results have weights"),
+        ({}, "1 MB", "shed: '1 MB' is a str; it is what windowkit.shed"),
+    ]:
+        with pytest.raises(wk.WindowKitError, match=message):
+            band(**options).operator(SIDE, SIDE, shed=given_shed)
+    share = SIDE.append(pa.field("shed_share", pa.int8()))
+    with pytest.raises(
+        wk.InvalidValue, match="shed_share: the result has a column 'shed_share', and so would"
+    ):
+        band().operator(share, SIDE, shed=wk.shed("1 MB"))

@@ -27,6 +27,7 @@ mod policy;
 mod progress;
 mod rolling;
 mod schema;
+mod shedding;
 mod spread;
 mod stored;
 mod stream;
@@ -39,11 +40,11 @@ pub use batching::BATCH_ROWS;
 pub use bounded::Bounded;
 pub use buckets::{schema as slices_schema, split_rows};
 pub use dates::dates;
-pub use distinct::{DistinctPlan, DistinctStats, DistinctStep, DistinctStream};
+pub use distinct::{DistinctOptions, DistinctPlan, DistinctStats, DistinctStep, DistinctStream, Per};
 pub use fill::Fill;
 pub use join::{
-    ConditionSpec, JoinKind, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats, JoinStep, JoinStream,
-    SideSpec, Which,
+    ConditionSpec, JoinContents, JoinKind, JoinOptions, JoinOutput, JoinPlan, JoinRows, JoinSpec, JoinStats,
+    JoinStep, JoinStream, SideSpec, Which,
 };
 pub use length::length;
 pub use output::{BLOCKS_PER_ROUND, Output};
@@ -53,7 +54,8 @@ pub use progress::{By, Delay, Heartbeat};
 pub use rolling::{FrameSpec, Rolling, RollingRows};
 #[cfg(feature = "python")]
 pub(crate) use schema::find;
+pub use shedding::{Keep, Shed, ShedStats};
 pub use stored::Sign;
-pub use stream::{Contents, Keep, Operator, Options, Shed, ShedStats, Stats, Step, StoreKind};
+pub use stream::{Contents, Operator, Options, Stats, Step, StoreKind};
 pub use wids::Wids;
 pub use window_spec::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};

@@ -5,7 +5,8 @@
 //! difference of the two, and is computed once, when the window is emitted. So values that are retracted are held as long as
 //! those that are not.
 
-use arrow_array::{Array, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_buffer::ScalarBuffer;
 use arrow_cast::cast;
 use arrow_schema::{DataType, Schema};
 
@@ -49,14 +50,7 @@ impl Weights {
         aggregates: &[Planned],
         partials: &mut Vec<Stored>,
     ) -> Result<Self> {
-        let column = find(input, "weight", name)?;
-        let kind = input.field(column).data_type();
-        if !kind.is_signed_integer() && *kind != DataType::Null {
-            return Err(Error::InvalidType(format!(
-                "weight: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1",
-                kind = named(kind)
-            )));
-        }
+        let column = weight_column("weight", name, input)?;
         if let Some((window, _)) = windows.iter().find(|(_, window)| !window.traits().is_fixed()) {
             return Err(Error::InvalidValue(format!(
                 "windows: a row of weight -1 would change where {window} begins or ends; with weight='{name}', allowed \
@@ -139,15 +133,46 @@ impl Weights {
     /// # Errors
     /// `InvalidValue`, with the row.
     pub(super) fn check(&self, batch: &RecordBatch, before: usize) -> Result<()> {
-        let weights = cast(batch.column(self.column), &DataType::Int64)?;
-        let weights: &Int64Array = weights.as_primitive();
-        let is_allowed = |weight: Option<i64>| matches!(weight, Some(1 | -1));
-        let Some(row) = weights.iter().position(|weight| !is_allowed(weight)) else { return Ok(()) };
-        let given = if weights.is_null(row) { "null".to_owned() } else { weights.value(row).to_string() };
-        Err(Error::InvalidValue(format!(
-            "weight: row {} has {given} in column '{}'; allowed are 1, and -1 for a row that retracts another",
-            before + row,
-            batch.schema_ref().field(self.column).name()
-        )))
+        let name = batch.schema_ref().field(self.column).name();
+        weights_of("weight", name, batch.column(self.column), before).map(|_| ())
     }
+}
+
+/// The position of the column of weights that an argument names.
+///
+/// # Errors
+/// `UnknownColumn`; `InvalidType` unless it is of signed integers.
+pub(super) fn weight_column(argument: &str, name: &str, input: &Schema) -> Result<usize> {
+    let column = find(input, argument, name)?;
+    let kind = input.field(column).data_type();
+    if !kind.is_signed_integer() && *kind != DataType::Null {
+        return Err(Error::InvalidType(format!(
+            "{argument}: column '{name}' is {kind}; allowed are columns of signed integers, each 1 or -1",
+            kind = named(kind)
+        )));
+    }
+    Ok(column)
+}
+
+/// The weights in a column, whose rows come after `before` others.
+///
+/// # Errors
+/// `InvalidValue` for others than 1 and -1, with the row.
+pub(super) fn weights_of(
+    argument: &str,
+    name: &str,
+    column: &ArrayRef,
+    before: usize,
+) -> Result<ScalarBuffer<i64>> {
+    let weights = cast(column, &DataType::Int64)?;
+    let weights: &Int64Array = weights.as_primitive();
+    let is_allowed = |weight: Option<i64>| matches!(weight, Some(1 | -1));
+    let Some(row) = weights.iter().position(|weight| !is_allowed(weight)) else {
+        return Ok(weights.values().clone());
+    };
+    let given = if weights.is_null(row) { "null".to_owned() } else { weights.value(row).to_string() };
+    Err(Error::InvalidValue(format!(
+        "{argument}: row {} has {given} in column '{name}'; allowed are 1, and -1 for a row that retracts another",
+        before + row,
+    )))
 }

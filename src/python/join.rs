@@ -27,6 +27,7 @@ struct PySide<'py> {
     by: Vec<String>,
     time: String,
     columns: Option<Vec<String>>,
+    weight: Option<String>,
 }
 
 /// A `windowkit.local_join.Band`.
@@ -44,6 +45,7 @@ pub(super) struct PyJoin(pub(super) Arc<JoinPlan>);
 #[pymethods]
 impl PyJoin {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "as many as a join has")]
     fn new(
         py: Python<'_>,
         left: PySide<'_>,
@@ -52,6 +54,8 @@ impl PyJoin {
         windows: Option<PyWindow>,
         how: String,
         suffix: String,
+        early: bool,
+        sheds: bool,
     ) -> PyResult<Self> {
         let (left, right) = (left.spec()?, right.spec()?);
         // The plan itself reports a missing time column.
@@ -71,7 +75,15 @@ impl PyJoin {
                 }
             };
             let kind = JoinKind::parse(&how)?;
-            Ok(Self(Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix })?)))
+            Ok(Self(Arc::new(JoinPlan::new(JoinSpec {
+                left,
+                right,
+                condition,
+                kind,
+                suffix,
+                early,
+                sheds,
+            })?)))
         })
     }
 
@@ -110,8 +122,8 @@ impl PyJoin {
 
 impl PySide<'_> {
     fn spec(self) -> PyResult<SideSpec> {
-        let Self { schema, by, time, columns } = self;
+        let Self { schema, by, time, columns, weight } = self;
         let input = schema.extract::<Given<PySchema>>()?.0.into_inner();
-        Ok(SideSpec { input, by, time, columns })
+        Ok(SideSpec { input, by, time, columns, weight })
     }
 }

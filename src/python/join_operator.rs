@@ -4,15 +4,17 @@ use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::input::AnyRecordBatch;
-use pyo3_arrow::{PyRecordBatchReader, PySchema};
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
 use super::join::PyJoin;
+use super::progress::PyDelay;
+use super::shedding::PyShed;
 use crate::Result;
 use crate::memory::caught;
-use crate::operator::{JoinStep, JoinStream, Which};
+use crate::operator::{JoinContents, JoinOptions, JoinStep, JoinStream, Shed, Which};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
@@ -39,21 +41,46 @@ pub(super) struct PyJoinStats {
     right_late: u64,
     left_dropped: u64,
     right_dropped: u64,
+    left_keys_ahead: usize,
+    right_keys_ahead: usize,
+    rows_shed: u64,
+    keys_shed: u64,
+    shed_level: u32,
     results: u64,
 }
 
 #[pymethods]
 impl PyJoinOperator {
     #[new]
-    fn new(py: Python<'_>, join: Bound<'_, PyJoin>, late_limit: Option<u64>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        join: Bound<'_, PyJoin>,
+        left_progress: Option<PyDelay>,
+        right_progress: Option<PyDelay>,
+        late_limit: Option<u64>,
+        shed: Option<PyShed>,
+    ) -> PyResult<Self> {
         let plan = join.get().0.clone();
-        detached(py, || Ok(Self(Called::new(Ok(JoinStream::new(plan, late_limit)?)))))
+        detached(py, || {
+            let bound = |which, delay: Option<PyDelay>| {
+                let (input, measure) = plan.stream(which);
+                delay.map(|delay| delay.bound(input, measure)).transpose()
+            };
+            let progress = [bound(Which::Left, left_progress)?, bound(Which::Right, right_progress)?];
+            let options = JoinOptions { progress, late_limit, shed: shed.map(Shed::from) };
+            Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?))))
+        })
     }
 
-    /// The schemas of the sides of a snapshot of this join.
+    /// The schemas of the sides of a snapshot of this join, and whether rows without a partner are returned at once, and
+    /// keys may be dropped.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<Vec<PySchema>> {
-        detached(py, || Ok(JoinStream::contents(snapshot, identity)?.map(PySchema::new).into())).map(Out)
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<(Vec<PySchema>, bool, bool)> {
+        detached(py, || {
+            let JoinContents { sides, early, sheds } = JoinStream::contents(snapshot, identity)?;
+            Ok((sides.map(PySchema::new).into(), early, sheds))
+        })
+        .map(Out)
     }
 
     /// Restores the operator of a snapshot.
@@ -66,7 +93,12 @@ impl PyJoinOperator {
     /// The whole state, as bytes.
     fn snapshot<'py>(&self, py: Python<'py>, identity: &str) -> PyResult<Bound<'py, PyBytes>> {
         // Caught here, a panic for want of memory does not lose the operator: nothing was changed.
-        let bytes = detached(py, || self.0.ask(|stream| caught(|| stream.snapshot(identity))))?;
+        let bytes = detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                caught(|| stream.snapshot(identity))
+            })
+        })?;
         py_bytes(py, &bytes)
     }
 
@@ -87,6 +119,78 @@ impl PyJoinOperator {
     /// Moves the watermark of a side.
     fn advance(&self, py: Python<'_>, is_left: bool, watermark: i64) -> PyResult<PyRecordBatchReader> {
         detached(py, || self.call(JoinStep::Advance(side(is_left), watermark)))
+    }
+
+    /// Moves the watermark of the key of a side that is in a batch of one row.
+    fn advance_key(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        watermark: i64,
+        key: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || {
+            let key = key.batch("key")?;
+            self.call(JoinStep::AdvanceKey(side(is_left), watermark, key.columns()))
+        })
+    }
+
+    /// Moves the watermark of a side on to that of its sources that are not idle.
+    fn follow(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::Follow(side(is_left))))
+    }
+
+    /// Waits for rows of the source of a side in a batch of one row.
+    fn add_source(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::AddSource(side(is_left), source.batch("source")?.column(0))))
+    }
+
+    /// Waits no longer for rows of the source of a side in a batch of one row.
+    fn end_source(
+        &self,
+        py: Python<'_>,
+        is_left: bool,
+        source: Given<PyRecordBatch>,
+    ) -> PyResult<PyRecordBatchReader> {
+        detached(py, || self.call(JoinStep::EndSource(side(is_left), source.batch("source")?.column(0))))
+    }
+
+    /// The position of the column of a side that names sources, whether its watermark follows rows, and whether the clock
+    /// matters to sources that are silent.
+    fn followed(&self, py: Python<'_>, is_left: bool) -> PyResult<(Option<usize>, bool, bool)> {
+        let of = |stream: &mut JoinStream| match stream.options().progress[usize::from(!is_left)] {
+            None => (None, false, false),
+            Some(delay) => (delay.source, true, delay.silence().is_some()),
+        };
+        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+    }
+
+    /// Sets the clock of a side to these microseconds, until which the caller has waited for rows, or has done something
+    /// else.
+    fn set_clock(&self, py: Python<'_>, is_left: bool, now: i64, has_waited: bool) -> PyResult<()> {
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.set_clock(side(is_left), now, has_waited);
+                Ok(())
+            })
+        })
+    }
+
+    /// What is known of the sources of a side.
+    fn progress(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatch> {
+        let of = |stream: &mut JoinStream| Ok(PyRecordBatch::new(stream.progress(side(is_left))?));
+        detached(py, || self.0.ask(of))
+    }
+
+    /// The keys of a side that are ahead of it, and up to when each is complete.
+    fn keys_ahead(&self, py: Python<'_>, is_left: bool) -> PyResult<PyRecordBatch> {
+        let of = |stream: &mut JoinStream| Ok(PyRecordBatch::new(stream.keys_ahead(side(is_left))?));
+        detached(py, || self.0.ask(of))
     }
 
     /// Ends both sides.
@@ -143,6 +247,7 @@ impl PyJoinOperator {
             let [left_rows, right_rows] = stats.rows;
             let [left_late, right_late] = stats.late;
             let [left_dropped, right_dropped] = stats.dropped;
+            let [left_keys_ahead, right_keys_ahead] = stats.keys_ahead;
             PyJoinStats {
                 keys: stats.keys,
                 left_kept,
@@ -154,10 +259,20 @@ impl PyJoinOperator {
                 right_late,
                 left_dropped,
                 right_dropped,
+                left_keys_ahead,
+                right_keys_ahead,
+                rows_shed: stats.shed.rows,
+                keys_shed: stats.shed.keys,
+                shed_level: stats.shed.level,
                 results: stats.results,
             }
         };
-        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+        detached(py, || {
+            self.0.ask(|stream| {
+                stream.relieve()?;
+                Ok(of(stream))
+            })
+        })
     }
 }
 

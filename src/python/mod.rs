@@ -18,6 +18,7 @@ mod policy;
 mod progress;
 mod rolling;
 mod shared;
+mod shedding;
 mod sketch;
 mod stream_window;
 mod synchronized;

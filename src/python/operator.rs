@@ -14,6 +14,7 @@ use super::given::{self, Given};
 use super::known::KnownSchema;
 use super::plan::PyPlan;
 use super::progress::PyDelay;
+use super::shedding::PyShed;
 use crate::memory::caught;
 use crate::operator::{
     Contents, Keep, Length, Operator, Options, Plan, Shed, Stats, Step, StoreKind, length,
@@ -39,14 +40,6 @@ struct PyEntry<'py> {
     name: String,
     plan: Bound<'py, PyPlan>,
     allowed_lateness: Option<Length>,
-}
-
-/// A `windowkit.shedding.Shed`.
-#[derive(FromPyObject)]
-struct PyShed {
-    bytes: u64,
-    keep: String,
-    seed: u64,
 }
 
 /// How much memory the state may take, and what is kept where it would take more.
@@ -135,11 +128,7 @@ impl PyOperator {
             let progress = progress.map(|delay| delay.bound(leader.input(), leader.measure())).transpose()?;
             let allowed_lateness = length(leader.measure(), "allowed_lateness", allowed_lateness)?;
             let order = Order::parse(order)?;
-            let shed = shed.map(|PyShed { bytes, keep, seed }| Shed {
-                bytes,
-                keep: if keep == "keys" { Keep::Keys } else { Keep::Rows },
-                seed,
-            });
+            let shed = shed.map(Shed::from);
             let options = Options { order, allowed_lateness, progress, store, late_limit, shed, updates };
             let queries = queries.into_iter().map(|(name, plan, own)| {
                 let own = own.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;

@@ -187,12 +187,26 @@ fn by_rows() -> Arc<Plan> {
 fn dropped<S, T>(_: &mut S, _: Option<T>) {}
 
 fn join(condition: ConditionSpec) -> JoinSpec {
-    let side = || SideSpec { input: rows(0).schema(), by: vec!["k".into()], time: "t".into(), columns: None };
-    JoinSpec { left: side(), right: side(), condition, kind: JoinKind::Full, suffix: "_right".into() }
+    let side = || SideSpec {
+        input: rows(0).schema(),
+        by: vec!["k".into()],
+        time: "t".into(),
+        columns: None,
+        weight: None,
+    };
+    let (left, right, kind) = (side(), side(), JoinKind::Full);
+    JoinSpec { left, right, condition, kind, suffix: "_right".into(), early: false, sheds: false }
 }
 
-fn joins() -> [(&'static str, JoinSpec); 2] {
+/// The same, whose rows have weights.
+fn weighed(join: JoinSpec) -> JoinSpec {
+    let of = |side| SideSpec { weight: Some("w".into()), ..side };
+    JoinSpec { left: of(join.left), right: of(join.right), ..join }
+}
+
+fn joins() -> [(&'static str, JoinSpec); 3] {
     let band =
         ConditionSpec::Band { before: Length::Units(2), after: Length::Units(4), closed: Closed::Both };
-    [("a band", join(band)), ("windows", join(ConditionSpec::Windows(tumbling())))]
+    let windows = join(ConditionSpec::Windows(tumbling()));
+    [("a band", join(band)), ("weights", weighed(windows.clone())), ("windows", windows)]
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use windowkit::memory;
 use windowkit::operator::{
-    Bounded, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinPlan, JoinStep, JoinStream, Keep, Length,
-    Operator, Options, Plan, Policy, Shed, Step, StoreKind, Term, Which, WindowSpec,
+    Bounded, By, Delay, DistinctOptions, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinPlan,
+    JoinStep, JoinStream, Keep, Length, Operator, Options, Per, Plan, Policy, Shed, Step, StoreKind, Term,
+    Which, WindowSpec,
 };
 use windowkit::slice::strategy::Order;
 
@@ -62,24 +63,34 @@ fn joins_of_streams_run_out_of_memory() {
     }
 }
 
+const DISTINCT: DistinctOptions = DistinctOptions {
+    progress: Some(Delay { by: By::Time(30), source: Some(0), idle: None, future: None, heartbeat: None }),
+    late_limit: Some(3),
+    shed: None,
+};
+
 #[test]
 fn distinct_rows_run_out_of_memory() {
     memory::unwind_without();
-    let bind = || DistinctPlan::new(rows(0).schema(), &["k".into()], "t", Length::Units(3));
+    let bind = || DistinctPlan::new(rows(0).schema(), &["k".into()], "t", Length::Units(3), Per::First);
     sweep("bind distinct rows", || (), |()| bind(), dropped);
     let plan = Arc::new(bind().expect("valid columns"));
     let new = || {
-        let mut stream = DistinctStream::new(plan.clone(), Some(3)).expect("no rows");
+        let mut stream = DistinctStream::new(plan.clone(), DISTINCT).expect("no rows");
         for step in [DistinctStep::Push(&[rows(0), rows(20)]), DistinctStep::Advance(4)] {
             stream.call(step).expect("a valid step");
         }
         stream
     };
     let whole = new().snapshot("it").expect("a snapshot");
-    let more = [rows(0)];
+    let (more, later) = ([rows(0)], [rows(40), rows(30)]);
+    let key = [rows(0).column(0).slice(0, 1)];
     let steps = [
         ("push", DistinctStep::Push(&more)),
+        ("push what moves the watermark", DistinctStep::Push(&later)),
         ("advance", DistinctStep::Advance(25)),
+        ("advance a key", DistinctStep::AdvanceKey(22, &key)),
+        ("follow the sources", DistinctStep::Follow),
         ("take late rows", DistinctStep::TakeLate),
         ("close", DistinctStep::Close),
     ];

@@ -318,6 +318,9 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
         join.run(table, table, metrics=wk.spark.Metrics())
     with pytest.raises(wk.UnknownColumn, match="by, of the right side: no column 'k'; there are t"):
         join.run(left, right.select("t"))
+    weighed = wk.join(by="k", left_time="t", right_time="t", within="1 second", right_weight="v")
+    with pytest.raises(wk.InvalidValue, match="right_weight: 'v' is given for DataFrames of Spark"):
+        weighed.run(left, left)
     with pytest.raises(
         wk.InvalidType, match="by: column 'k' of the left side is string, and 'k' of the right"
     ):
@@ -385,6 +388,23 @@ def test_duplicates_are_those_that_sparks_frames_find(left: DataFrame, settings:
     assert metrics.values()["rows in"] == frame.count()
     assert metrics.values()["rows out"] == len(got)
     assert "of which duplicates are dropped" in asked.explain(frame)
+
+
+def test_one_row_per_interval_is_that_of_one_process(left: DataFrame, settings: Any) -> None:
+    frame = left.select("k", "x", "t", "own").where("x is null or not isnan(x)")
+    asked = wk.distinct(["k", "x"], time="t", within="30 seconds", per="interval")
+    with settings({"spark.sql.execution.arrow.maxRecordsPerBatch": "50"}):
+        got = asked.run(frame).toArrow()
+    rows = frame.toArrow()
+
+    def times(table: pa.Table) -> Counter[Any]:
+        # Rows of one time have no order in Spark.
+        return Counter(zip(*(table[name].to_pylist() for name in ("k", "x", "t")), strict=True))
+
+    assert times(got) == times(asked.run(rows))
+    firsts = wk.distinct(["k", "x"], time="t", within="30 seconds").run(rows)
+    assert firsts.num_rows < got.num_rows < rows.num_rows
+    assert "30 seconds after a row that is left with their k, x" in asked.explain(frame)
 
 
 def test_duplicates_that_are_refused_or_none(spark: SparkSession) -> None:

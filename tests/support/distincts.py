@@ -31,35 +31,102 @@ def firsts(rows: list[tuple[int, Row]], within: int) -> list[int]:
     return kept
 
 
+def one_per_interval(rows: list[tuple[int, Row]], within: int) -> list[int]:
+    """Return the numbers of rows that are left, one per interval, given in the order in which they come."""
+    kept = {number for number, (_, time) in rows if time is None}
+    last: dict[tuple[str, ...], int] = {}
+    timed = [(time, at, number, key) for at, (number, (key, time)) in enumerate(rows) if time is not None]
+    for time, _, number, key in sorted(timed, key=lambda row: row[:2]):
+        own = as_key(key)
+        if own not in last or time - last[own] > within:
+            kept.add(number)
+            last[own] = time
+    return [number for number, _ in rows if number in kept]
+
+
+LEFT = {"first": firsts, "interval": one_per_interval}
+"""What is left, by `per`."""
+
+
+@dataclass
+class Sources:
+    """Up to when a stream is complete, by a delay behind the latest row of each source that has not ended."""
+
+    delay: int
+    latest: dict[Any, int | None] = field(default_factory=dict)
+    """None of those that were announced, and have had no rows."""
+    ended: int | None = None
+
+    def see(self, source: Any, time: int) -> None:
+        before = self.latest.get(source)
+        self.latest[source] = time if before is None else max(before, time)
+
+    def end(self, source: Any) -> None:
+        latest = self.latest.pop(source)
+        if latest is not None:
+            self.ended = max_of(self.ended, latest - self.delay)
+
+    @property
+    def watermark(self) -> int | None:
+        if not self.latest:
+            return self.ended
+        each = [latest for latest in self.latest.values() if latest is not None]
+        return min(each) - self.delay if len(each) == len(self.latest) else None
+
+
+def max_of(*times: int | None) -> int | None:
+    """Return the latest of the times that there are."""
+    return max((time for time in times if time is not None), default=None)
+
+
 @dataclass
 class Model:
     """The rows of a stream so far, and what is certain of them."""
 
     within: int
+    per: str = "first"
     rows: list[tuple[int, Row]] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
     reached: int | None = None
+    marks: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Up to when keys are complete by themselves."""
     is_closed: bool = False
+
+    def reached_of(self, key: tuple[Any, ...]) -> int | None:
+        """Up to when a key is complete."""
+        return max_of(self.reached, self.marks.get(as_key(key)))
+
+    def advance(self, time: int | None) -> None:
+        """Declare the stream complete up to a time, if it is not further."""
+        self.reached = max_of(self.reached, time)
+
+    def advance_key(self, time: int, key: tuple[Any, ...]) -> None:
+        """Declare a key complete up to a time."""
+        self.marks[as_key(key)] = time
 
     def push(self, rows: list[tuple[int, Row]]) -> None:
         """Add rows with their numbers."""
         for number, (key, time) in rows:
-            if time is not None and self.reached is not None and time < self.reached:
+            reached = self.reached_of(key)
+            if time is not None and reached is not None and time < reached:
                 self.late.append(number)
             else:
                 self.rows.append((number, (key, time)))
 
+    def is_certain(self, key: tuple[Any, ...], time: int | None) -> bool:
+        """Whether no row that is still to come can matter to a row."""
+        reached = self.reached_of(key)
+        return self.is_closed or time is None or (reached is not None and time <= reached)
+
     def results(self) -> list[int]:
         """Return the numbers of the rows that have to be out."""
-        certain = {
-            number
-            for number, (_, time) in self.rows
-            if self.is_closed or time is None or (self.reached is not None and time <= self.reached)
-        }
-        return [number for number in firsts(self.rows, self.within) if number in certain]
+        certain = {number for number, (key, time) in self.rows if self.is_certain(key, time)}
+        return [number for number in LEFT[self.per](self.rows, self.within) if number in certain]
 
     def kept(self) -> int:
         """How many rows have to be held."""
-        times = [time for _, (_, time) in self.rows if time is not None]
-        is_needed = [self.reached is None or time + self.within >= self.reached for time in times]
-        return 0 if self.is_closed else sum(is_needed)
+        return sum(not self.is_certain(key, time) for _, (key, time) in self.rows)
+
+    def ahead(self) -> int:
+        """How many keys are complete further than the stream."""
+        return sum(self.reached is None or mark > self.reached for mark in self.marks.values())

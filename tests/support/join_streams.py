@@ -13,9 +13,10 @@ import pytest
 from hypothesis import strategies as st
 
 import windowkit as wk
-from support.joins import Case, Extents, Found, Row, equal, extents_of, numbers
+from support.joins import Case, Extents, Found, Row, equal, extents_of, length, numbers
 
 LEFT, RIGHT = 0, 1
+INTEGERS: Final = pa.int64()
 ORDERS: Final = ("sorted", "reverse", "near", "random")
 
 
@@ -53,17 +54,46 @@ class Model:
     sides: tuple[list[Entry], list[Entry]] = field(default_factory=lambda: ([], []))
     late: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     reached: list[int | None] = field(default_factory=lambda: [None, None])
+    ahead: tuple[list[tuple[tuple[Any, ...], int]], ...] = field(default_factory=lambda: ([], []))
+    """Keys that are complete by themselves, and up to when."""
     is_closed: bool = False
+    early: bool = False
+    """Whether rows without a partner are results at once."""
 
     def push(self, side: int, rows: list[tuple[int, Row]]) -> None:
         """Add rows with their numbers."""
-        reached = self.reached[side]
         for number, (key, time) in rows:
+            reached = self.reach(side, key)
             if time is not None and reached is not None and time < reached:
                 self.late[side].append(number)
                 continue
             windows = None if self.extents is None or time is None else self.extents(time)
             self.sides[side].extend(Entry(number, key, time, each) for each in windows or [None])
+
+    def retract(self, side: int, rows: list[tuple[int, Row]]) -> None:
+        """Remove rows that are equal to these, each of which is there or late."""
+        for number, (key, time) in rows:
+            reached = self.reach(side, key)
+            if time is not None and reached is not None and time < reached:
+                self.late[side].append(number)
+                continue
+            windows = None if self.extents is None or time is None else self.extents(time)
+            for each in windows or [None]:
+                self.sides[side].remove(Entry(number, key, time, each))
+
+    def reach(self, side: int, key: tuple[Any, ...]) -> int | None:
+        """Return up to when the rows of a side with a key are complete."""
+        marks = [mark for own, mark in self.ahead[side] if equal(own, key)]
+        return max([mark for mark in (self.reached[side], *marks) if mark is not None], default=None)
+
+    def keys_ahead(self, side: int) -> int:
+        """Return how many keys of a side are complete further than it."""
+        last = self.reached[side]
+        known: list[tuple[Any, ...]] = []
+        for key, mark in self.ahead[side]:
+            if (last is None or mark > last) and not any(equal(key, other) for other in known):
+                known.append(key)
+        return len(known)
 
     def are_partners(self, left: Entry, right: Entry) -> bool:
         """Whether two entries are partners."""
@@ -79,7 +109,7 @@ class Model:
             return True
         if self.extents is not None and entry.extent is None:
             return True
-        other = self.reached[1 - side]
+        other = self.reach(1 - side, entry.key)
         return other is not None and self.last(side, entry) < other
 
     def results(self) -> Counter[Found]:
@@ -94,11 +124,15 @@ class Model:
                 found.update((own.number, right[at].number, own.extent) for at in partners)
             elif self.how == "semi" and partners:
                 found[own.number, None, own.extent] += 1
-            if self.how in ("left", "full", "anti") and not partners and self.is_certain(LEFT, own):
+            if (
+                self.how in ("left", "full", "anti")
+                and not partners
+                and (self.early or self.is_certain(LEFT, own))
+            ):
                 found[own.number, None, own.extent] += 1
         if self.how in ("right", "full"):
             for at, other in enumerate(right):
-                if at not in met and self.is_certain(RIGHT, other):
+                if at not in met and (self.early or self.is_certain(RIGHT, other)):
                     found[None, other.number, other.extent] += 1
         return found
 
@@ -141,7 +175,17 @@ Call = tuple[str, int]
 def calls() -> st.SearchStrategy[list[Call]]:
     """Draw calls of an operator."""
     names = ["left", "left", "right", "right", "advance left", "advance right", "restore", "fail"]
+    names += ["key left", "key right"]
     return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 6)), max_size=14)
+
+
+def key_of(table: pa.Table, keys: int, row: int) -> dict[str, Any]:
+    """Return the key of a row as it is given to an operator: the first columns."""
+    columns = (table.column(at) for at in range(keys))
+    plain = (
+        each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in columns
+    )
+    return {name: column[row] for name, column in zip(table.column_names, plain, strict=False)}
 
 
 def run(
@@ -150,9 +194,15 @@ def run(
     rows: tuple[list[Row], list[Row]],
     model: Model,
     made: list[Call],
+    delays: tuple[int | None, int | None] = (None, None),
+    time: pa.DataType = INTEGERS,
 ) -> wk.JoinOperator:
-    """Make calls of an operator; after each, compare the results so far with those of the model."""
-    op = join.operator(tables[0].schema, tables[1].schema)
+    """Make calls of an operator; after each, compare the results so far with those of the model.
+
+    Where a side has a delay, its watermark is so far behind its latest row.
+    """
+    follow = [None if each is None else wk.delay(length(each, time)) for each in delays]
+    op = join.operator(tables[0].schema, tables[1].schema, left_progress=follow[0], right_progress=follow[1])
     times = sorted({time for side in rows for _, time in side if time is not None}) or [0]
     done, out, marks = [0, 0], Counter[Found](), []
     for name, argument in [*made, ("left", 10**6), ("right", 10**6), ("close", 0)]:
@@ -170,7 +220,26 @@ def run(
             batch = tables[side].slice(done[side], argument)
             result = op.push_left(batch) if side == LEFT else op.push_right(batch)
             model.push(side, list(enumerate(rows[side]))[some])
+            timed = [time for _, time in rows[side][some] if time is not None]
+            delay, last = delays[side], model.reached[side]
+            if delay is not None and timed:
+                reached = max(max(timed) - delay, -(2**63))
+                model.reached[side] = reached if last is None else max(reached, last)
             done[side] += argument
+        elif name.startswith("key"):
+            side = ("key left", "key right").index(name)
+            if not rows[side]:
+                continue
+            row = argument * (len(rows[side]) - 1) // 6
+            key, time = rows[side][row][0], times[argument * (len(times) - 1) // 6]
+            last, by = model.reach(side, key), key_of(tables[side], len(key), row)
+            advance = op.advance_left if side == LEFT else op.advance_right
+            if not key or None in key or (last is not None and last > time):
+                with pytest.raises(wk.InvalidValue, match=r"key: |watermark: "):
+                    advance(time, key=by)
+                continue
+            result = advance(time, key=by)
+            model.ahead[side].append((key, time))
         else:
             side = ("advance left", "advance right").index(name)
             time = times[argument * (len(times) - 1) // 6]
@@ -188,6 +257,9 @@ def run(
         stats = op.stats()
         if join.how not in ("semi", "anti"):
             assert (stats.left_kept, stats.right_kept) == (model.kept(LEFT), model.kept(RIGHT))
+        ahead = [model.keys_ahead(LEFT), model.keys_ahead(RIGHT)]
+        assert [stats.left_keys_ahead, stats.right_keys_ahead] == ahead
+        assert [len(op.keys_ahead_left()), len(op.keys_ahead_right())] == ahead
         marks.append(watermarks(op))
     assert op.take_late_left()["left"].to_pylist() == model.late[LEFT]
     assert op.take_late_right()["right"].to_pylist() == model.late[RIGHT]

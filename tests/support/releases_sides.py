@@ -59,6 +59,14 @@ SIDES = {
     "distinct": Sides(
         pa.string(), pa.int64(), lambda _: (wk.distinct("k0", time="t", within=1), distincts.Model(1))
     ),
+    "distinct-per-interval": Sides(
+        pa.string(),
+        pa.date32(),
+        lambda _: (
+            wk.distinct("k0", time="t", within="3 days", per="interval"),
+            distincts.Model(3, "interval"),
+        ),
+    ),
     "distinct-of-floats": Sides(
         pa.float64(), pa.int16(), lambda _: (wk.distinct("k0", time="t", within=2), distincts.Model(2))
     ),

@@ -27,6 +27,8 @@ Add: TypeAlias = Callable[..., Any]
 
 REFUSED: Final = 2
 """The status of a command whose arguments are refused."""
+OF_SIDES: Final = ("time", "columns", "weight")
+"""Arguments of a join that each of its sides has."""
 OPTIONS: Final = {
     "by": "--by",
     "time": "--time",
@@ -45,8 +47,7 @@ OPTIONS: Final = {
     "fill": "--fill",
     "by, of the left side": "--by",
     "by, of the right side": "--by",
-    **{name: f"--{name.replace('_', '-')}" for name in ("left_time", "right_time", "left_columns")},
-    "right_columns": "--right-columns",
+    **{f"{side}_{name}": f"--{side}-{name}" for side in ("left", "right") for name in OF_SIDES},
     "left_time and right_time": "--left-time and --right-time",
     **{name: f"--{name}" for name in ("within", "how", "closed", "suffix")},
 }
@@ -316,6 +317,11 @@ def add_join(add: Add) -> None:
             metavar="COLUMNS",
             help="its columns in the result, comma-separated (default: all"
             + (")" if side == "left" else ", but for keys)"),
+        )
+        add(
+            f"--{side}-weight",
+            metavar="COLUMN",
+            help="its column of 1, and of -1 for rows that retract others",
         )
     add(
         "--by",

@@ -253,13 +253,17 @@ def join_of(arguments: argparse.Namespace) -> Job:
         suffix=arguments.suffix,
         left_columns=chosen["left"],
         right_columns=chosen["right"],
+        left_weight=arguments.left_weight,
+        right_weight=arguments.right_weight,
     )
     reads = []
-    for by, time, columns in (
-        (made.left_by, made.left_time, made.left_columns),
-        (made.right_by, made.right_time, () if made.how in ("semi", "anti") else made.right_columns),
+    of_right = () if made.how in ("semi", "anti") else made.right_columns
+    for by, time, columns, weight in (
+        (made.left_by, made.left_time, made.left_columns, made.left_weight),
+        (made.right_by, made.right_time, of_right, made.right_weight),
     ):
-        reads.append(Reads(by, time, None if columns is None else (*by, time, *columns)))
+        others = filter(None, [weight])
+        reads.append(Reads(by, time, None if columns is None else (*by, time, *columns, *others)))
     left, right = reads
     return Job(made, (input_of(arguments, "left", left), input_of(arguments, "right", right)))
 

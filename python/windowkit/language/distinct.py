@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from windowkit.language import engines, written
 from windowkit.language.arguments import hinted
-from windowkit.language.checks import checked_name, distinct_names
+from windowkit.language.checks import checked_name, distinct_names, one_of
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length
 from windowkit.language.join import reach
+from windowkit.language.processing import Clock
+from windowkit.language.progress import Delay
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.running import by_data, distinct_options
+from windowkit.language.shedding import Shed
 from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from windowkit.streams.distinct import DistinctOperator
 
 __all__ = ["Distinct", "distinct"]
+
+Per = Literal["first", "interval"]
+PER: Final = ("first", "interval")
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,14 @@ class Distinct:
         The time column.
     within : Duration or int
         How long after a row another one is its duplicate.
+    per : {"first", "interval"}
+        Whether that is after any row, or after one that is left.
     """
 
     by: tuple[str, ...]
     time: str
     within: Duration | int
+    per: Per = "first"
 
     def __str__(self) -> str:
         """Return columns, time and length on a line.
@@ -54,11 +63,13 @@ class Distinct:
         by id, kind over ts: within 10 minutes
         """
         keys = ", ".join(map(quoted, self.by)) or "nothing"
-        return f"by {keys} over {quoted(self.time)}: within {self.within}"
+        per = "" if self.per == "first" else ", one per interval"
+        return f"by {keys} over {quoted(self.time)}: within {self.within}{per}"
 
     def _repr_html_(self) -> str:
         return facts(
-            "windowkit distinct", [("by", self.by), ("time", [self.time]), ("within", [self.within])]
+            "windowkit distinct",
+            [("by", self.by), ("time", [self.time]), ("within", [self.within]), ("per", [self.per])],
         )
 
     @by_data(distinct_options)
@@ -87,7 +98,8 @@ class Distinct:
 
         Notes
         -----
-        One sort by key and time, none where a key's rows are in order.
+        One sort by key and time, none where a key's rows are in order; with ``per="interval"``, by time, none
+        where rows are in order, and one thread.
 
         Examples
         --------
@@ -203,15 +215,32 @@ class Distinct:
         return distinct(**written.read_distinct(form))
 
     @hinted
-    def operator(self, schema: Any, *, late_limit: int | None = LATE_LIMIT) -> DistinctOperator:
+    def operator(
+        self,
+        schema: Any,
+        *,
+        progress: Delay | None = None,
+        late_limit: int | None = LATE_LIMIT,
+        clock: Clock | None = None,
+        shed: Shed | None = None,
+    ) -> DistinctOperator:
         """Remove the duplicates of a stream, whose rows come in any order.
 
         Parameters
         ----------
         schema : pyarrow.Schema, object with ``__arrow_c_schema__``, or data as for `run`
             The schema of rows; data is not read.
+        progress : Delay, optional
+            How the watermark follows rows: `windowkit.delay`. By default, only `DistinctOperator.advance`
+            moves it.
         late_limit : int, optional
             How many late rows are held until they are taken; any number if None.
+        clock : callable, optional
+            For sources that may be idle, and heartbeats: as for `windowkit.Query.operator`.
+        shed : Shed, optional
+            How much memory the state may take: `windowkit.shed`, with ``keep="keys"``. Where it would take
+            more, keys are dropped with all of their rows, and results have the column ``shed_share``. Any
+            amount by default.
 
         Returns
         -------
@@ -235,18 +264,22 @@ class Distinct:
         [{'id': 'a', 't': 3}]
         """
         with engines.process(schema) as here:
-            operator: DistinctOperator = here.operator(self, schema, late_limit=late_limit)
+            operator: DistinctOperator = here.operator(
+                self, schema, progress=progress, late_limit=late_limit, clock=clock, shed=shed
+            )
         return operator
 
 
 @hinted
-def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
+def distinct(by: str | Sequence[str], *, time: str, within: Length, per: Per = "first") -> Distinct:
     """Describe a removal of duplicates: of equal rows that are close in time, the first is kept.
 
     A row is a duplicate if another row that is equal in `by` is at most `within` before it in time; of equal
     rows of one time, all but the first to come are duplicates. A row may be the duplicate of a duplicate,
     too: of rows that follow each other at distances of up to `within`, only the first is left, however many
-    there are. Which times these have does not depend on the order in which rows come.
+    there are. With ``per="interval"``, only rows that are left have duplicates: the first row is left, then
+    the first that is more than `within` after that, and so on, so that one row is left per interval. Which
+    times these have does not depend on the order in which rows come.
 
     Parameters
     ----------
@@ -259,6 +292,9 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
     within : length
         A duration such as ``"10 minutes"``, or an integer if times are; 0 or more, and below 2^61 units of
         the times.
+    per : {"first", "interval"}
+        Whether one row is left of all that follow each other closely, however long they go on (as an alarm
+        that is repeated while it lasts), or one per interval (*throttling*: a reading now and then).
 
     Returns
     -------
@@ -275,6 +311,13 @@ def distinct(by: str | Sequence[str], *, time: str, within: Length) -> Distinct:
     --------
     >>> import windowkit as wk
     >>> wk.distinct("id", time="ts", within="10 minutes")
-    Distinct(by=('id',), time='ts', within=Duration('10 minutes'))
+    Distinct(by=('id',), time='ts', within=Duration('10 minutes'), per='first')
+    >>> import pyarrow as pa
+    >>> table = pa.table({"t": [0, 6, 12, 18, 40]})
+    >>> wk.distinct([], time="t", within=10).run(table)["t"].to_pylist()
+    [0, 40]
+    >>> wk.distinct([], time="t", within=10, per="interval").run(table)["t"].to_pylist()
+    [0, 12, 40]
     """
-    return Distinct(distinct_names("by", by), checked_name("time", time), reach(within))
+    one_of("per", per, PER)
+    return Distinct(distinct_names("by", by), checked_name("time", time), reach(within), per)

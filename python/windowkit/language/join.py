@@ -12,6 +12,7 @@ from windowkit.language.arguments import hinted
 from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
+from windowkit.language.emission import Emission
 from windowkit.language.options import CutByTimePlan
 from windowkit.language.query import LATE_LIMIT
 from windowkit.language.running import by_sides, join_options
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Unpack
 
+    from windowkit.language.processing import Clock
+    from windowkit.language.progress import Delay
+    from windowkit.language.shedding import Shed
     from windowkit.streams.join import JoinOperator
 
 __all__ = ["Join", "join"]
@@ -58,6 +62,8 @@ class Join:
         What is appended to names of columns of the right side that the left side has, too.
     left_columns, right_columns : tuple of str, or None
         The columns of a side that the result has.
+    left_weight, right_weight : str or None
+        The column of weights of a side, if its rows may retract others.
     """
 
     left_by: tuple[str, ...]
@@ -71,6 +77,8 @@ class Join:
     suffix: str = "_right"
     left_columns: tuple[str, ...] | None = None
     right_columns: tuple[str, ...] | None = None
+    left_weight: str | None = None
+    right_weight: str | None = None
 
     def __str__(self) -> str:
         """Return keys, times, condition and kind on a line.
@@ -81,10 +89,13 @@ class Join:
         >>> print(wk.join(by={"src": "dst"}, left_time="t", right_time="u", within=(5, 0), how="left"))
         by src = dst over t and u: within (5, 0), left
         """
-        return f"{self.subject}: {self.condition}, {self.how}"
+        weights = [quoted(each) for each in (self.left_weight, self.right_weight) if each is not None]
+        weighed = f", weighed by {' and '.join(weights)}" if weights else ""
+        return f"{self.subject}{weighed}: {self.condition}, {self.how}"
 
     def _repr_html_(self) -> str:
         chosen = [("columns of the left side", self.left_columns), ("of the right side", self.right_columns)]
+        weights = [each for each in (self.left_weight, self.right_weight) if each is not None]
         return facts(
             "windowkit join",
             [
@@ -92,6 +103,7 @@ class Join:
                 ("times", [self.left_time, self.right_time]),
                 ("partners", [self.condition]),
                 ("kind", [self.how]),
+                *([("weights", weights)] if weights else []),
                 *((name, each) for name, each in chosen if each is not None),
             ],
         )
@@ -101,6 +113,11 @@ class Join:
         """The pairs of key columns as text: ``src = dst``, or ``ip`` where both have one name."""
         pairs = zip(self.left_by, self.right_by, strict=True)
         return [quoted(own) if own == other else f"{quoted(own)} = {quoted(other)}" for own, other in pairs]
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether rows of the result have weights."""
+        return self.left_weight is not None or self.right_weight is not None
 
     @property
     def subject(self) -> str:
@@ -206,7 +223,18 @@ class Join:
             return here.batches(self, left, right, threads=threads, validate=validate)
 
     @hinted
-    def operator(self, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> JoinOperator:
+    def operator(
+        self,
+        left: Any,
+        right: Any,
+        *,
+        late_limit: int | None = LATE_LIMIT,
+        emit: Emission | None = None,
+        left_progress: Delay | None = None,
+        right_progress: Delay | None = None,
+        clock: Clock | None = None,
+        shed: Shed | None = None,
+    ) -> JoinOperator:
         """Join two streams, whose rows come in any order.
 
         Parameters
@@ -215,6 +243,22 @@ class Join:
             The schemas of the two sides; data is not read.
         late_limit : int, optional
             How many late rows of each side are held until they are taken; any number if None.
+        emit : Emission, optional
+            ``windowkit.emit(windowkit.rows(1), refinement="retracting")`` returns rows without a partner at
+            once, and retracts each by a row of weight -1 when its first partner comes. Results then have the
+            column ``weight``. By default, a row is returned once it can have no partner. For left, right,
+            full and anti joins.
+        left_progress, right_progress : Delay, optional
+            How the watermark of a side follows its rows: what `windowkit.delay` returns. A push to the side
+            then moves its watermark after it has found the partners of its rows. By default, only
+            ``advance_left`` and ``advance_right`` move it.
+        clock : callable, optional
+            Returns the time in microseconds since 1970-01-01 UTC, for sources that are silent
+            (`windowkit.delay` with `idle` or `heartbeat`); by default that of the machine.
+        shed : Shed, optional
+            How much memory the state may take, and that a share of the keys is kept beyond that: what
+            `windowkit.shed` returns, with ``keep="keys"``. Results then end with the column ``shed_share``.
+            Any amount by default.
 
         Returns
         -------
@@ -224,7 +268,8 @@ class Join:
         Raises
         ------
         UnknownColumn, InvalidType, InvalidValue
-            As `schema`.
+            As `schema`; `emit` is another policy, a side does not fit its progress, `clock` is given where it
+            does not matter; or `shed` is given for a join without keys, or whose results have weights.
 
         Examples
         --------
@@ -238,7 +283,17 @@ class Join:
         [{'k': 'a', 't': 1, 't_right': 4}]
         """
         with engines.process(left) as here:
-            operator: JoinOperator = here.operator(self, left, right, late_limit=late_limit)
+            operator: JoinOperator = here.operator(
+                self,
+                left,
+                right,
+                late_limit=late_limit,
+                emit=emit,
+                left_progress=left_progress,
+                right_progress=right_progress,
+                clock=clock,
+                shed=shed,
+            )
         return operator
 
     @hinted
@@ -354,6 +409,8 @@ def join(
     suffix: str = "_right",
     left_columns: str | Sequence[str] | None = None,
     right_columns: str | Sequence[str] | None = None,
+    left_weight: str | None = None,
+    right_weight: str | None = None,
 ) -> Join:
     """Describe a join of two inputs: pairs of rows with equal keys whose times are close, or in one window.
 
@@ -389,6 +446,12 @@ def join(
     left_columns, right_columns : str or sequence of str, optional
         The columns of a side that the result has; by default all, but for the keys of the right side, which
         are those of the left.
+    left_weight, right_weight : str, optional
+        A column of a side, of signed integers: 1, or -1 for a row that retracts one of weight 1 with the same
+        time and the same values in all columns that the join reads, which came before or comes in the same
+        call. What retracting operators return in ``weight`` is such a column. The result then has the column
+        ``weight``, the product of both: in a table, where only the rows that remain are joined, it is 1; a
+        stream retracts by -1 what it has returned. The other side may have none. Not for Spark.
 
     Returns
     -------
@@ -399,7 +462,7 @@ def join(
     ------
     InvalidType, InvalidValue
         An argument has the wrong type, a name is given twice, a length is negative, a number of rows or of
-        months, or neither or both of `within` and `windows` are given.
+        months, neither or both of `within` and `windows` are given, or weights are keys or times.
 
     Examples
     --------
@@ -431,11 +494,11 @@ def join(
             f"right_columns: they are given with how={how!r}, whose result has the columns of the left side "
             "only"
         )
+    times = checked_name("left_time", left_time), checked_name("right_time", right_time)
     return Join(
         left_by,
         right_by,
-        checked_name("left_time", left_time),
-        checked_name("right_time", right_time),
+        *times,
         None if within is None else reaches(within),
         windows,
         how,
@@ -443,7 +506,21 @@ def join(
         checked_name("suffix", suffix) if text("suffix", suffix) else "",
         None if left_columns is None else distinct_names("left_columns", left_columns),
         None if right_columns is None else distinct_names("right_columns", right_columns),
+        weight_of("left_weight", left_weight, (*left_by, times[0])),
+        weight_of("right_weight", right_weight, (*right_by, times[1])),
     )
+
+
+def weight_of(argument: str, weight: str | None, by_and_time: Sequence[str]) -> str | None:
+    """Return a column of weights, which is neither a key nor the time."""
+    if weight is None:
+        return None
+    if checked_name(argument, weight) in by_and_time:
+        raise InvalidValue(
+            f"{argument}: {weight!r} is a key or the time, which a row and the one that retracts it share, "
+            "so allowed are other columns"
+        )
+    return weight
 
 
 def keys_of(by: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

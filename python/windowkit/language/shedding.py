@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from windowkit.errors import InvalidValue
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import as_given, integer, one_of
 
-__all__ = ["Shed", "shed"]
+__all__ = ["Shed", "checked_shed", "shed"]
 
 KEPT: Final = ("keys", "rows")
 UNITS: Final = {
@@ -28,6 +28,13 @@ class Shed:
     bytes: int
     keep: str
     seed: int = 0
+
+
+def checked_shed(given: Shed | None) -> Shed | None:
+    """Return what is given for a limit of memory, if that is what `shed` returns, or None."""
+    if given is not None and not isinstance(given, Shed):
+        raise InvalidType(f"shed: {as_given(given):.60} is given; it is what windowkit.shed(...) returns")
+    return given
 
 
 def shed(bytes: int | str, keep: str = "keys", *, seed: int = 0) -> Shed:  # noqa: A002

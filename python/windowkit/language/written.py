@@ -34,8 +34,10 @@ POLICY: Final = ("early", "refinement")
 OF_RESULTS: Final = ("at_most", "later", "complete")
 ROLLING: Final = ("by", "time", "rolling")
 JOIN: Final = ("by", "left_time", "right_time", "within", "windows", "how", "closed", "suffix")
+WEIGHTS: Final = ("left_weight", "right_weight")
 CHOICE: Final = ("left_columns", "right_columns")
 DISTINCT: Final = ("by", "time", "within")
+PER: Final = ("per",)
 PARTS: Final = ("agg", "before", "after", "closed", "tail", "alias")
 WITHOUT_TEXT: Final = "which a dict does not hold; compute the column first, and give its name"
 STRING: Final = "in a form it is a string"
@@ -124,16 +126,18 @@ def form_of_join(join: Any) -> dict[str, Any]:
         "suffix": join.suffix,
         "left_columns": None if join.left_columns is None else list(join.left_columns),
         "right_columns": None if join.right_columns is None else list(join.right_columns),
+        **{name: weight for name in WEIGHTS if (weight := getattr(join, name)) is not None},
     }
 
 
 def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `windowkit.join` that `write_join` wrote."""
     check_version(form)
-    form = mapping("form", form, ("version", *JOIN, *CHOICE))
+    form = mapping("form", form, ("version", *JOIN, *CHOICE), WEIGHTS)
     within, windows = form["within"], form["windows"]
     return {
         **{name: form[name] for name in (*JOIN, *CHOICE)},
+        **{name: form[name] for name in WEIGHTS if name in form},
         "within": tuple(within) if isinstance(within, list) else within,
         "windows": None if windows is None else window_of(text("windows", windows, STRING)),
     }
@@ -141,15 +145,20 @@ def read_join(form: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_distinct(distinct: Any) -> dict[str, Any]:
     """Return what removes duplicates as a dict; see `windowkit.Distinct.to_dict`."""
-    within = plain(distinct.within)
-    return {"version": VERSION, "by": list(distinct.by), "time": distinct.time, "within": within}
+    return {
+        "version": VERSION,
+        "by": list(distinct.by),
+        "time": distinct.time,
+        "within": plain(distinct.within),
+        **({} if distinct.per == "first" else {"per": distinct.per}),
+    }
 
 
 def read_distinct(form: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `windowkit.distinct` that `write_distinct` wrote."""
     check_version(form)
-    form = mapping("form", form, ("version", *DISTINCT))
-    return {name: form[name] for name in DISTINCT}
+    form = mapping("form", form, ("version", *DISTINCT), PER)
+    return {name: form[name] for name in (*DISTINCT, *PER) if name in form}
 
 
 def form_of(framed: Framed) -> dict[str, Any]:

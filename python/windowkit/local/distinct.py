@@ -87,6 +87,9 @@ def schema(distinct: Distinct, data: Any) -> pa.Schema:
 def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
     """Return which rows are no duplicates, of those `within` so many units of time of another."""
     given = as_read(table.select(list(dict.fromkeys([*distinct.by, distinct.time]))))
+    if distinct.per == "interval":
+        # Which rows are left depends on those that are left before: key by key, it is no frame.
+        return pa.chunked_array([pa.array(bound(distinct, given.schema).left(given))])
     try:
         last = units(before(distinct, given, threads))
         time = units(given[distinct.time])
@@ -136,7 +139,7 @@ def bound(distinct: Distinct, schema: pa.Schema) -> _native.Distinct:
         It does not fit.
     """
     with hinting(schema):
-        return _native.Distinct(schema, distinct.by, distinct.time, distinct.within)
+        return _native.Distinct(schema, distinct.by, distinct.time, distinct.within, distinct.per)
 
 
 def time_of(distinct: Distinct) -> pa.DataType:
@@ -157,17 +160,28 @@ def explain(distinct: Distinct, data: Any = None) -> str:
       rows are stored, and sorted by key and time unless each key's rows are in order
       a row whose predecessor in that order is near is a duplicate
     streams
-      rows are results once the watermark reaches their time
-      rows are stored until the watermark is more than 10 minutes after their time
+      rows are stored, and are results once the watermark reaches their time
+      of each key, the time of its last row matters until the watermark is more than 10 minutes after it
     """
+    is_first = distinct.per == "first"
+    how = [
+        "  rows are stored, and sorted by key and time unless each key's rows are in order",
+        "  a row whose predecessor in that order is near is a duplicate",
+    ]
+    if not is_first:
+        how = [
+            "  rows are stored, and sorted by time unless they are in order",
+            "  a row that is near the last row of its key that is left is a duplicate, by one thread",
+        ]
+    last = "its last row" if is_first else "its last row that is left"
+    matters = f"the time of {last} matters until the watermark is more than {distinct.within} after it"
     lines = [
         *described(distinct),
         "tables",
-        "  rows are stored, and sorted by key and time unless each key's rows are in order",
-        "  a row whose predecessor in that order is near is a duplicate",
+        *how,
         "streams",
-        "  rows are results once the watermark reaches their time",
-        f"  rows are stored until the watermark is more than {distinct.within} after their time",
+        "  rows are stored, and are results once the watermark reaches their time",
+        f"  of each key, {matters}",
     ]
     if data is not None:
         lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(distinct, data))]
@@ -177,8 +191,8 @@ def explain(distinct: Distinct, data: Any = None) -> str:
 def described(distinct: Distinct) -> list[str]:
     """Return the lines of `explain` that do not depend on where it is evaluated."""
     keys = f" with their {', '.join(map(quoted, distinct.by))}" if distinct.by else ""
+    left = "another row" if distinct.per == "first" else "a row that is left"
     return [
         f"distinct {distinct}",
-        f"duplicates: rows at most {distinct.within} after another row{keys}, "
-        "or at one time with an earlier one",
+        f"duplicates: rows at most {distinct.within} after {left}{keys}, or at one time with an earlier one",
     ]

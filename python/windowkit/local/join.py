@@ -65,18 +65,20 @@ def run(
     """Evaluate `join`; see `windowkit.Join.run`."""
     refuse_sparks(left, right, BOTH)
     count = checked_threads(threads)
+    # Rows retract those that are equal in all columns: then frames do not pass unread.
+    library = "pyarrow" if join.has_weight else form
     passing = (
         Passing(
             "left",
             untyped(left, [*join.left_by, join.left_time]),
-            form,
+            library,
             [*join.left_by, join.left_time],
             join.left_columns,
         ),
         Passing(
             "right",
             untyped(right, [*join.right_by, join.right_time]),
-            form,
+            library,
             [*join.right_by, join.right_time],
             columns_of_right(join),
         ),
@@ -120,12 +122,15 @@ def started(
     refuse_twice({"left": left, "right": right})
     left = untyped(left, [*join.left_by, join.left_time])
     right = untyped(right, [*join.right_by, join.right_time])
-    own = Source("left", left, read(join.left_by, join.left_time, join.left_columns), validate=validate)
+    weights = [tuple(filter(None, [each])) for each in (join.left_weight, join.right_weight)]
+    chosen = read((*join.left_by, *weights[0]), join.left_time, join.left_columns)
+    own = Source("left", left, chosen, validate=validate)
     if is_relation(left):
         # A connection of DuckDB has one open result, and the right side may be another one of it.
         own = Source("left", own.table(), validate=False)
     columns = columns_of_right(join)
-    other = Source("right", right, read(join.right_by, join.right_time, columns), validate=validate)
+    chosen = read((*join.right_by, *weights[1]), join.right_time, columns)
+    other = Source("right", right, chosen, validate=validate)
     left_schema, right_schema = in_one_unit(
         own.schema, join.left_time, other.schema, join.right_time, time_of(join)
     )
@@ -161,24 +166,29 @@ def schema(join: Join, left: Any, right: Any) -> pa.Schema:
 
 
 def shaped(result: Result, join: Join) -> Result:
-    """Return a result of the core with its windows, which are its last column, in two."""
-    return result if join.windows is None else apart(result, last(result.num_columns))
+    """Return a result of the core with its windows in two columns."""
+    return result if join.windows is None else apart(result, windows_of(result.schema))
 
 
 def schema_of_result(planned: _native.Join, join: Join) -> pa.Schema:
     """Return the schema of what `shaped` returns."""
     schema = pa.schema(planned.output_schema)
-    return schema if join.windows is None else apart_schema(schema, last(len(schema)))
+    return schema if join.windows is None else apart_schema(schema, windows_of(schema))
 
 
-def last(columns: int) -> dict[int, str]:
-    """Return which of so many columns holds windows; see `edges` of `windowkit.arrow.results`."""
-    return {columns - 1: "window"}
+def windows_of(schema: pa.Schema) -> dict[int, str]:
+    """Return which column of the core holds windows; see `edges` of `windowkit.arrow.results`.
+
+    It is the last one, or comes right before weights or shares of keys.
+    """
+    return {len(schema) - (2 if schema.names[-1] in ("weight", "shed_share") else 1): "window"}
 
 
 def origins_of(planned: _native.Join, join: Join) -> list[tuple[bool, str] | None]:
     """Return where columns of what `shaped` returns come from; see `_native.Join.origins`."""
-    return [*planned.origins, *([] if join.windows is None else [None])]
+    origins = planned.origins
+    # Windows are one column there, and two here; no other column after these is of a side.
+    return [*origins, *([] if join.windows is None else [None])]
 
 
 @dataclass(frozen=True)
@@ -189,6 +199,7 @@ class Side:
     by: tuple[str, ...]
     time: str
     columns: tuple[str, ...] | None
+    weight: str | None = None
 
 
 @dataclass(frozen=True)
@@ -200,8 +211,13 @@ class Band:
     closed: str
 
 
-def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
+def bound(
+    join: Join, left: pa.Schema, right: pa.Schema, *, early: bool = False, sheds: bool = False
+) -> _native.Join:
     """Check `join` against the schemas of its sides, which have times of one unit in it.
+
+    If `early`, rows without a partner are in the result at once, and retracted once they have one. If
+    it `sheds`, keys may be dropped, and results say which share is left.
 
     Raises
     ------
@@ -214,12 +230,14 @@ def bound(join: Join, left: pa.Schema, right: pa.Schema) -> _native.Join:
         within = Band(*join.within, join.closed)
     with hinting(left, right):
         planned = _native.Join(
-            Side(left, join.left_by, join.left_time, join.left_columns),
-            Side(right, join.right_by, join.right_time, join.right_columns),
+            Side(left, join.left_by, join.left_time, join.left_columns, join.left_weight),
+            Side(right, join.right_by, join.right_time, join.right_columns, join.right_weight),
             within,
             join.windows,
             join.how,
             join.suffix,
+            early,
+            sheds,
         )
     if join.windows is not None:
         refuse_names(planned)
@@ -306,7 +324,13 @@ def described(join: Join) -> list[str]:
         last = f"{after} after it" if units(after) else "that time"
         ends = {"both": "both ends", "left": "the first end only", "right": "the last end only"}
         where = f"from {first} to {last}, with {ends.get(join.closed, 'neither end')}"
-    return [f"join {join}", f"partners: right rows {where}", f"result: {KINDS[join.how]}"]
+    weights = {"left": join.left_weight, "right": join.right_weight}
+    retracting = [
+        f"weights: a {side} row whose {name} is -1 retracts one that is equal in all columns"
+        for side, name in weights.items()
+        if name is not None
+    ]
+    return [f"join {join}", f"partners: right rows {where}", *retracting, f"result: {KINDS[join.how]}"]
 
 
 def stored(join: Join) -> list[str]:

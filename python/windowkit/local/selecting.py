@@ -10,7 +10,7 @@ from windowkit import _native
 
 __all__ = ["kept"]
 
-ANY: Final = _native.Distinct(pa.schema([("t", pa.int64())]), (), "t", 1)
+ANY: Final = _native.Distinct(pa.schema([("t", pa.int64())]), (), "t", 1, "first")
 """What has the core's filter, which is that of any table."""
 
 

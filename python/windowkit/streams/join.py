@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,20 +13,31 @@ from windowkit import _native
 from windowkit.arrow.given import schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.arrow.moments import in_one_unit
-from windowkit.errors import InvalidType
-from windowkit.language.checks import a_type, limit, snapshot_bytes
+from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import a_type, as_given, limit, snapshot_bytes
+from windowkit.language.durations import Rows
+from windowkit.language.emission import Emission, no_emission
+from windowkit.language.expressions import hinting
 from windowkit.language.identity import identity
 from windowkit.language.join import Join
+from windowkit.language.processing import Clock
+from windowkit.language.progress import Delay, checked_delay
 from windowkit.language.query import LATE_LIMIT
+from windowkit.language.shedding import Shed
 from windowkit.language.written import form_of_join
 from windowkit.local.join import bound, refuse_sparks, schema_of_result, shaped, time_of
 from windowkit.streams.calls import State
 from windowkit.streams.held import Held
+from windowkit.streams.progress import announce, clock_for, look_at_clock, progress_of, source_row
 from windowkit.streams.stats import JoinStats, reported
-from windowkit.streams.watermarks import in_time, scalar, time_type
+from windowkit.streams.watermarks import in_time, one_key, scalar, time_type
 
 __all__ = ["JoinOperator", "Watermarks"]
 
+EARLY: Final = (
+    "allowed is windowkit.emit(windowkit.rows(1), refinement='retracting'), which returns each row without a "
+    "partner at once"
+)
 NO_SPARK: Final = "; an operator joins streams in one process; join.run(left, right) joins two DataFrames"
 
 
@@ -53,9 +65,10 @@ class JoinOperator(Held[_native.JoinOperator]):
     Rows of the sides go in by `push_left` and `push_right`, in any order. `advance_left` and `advance_right`
     say up to which time a side is complete (its *watermark*), and `close` that both have ended. Each returns
     a table of the rows of the result that it has found, in the columns of `windowkit.Join.run`: a pair as
-    soon as its second row is there, and a row without a partner once the other side is complete beyond all
-    partners that it could have. The results of all calls are those of `windowkit.Join.run` over all rows that
-    are not late, in another order.
+    soon as its second row is there, and a row without a partner once the other side, or the row's key of it,
+    is complete beyond all partners that it could have. The results of all calls are those of
+    `windowkit.Join.run` over all rows that are not late, in another order. If rows have weights, or are
+    returned before it is known that they have no partner, so do results, and those of one row add up.
 
     A call that raises leaves the operator as it was.
 
@@ -85,16 +98,45 @@ class JoinOperator(Held[_native.JoinOperator]):
     [{'ip': 'b', 't': 12, 'u': None}]
     """
 
-    def __init__(self, join: Join, left: Any, right: Any, *, late_limit: int | None = LATE_LIMIT) -> None:
+    def __init__(
+        self,
+        join: Join,
+        left: Any,
+        right: Any,
+        *,
+        late_limit: int | None = LATE_LIMIT,
+        emit: Emission | None = None,
+        left_progress: Delay | None = None,
+        right_progress: Delay | None = None,
+        clock: Clock | None = None,
+        shed: Shed | None = None,
+    ) -> None:
         refuse_sparks(left, right, NO_SPARK)
-        self._bind(join, schema_of(left, "left"), schema_of(right, "right"))
-        self._hold(_native.JoinOperator(self._planned, limit("late_limit", late_limit, 0)))
+        schemas = schema_of(left, "left"), schema_of(right, "right")
+        self._bind(join, *schemas, early=is_early(emit), sheds=sheds_keys(shed))
+        followed = (
+            checked_delay("left_progress", left_progress),
+            checked_delay("right_progress", right_progress),
+        )
+        with hinting(*schemas):
+            core = _native.JoinOperator(self._planned, *followed, limit("late_limit", late_limit, 0), shed)
+        for side, delay in zip(self._follow(core, clock), followed, strict=True):
+            announce(side, self._schemas[side.is_left], delay)
+        self._hold(core)
 
-    def _bind(self, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+    def _follow(self, core: _native.JoinOperator, clock: Clock | None) -> tuple[Side, Side]:
+        """Return both sides, whose watermarks may follow their rows by a clock."""
+        left, right = Side(core, is_left=True), Side(core, is_left=False)
+        self._follows, self._has_clock = (right.follows, left.follows), left.has_clock or right.has_clock
+        self._clock = clock_for(left if left.has_clock else right, clock)
+        return left, right
+
+    def _bind(self, join: Join, left: pa.Schema, right: pa.Schema, *, early: bool, sheds: bool) -> None:
         self._join = join
         left, right = in_one_unit(left, join.left_time, right, join.right_time, time_of(join))
+        self._schemas = (right, left)
         self._incoming = (Incoming(right, NO_SPARK), Incoming(left, NO_SPARK))
-        self._planned = bound(join, left, right)
+        self._planned = bound(join, left, right, early=early, sheds=sheds)
         self._time = time_type(left, join.left_time)
 
     def __enter__(self) -> JoinOperator:
@@ -193,13 +235,18 @@ class JoinOperator(Held[_native.JoinOperator]):
         """Add rows of the right side; see `push_left`."""
         return self._push("push_right", False, batch, validate)
 
-    def advance_left(self, watermark: Any) -> pa.Table:
-        """Declare the left side complete up to a time: rows of it that come before that are late.
+    def advance_left(self, watermark: Any = None, key: Any = None) -> pa.Table:
+        """Declare the left side, or one of its keys, complete up to a time: rows before it are late.
 
         Parameters
         ----------
         watermark : datetime, date, timedelta, str, int or pyarrow.Scalar
-            As for `windowkit.Operator.advance`; not before the last one of this side.
+            As for `windowkit.Operator.advance`; not before the last one of this side. With ``left_progress``,
+            omit it to move on to the watermark of the sources that are not idle by now.
+        key : object or mapping of str to object, optional
+            The only key whose rows of this side are complete up to then; a mapping by this side's key columns
+            if there are several. It need not have had rows. From then on it is ahead of the others, until the
+            watermark of the side gets there: see `keys_ahead_left`. All keys by default.
 
         Returns
         -------
@@ -210,7 +257,13 @@ class JoinOperator(Held[_native.JoinOperator]):
         Raises
         ------
         InvalidType, InvalidValue
-            It is not a time of the column's type, or before the last one, or the operator is closed.
+            It is not a time of the column's type, or before the last one, of the key if one is given; the key
+            does not fit the join's, has a null, or the join has none; or the operator is closed.
+
+        Notes
+        -----
+        With a key, O(rows of the key that are forgotten). This is the group-wise punctuation of Li (2008,
+        §2.1).
 
         Examples
         --------
@@ -222,12 +275,118 @@ class JoinOperator(Held[_native.JoinOperator]):
         0
         >>> op.advance_left(3).to_pylist()
         [{'t': None, 't_right': 1}]
-        """
-        return self._advance("advance_left", True, watermark)
 
-    def advance_right(self, watermark: Any) -> pa.Table:
-        """Declare the right side complete up to a time; see `advance_left`."""
-        return self._advance("advance_right", False, watermark)
+        Nothing more is to be waited for of one key:
+
+        >>> keyed = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=1, how="left").operator(keyed, keyed)
+        >>> op.push_left(pa.table({"k": ["a", "b"], "t": [1, 1]})).num_rows
+        0
+        >>> op.advance_right(3, key="a").to_pylist()
+        [{'k': 'a', 't': 1, 't_right': None}]
+        """
+        return self._advance("advance_left", True, watermark, key)
+
+    def advance_right(self, watermark: Any = None, key: Any = None) -> pa.Table:
+        """Declare the right side, or one of its keys, complete up to a time; see `advance_left`."""
+        return self._advance("advance_right", False, watermark, key)
+
+    def keys_ahead_left(self) -> pa.Table:
+        """Return the keys that, by ``advance_left(..., key=...)``, are complete further than the left side.
+
+        Returns
+        -------
+        pyarrow.Table
+            The key columns of the left side, and ``watermark``: up to when its rows of the key are complete.
+            A key that the watermark of the side has reached is no longer among them.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"k": pa.string(), "t": pa.int64()})
+        >>> op = wk.join(by="k", left_time="t", right_time="t", within=1).operator(side, side)
+        >>> op.advance_left(10, key="a").num_rows, op.keys_ahead_left().to_pylist()
+        (0, [{'k': 'a', 'watermark': 10}])
+        >>> op.advance_left(10).num_rows, op.keys_ahead_left().num_rows
+        (0, 0)
+        """
+        return self._keys_ahead("keys_ahead_left", True)
+
+    def keys_ahead_right(self) -> pa.Table:
+        """Return the keys that are complete further than the right side; see `keys_ahead_left`."""
+        return self._keys_ahead("keys_ahead_right", False)
+
+    def progress_left(self) -> pa.Table:
+        """Return the progress of each source of the left side, if ``left_progress`` was given.
+
+        Returns
+        -------
+        pyarrow.Table
+            As of `windowkit.Operator.progress`.
+
+        Raises
+        ------
+        InvalidValue
+            No watermark follows the rows of this side.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64()})
+        >>> join = wk.join(by=[], left_time="t", right_time="t", within=1, how="right")
+        >>> op = join.operator(side, side, left_progress=wk.delay(2))
+        >>> op.push_right(pa.table({"t": [1, 9]})).num_rows
+        0
+        >>> op.push_left(pa.table({"t": [8, 5]})).to_pylist()
+        [{'t': 8, 't_right': 9}, {'t': None, 't_right': 1}]
+        >>> op.progress_left().to_pylist()
+        [{'latest': 8, 'watermark': 6, 'rows': 2, 'idle': False}]
+        """
+        return self._ask("progress_left", lambda core: progress_of(Side(core, is_left=True)))
+
+    def progress_right(self) -> pa.Table:
+        """Return the progress of each source of the right side; see `progress_left`."""
+        return self._ask("progress_right", lambda core: progress_of(Side(core, is_left=False)))
+
+    def add_source_left(self, source: Any) -> pa.Table:
+        """Announce a source of the left side: from now on its watermark waits for rows of it.
+
+        Parameters, errors and what is returned are those of `windowkit.Operator.add_source`.
+        """
+        return self._of_source("add_source_left", True, lambda side: side.add_source, source)
+
+    def add_source_right(self, source: Any) -> pa.Table:
+        """Announce a source of the right side; see `add_source_left`."""
+        return self._of_source("add_source_right", False, lambda side: side.add_source, source)
+
+    def end_source_left(self, source: Any) -> pa.Table:
+        """Declare that no more rows of a source of the left side come: its watermark waits for others.
+
+        Parameters and errors are those of `windowkit.Operator.end_source`; rows of the right side are
+        returned that can have no partner any more as the watermark moves on.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import windowkit as wk
+        >>> side = pa.schema({"t": pa.int64(), "shard": pa.string()})
+        >>> join = wk.join(by=[], left_time="t", right_time="t", within=1, how="right", right_columns="t")
+        >>> follow = wk.delay(0, source="shard", sources=["a", "b"])
+        >>> op = join.operator(side, side, left_progress=follow)
+        >>> op.push_right(pa.table({"t": [1], "shard": ["x"]})).num_rows
+        0
+        >>> op.push_left(pa.table({"t": [8], "shard": ["a"]})).num_rows
+        0
+        >>> op.end_source_left("b")["t_right"].to_pylist()
+        [1]
+        """
+        return self._of_source("end_source_left", True, lambda side: side.end_source, source)
+
+    def end_source_right(self, source: Any) -> pa.Table:
+        """Declare that no more rows of a source of the right side come; see `end_source_left`."""
+        return self._of_source("end_source_right", False, lambda side: side.end_source, source)
 
     def close(self) -> pa.Table:
         """End both sides, and return the rows that are left without a partner.
@@ -251,9 +410,9 @@ class JoinOperator(Held[_native.JoinOperator]):
         Returns
         -------
         pyarrow.Table
-            The rows since the last call, with all their columns and ``late_reason``, which is ``too late``.
-            Once ``late_limit`` of `windowkit.Join.operator` are held, further rows are dropped until the next
-            call, and counted by `JoinStats.left_dropped`.
+            The rows since the last call, with all their columns and ``late_reason``: ``too late``, or ``from
+            the future`` (see `windowkit.delay`). Once ``late_limit`` of `windowkit.Join.operator` are held,
+            further rows are dropped until the next call, and counted by `JoinStats.left_dropped`.
 
         Examples
         --------
@@ -309,7 +468,7 @@ class JoinOperator(Held[_native.JoinOperator]):
         return self._ask("snapshot", lambda core: core.snapshot(name_of(self._join)))
 
     @classmethod
-    def restore(cls, snapshot: bytes, join: Join) -> JoinOperator:
+    def restore(cls, snapshot: bytes, join: Join, *, clock: Clock | None = None) -> JoinOperator:
         """Return an operator that continues from a snapshot.
 
         Parameters
@@ -318,6 +477,8 @@ class JoinOperator(Held[_native.JoinOperator]):
             What `JoinOperator.snapshot` returned.
         join : Join
             The join that the operator was made of.
+        clock : callable, optional
+            As for `windowkit.Join.operator`.
 
         Raises
         ------
@@ -330,8 +491,11 @@ class JoinOperator(Held[_native.JoinOperator]):
             raise InvalidType(f"join: it is {a_type(join)}; it is what windowkit.join returns")
         name = name_of(join)
         this = cls.__new__(cls)
-        this._bind(join, *map(pa.schema, _native.JoinOperator.contents(given, name)))
-        this._hold(_native.JoinOperator.restore(given, name, this._planned))
+        sides, early, sheds = _native.JoinOperator.contents(given, name)
+        this._bind(join, *map(pa.schema, sides), early=early, sheds=sheds)
+        core = _native.JoinOperator.restore(given, name, this._planned)
+        this._follow(core, clock)
+        this._hold(core)
         return this
 
     def _shown(self, state: State[_native.JoinOperator], rows: pa.Table, are_late: bool) -> pa.Table:
@@ -339,15 +503,112 @@ class JoinOperator(Held[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
+            self._look_at_clock(core)
             return self._incoming[is_left].push(partial(core.push, is_left), batch, validate)
 
         return self._step(call, push)
 
-    def _advance(self, call: str, is_left: bool, watermark: Any) -> pa.Table:
+    def _look_at_clock(self, core: _native.JoinOperator, waited: bool | None = None) -> None:
+        """Tell the core the time, and of which side the caller has waited for rows, if it has."""
+        for is_left in (True, False) if self._has_clock else ():
+            look_at_clock(Side(core, is_left=is_left), self._clock, has_waited=is_left is waited)
+
+    def _of_source(
+        self, call: str, is_left: bool, step: Callable[[Side], Callable[..., Any]], source: Any
+    ) -> pa.Table:
+        def change(core: _native.JoinOperator) -> Any:
+            self._look_at_clock(core)
+            side = Side(core, is_left=is_left)
+            return step(side)(source_row(side, self._schemas[is_left], source))
+
+        return self._step(call, change)
+
+    def _keys_ahead(self, call: str, is_left: bool) -> pa.Table:
+        return self._ask(
+            call, lambda core: pa.Table.from_batches([pa.record_batch(core.keys_ahead(is_left))])
+        )
+
+    def _advance(self, call: str, is_left: bool, watermark: Any, key: Any) -> pa.Table:
         def advance(core: _native.JoinOperator) -> Any:
-            return core.advance(is_left, in_time("watermark", watermark, self._time))
+            if watermark is None and (key is not None or not self._follows[is_left]):
+                raise InvalidValue(
+                    "watermark: none is given; it may be left out if that of the side follows the rows, with "
+                    f"{'left' if is_left else 'right'}_progress=windowkit.delay(...)"
+                )
+            at = None if watermark is None else in_time("watermark", watermark, self._time)
+            if key is None:
+                self._look_at_clock(core, is_left if at is None else None)
+                return core.follow(is_left) if at is None else core.advance(is_left, at)
+            by = self._join.left_by if is_left else self._join.right_by
+            if not by:
+                raise InvalidValue(
+                    f"key: {as_given(key)} is given, but the join has no keys (by=[]); {call}(watermark) "
+                    "without a key moves the watermark of the side"
+                )
+            one = one_key(key, by, self._schemas[is_left], "the join is")
+            self._look_at_clock(core)
+            assert at is not None, "a key is complete up to a time"
+            return core.advance_key(is_left, at, one)
 
         return self._step(call, advance)
+
+
+class Side:
+    """A side of a join as the core has it, whose watermark may follow its rows."""
+
+    def __init__(self, core: _native.JoinOperator, *, is_left: bool) -> None:
+        self._core, self.is_left = core, is_left
+        self.source, self.follows, self.has_clock = core.followed(is_left)
+
+    def set_clock(self, now: int, has_waited: bool) -> None:
+        """Set the clock, until which the caller has waited for rows, or has done something else."""
+        self._core.set_clock(self.is_left, now, has_waited)
+
+    def add_source(self, source: pa.RecordBatch) -> Any:
+        """Wait for rows of the source in a batch of one row."""
+        return self._core.add_source(self.is_left, source)
+
+    def end_source(self, source: pa.RecordBatch) -> Any:
+        """Wait no longer for rows of the source in a batch of one row."""
+        return self._core.end_source(self.is_left, source)
+
+    def progress(self) -> Any:
+        """Return what is known of the sources."""
+        return self._core.progress(self.is_left)
+
+
+def sheds_keys(shed: Any) -> bool:
+    """Whether keys may be dropped for want of memory."""
+    if shed is None:
+        return False
+    if not isinstance(shed, Shed):
+        raise InvalidType(f"shed: {as_given(shed)} is {a_type(shed)}; it is what windowkit.shed(...) returns")
+    if shed.keep != "keys":
+        raise InvalidValue(
+            f"shed: keep={shed.keep!r} is given for a join, of which some rows would lose their partners; "
+            "allowed is keep='keys'"
+        )
+    return True
+
+
+def is_early(emission: Any) -> bool:
+    """Whether rows without a partner are returned at once, and retracted once they have one."""
+    if emission is None:
+        return False
+    if not isinstance(emission, Emission):
+        raise no_emission(emission)
+    for name in emission.waits:
+        raise InvalidValue(
+            f"{name}: {emission!r} is given for a join, whose results are not held back; {EARLY}"
+        )
+    if emission.early != Rows(1):
+        raise InvalidValue(f"early: {emission!r} is given for a join; {EARLY}")
+    if emission.refinement != "retracting":
+        raise InvalidValue(
+            f"refinement: {emission!r} is given for a join; a row without a partner is withdrawn once it has "
+            f"one; {EARLY}"
+        )
+    return True
 
 
 def name_of(join: Join) -> str:

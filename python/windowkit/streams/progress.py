@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from windowkit.errors import InvalidValue
 from windowkit.language.checks import as_given
-from windowkit.language.processing import Stamps
+from windowkit.language.processing import Clock, Stamps
 from windowkit.language.progress import Delay
 from windowkit.streams.watermarks import one_row
 
-__all__ = ["Followed", "announce", "look_at_clock", "progress_of", "source_row"]
+__all__ = ["Followed", "announce", "clock_for", "look_at_clock", "progress_of", "source_row"]
 
 
 class Followed(Protocol):
@@ -50,6 +50,16 @@ def announce(core: Followed, schema: pa.Schema, delay: Delay | None) -> None:
     """Have the watermark wait for the sources that are known from the beginning."""
     for source in () if delay is None else delay.sources:
         core.add_source(source_row(core, schema, source, "sources"))
+
+
+def clock_for(core: Followed, clock: Clock | None) -> Stamps:
+    """Return the clock by which sources are judged; none may be given where it does not matter."""
+    if clock is not None and not core.has_clock:
+        raise InvalidValue(
+            "clock: it is given for an operator whose watermark does not depend on one; it requires "
+            "progress=windowkit.delay(...) with idle= or heartbeat="
+        )
+    return Stamps(clock)
 
 
 def look_at_clock(

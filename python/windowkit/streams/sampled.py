@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import as_given
+from windowkit.errors import InvalidValue
 from windowkit.language.query import Query
-from windowkit.language.shedding import Shed
+from windowkit.language.shedding import Shed, checked_shed
 
 __all__ = ["refuse"]
 
@@ -23,16 +22,15 @@ def refuse(shed: Shed | None, query: Query) -> None:
     InvalidType, InvalidValue
         It has no keys, a function without an estimate, weights, or results that are retracted.
     """
-    if shed is None:
+    limit = checked_shed(shed)
+    if limit is None:
         return
-    if not isinstance(shed, Shed):
-        raise InvalidType(f"shed: {as_given(shed):.60} is given; it is what windowkit.shed(...) returns")
     if query.emit is not None and query.emit.refinement == "retracting":
         raise InvalidValue(
             "shed: it is given with refinement='retracting'; early results of what is dropped would never be "
             "retracted, so allowed are 'accumulating' and 'discarding'"
         )
-    if shed.keep == "keys":
+    if limit.keep == "keys":
         if not query.by:
             raise InvalidValue(
                 "shed: keep='keys' is given for a query without keys (by=[]); allowed are queries with keys, "

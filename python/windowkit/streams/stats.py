@@ -13,8 +13,19 @@ __all__ = ["DistinctStats", "JoinStats", "Stats", "reported"]
 Reported = TypeVar("Reported", bound="DataclassInstance")
 
 
+class Shedding:
+    """Statistics of an operator that may drop what it has no memory for."""
+
+    shed_level: int
+
+    @property
+    def shed_share(self) -> float:
+        """Which share of the keys, or of the rows, is taken in at present: 1.0 while nothing was dropped."""
+        return float(0.5**self.shed_level)
+
+
 @dataclass(frozen=True)
-class Stats:
+class Stats(Shedding):
     """What an operator holds, and what it has done since it was created.
 
     Parameters
@@ -63,11 +74,6 @@ class Stats:
     slices_shed: int
     shed_level: int
 
-    @property
-    def shed_share(self) -> float:
-        """Which share of the keys, or of the rows, is taken in at present: 1.0 while nothing was dropped."""
-        return float(0.5**self.shed_level)
-
 
 @dataclass(frozen=True)
 class JoinStats:
@@ -81,6 +87,13 @@ class JoinStats:
     left_rows, right_rows, left_late, right_late, left_dropped, right_dropped : int
         Rows pushed, rows of these that were late, and late rows that were dropped because ``late_limit`` of
         them were held.
+    left_keys_ahead, right_keys_ahead : int
+        Keys of each side whose own watermark, by ``advance_left(..., key=...)`` and ``advance_right``, is
+        ahead of the side's; see `JoinOperator.keys_ahead_left`.
+    rows_shed, keys_shed, shed_level : int
+        What was dropped for want of memory (`windowkit.shed`): rows of both sides that were not taken in,
+        which are not among the rows pushed, and keys with their rows; and how often the share was halved of
+        the keys that are taken in.
     results : int
         Rows of results.
     """
@@ -95,30 +108,51 @@ class JoinStats:
     right_late: int
     left_dropped: int
     right_dropped: int
+    left_keys_ahead: int
+    right_keys_ahead: int
+    rows_shed: int
+    keys_shed: int
+    shed_level: int
     results: int
+
+    @property
+    def shed_share(self) -> float:
+        """Which share of the keys is taken in at present: 1.0 while nothing was dropped."""
+        return float(0.5**self.shed_level)
 
 
 @dataclass(frozen=True)
-class DistinctStats:
+class DistinctStats(Shedding):
     """What the operator of a stream without duplicates holds, and what it has done since it was created.
 
     Parameters
     ----------
     keys, rows_kept, bytes : int
-        The current state: keys that it knows, rows that are held, and the memory of these. Keys without rows
-        are forgotten from time to time.
+        The current state: keys that it knows, rows that are held as the stream is not complete up to their
+        times, and the memory of these. Keys that have had no rows for `within` are forgotten from time to
+        time.
+    keys_ahead : int
+        Keys whose own watermark, by ``advance(..., key=...)``, is ahead of the stream's.
     rows, late, late_dropped, results : int
         Rows pushed, rows of these that were late, late rows that were dropped because ``late_limit`` of them
         were held, and rows of results.
+    rows_shed, keys_shed, shed_level : int
+        What was dropped for want of memory (`windowkit.shed`): rows that were not taken in, which `rows` does
+        not count, and keys with all that was held of them; and how often the share was halved of what is
+        taken in.
     """
 
     keys: int
     rows_kept: int
     bytes: int
+    keys_ahead: int
     rows: int
     late: int
     late_dropped: int
     results: int
+    rows_shed: int
+    keys_shed: int
+    shed_level: int
 
 
 def reported(kind: type[Reported], by_core: object) -> Reported:

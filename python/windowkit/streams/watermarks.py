@@ -104,7 +104,7 @@ def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
     return count
 
 
-def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+def one_key(key: Any, by: Sequence[str], schema: pa.Schema, whose: str = "the queries are") -> pa.RecordBatch:
     """Return a key as a batch of one row of the key columns."""
     if isinstance(key, Mapping):
         if sorted(key) != sorted(by):
@@ -116,7 +116,7 @@ def one_key(key: Any, by: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
         values = list(key)
     else:
         raise InvalidValue(
-            f"key: {as_given(key)} is given; the queries are by {list(by)}, so that a key is a mapping of "
+            f"key: {as_given(key)} is given; {whose} by {list(by)}, so that a key is a mapping of "
             f"these, or a tuple of {len(by)} values in that order"
         )
     return one_row("key", values, [schema.field(name) for name in by])

@@ -2,49 +2,41 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | rows in any order, and now and then how far the stream is complete |
+//! | needs | rows in any order, and now and then how far the stream, or a key, is complete, by a watermark or by its rows |
 //! | time | O(1) amortised a row that comes in order of its key's times, O(log n) among n held rows of the key |
-//! | space | rows no further behind the watermark than duplicates are apart |
+//! | space | rows up to which the stream is not complete, and a time for each key that has had rows lately |
 //! | first appeared | Li, *Window Queries over Data Streams*, 2008, §8.2 |
 //!
-//! A row is a duplicate if a row of its key is at most so far before it in time, or at its time and came earlier. So which
-//! rows are duplicates does not depend on the order in which they come, except among rows of one time. Once the stream is
-//! complete up to a row's time, it is known whether it is one.
+//! A row is a duplicate if a row of its key is at most so far before it in time, or at its time and came earlier: any such
+//! row, or one that is no duplicate ([`Per`]). So which rows are duplicates does not depend on the order in which they come,
+//! except among rows of one time. Once the stream is complete up to a row's time, it is known whether it is one, and all
+//! that matters for those to come is the time of the last row of each key ([`Last`]).
 
+mod last;
+mod plan;
+mod relief;
 mod snapshot;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_cast::cast;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::SchemaRef;
 
+use self::last::Last;
+pub use self::last::Per;
+pub use self::plan::DistinctPlan;
 use super::batching::{BATCH_ROWS, in_parts};
 use super::call::all_or_nothing;
-use super::held::{Address, Agenda, Entry, Item, KEYS, New, Store, check_open, forget};
-use super::length::length;
-use super::schema::find;
-use super::stream::{Late, Reason, Refused};
-use super::window_spec::Length;
-use crate::dictionary::widened;
+use super::held::{Address, Entry, KEYS, New, Store, check_open, forget};
+use super::progress::{Ahead, Delay, Progress, followed, with_sources};
+use super::shedding::{Drawn, Shed, ShedStats, Shedding, relieve};
+use super::stream::{Late, Reason, Refused, check_watermark};
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
-use crate::poll::sort_unstable;
-use crate::select::{take, take_record_batch};
-use crate::window::Measure;
+use crate::poll::sort_by_key;
+use crate::select::{filter_record_batch, take, take_record_batch};
 use crate::{Error, Result};
-
-/// Which rows are duplicates, bound to a schema.
-#[derive(Debug)]
-pub struct DistinctPlan {
-    input: SchemaRef,
-    output: SchemaRef,
-    by: Vec<usize>,
-    time: usize,
-    measure: Measure,
-    within: i64,
-}
 
 /// What a call asks for.
 #[derive(Debug, Clone, Copy)]
@@ -53,10 +45,29 @@ pub enum DistinctStep<'a> {
     Push(&'a [RecordBatch]),
     /// The stream is complete up to a time.
     Advance(i64),
+    /// Its rows are complete up to a time that have the key in these columns of one row: group-wise punctuation.
+    AdvanceKey(i64, &'a [ArrayRef]),
+    /// The watermark follows the sources that are not silent by now.
+    Follow,
+    /// Wait for rows of the source that is named by the only row of a column, before any has come.
+    AddSource(&'a ArrayRef),
+    /// Wait no longer for rows of such a source.
+    EndSource(&'a ArrayRef),
     /// Hand out late rows.
     TakeLate,
     /// The stream has ended.
     Close,
+}
+
+/// The options of a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DistinctOptions {
+    /// How the watermark follows rows, if it does.
+    pub progress: Option<Delay>,
+    /// How many late rows are held until they are collected; any number if `None`.
+    pub late_limit: Option<u64>,
+    /// How much memory the state may take, if that is limited: then keys are dropped.
+    pub shed: Option<Shed>,
 }
 
 /// What an operator holds, and what it has done.
@@ -68,6 +79,8 @@ pub struct DistinctStats {
     pub held: usize,
     /// Bytes of these, and of keys.
     pub bytes: usize,
+    /// Keys that are complete further than the stream.
+    pub keys_ahead: usize,
     /// Rows that were pushed.
     pub rows: u64,
     /// Late rows among them.
@@ -76,20 +89,28 @@ pub struct DistinctStats {
     pub dropped: u64,
     /// Rows of results.
     pub results: u64,
+    /// What was dropped for want of memory.
+    pub shed: ShedStats,
 }
 
 /// A stream without its duplicates.
 pub struct DistinctStream {
     plan: Arc<DistinctPlan>,
+    options: DistinctOptions,
     keys: KeyIndex,
-    /// At how many keys it is looked for those without rows.
+    /// At how many keys it is looked for those that are not needed.
     full: usize,
-    store: Store,
     /// Rows of which it is not known yet whether they are duplicates.
-    open: Agenda,
+    open: Store,
+    last: Last,
+    /// Keys that are complete further than the stream.
+    ahead: Ahead,
+    /// What was seen of the stream's sources, if the watermark follows them.
+    progress: Option<Progress>,
+    /// What was dropped for want of memory, if anything may be.
+    shedding: Option<Shedding>,
     reached: Option<i64>,
     late: Late,
-    late_limit: Option<u64>,
     closed: bool,
     /// Numbers rows in the order of arrival.
     next: u64,
@@ -100,72 +121,66 @@ pub struct DistinctStream {
 /// What a step changes when it is committed.
 #[derive(Default)]
 struct Attempted {
-    /// What a push adds: the rows to be stored, those of them that are open, those that are late, and how many there were.
-    pushed: Option<(Vec<New>, Vec<Item>, Refused, u64)>,
+    /// Rows that are open.
+    new: Vec<New>,
+    refused: Refused,
+    rows: u64,
     reached: Option<i64>,
+    /// The only key that is complete up to a time.
+    key_reached: Option<(u32, i64)>,
+    /// The last row of a key that is dropped before its time.
+    dropped: Option<(u32, Entry)>,
     takes_late: bool,
     is_end: bool,
     results: u64,
     next: u64,
+    drawn: Drawn,
 }
 
-impl DistinctPlan {
-    /// Binds to a schema; rows of one key, of columns `by`, are duplicates at most `within` after another.
-    ///
-    /// # Errors
-    /// `UnknownColumn`, `InvalidType` or `InvalidValue` for columns that there are not, types that cannot be keys or times,
-    /// and lengths that do not fit these.
-    pub fn new(input: SchemaRef, by: &[String], time: &str, within: Length) -> Result<Self> {
-        let by: Vec<usize> = by.iter().map(|name| find(&input, "by", name)).collect::<Result<_>>()?;
-        KeyIndex::new(by.iter().map(|&key| input.field(key).data_type().clone()).collect())?;
-        let at = find(&input, "time", time)?;
-        let measure = Measure::new(time, input.field(at).data_type())?;
-        let within = length(&measure, "within", within)?;
-        let fields = input.fields().iter().map(|field| {
-            let kind = widened(field.data_type());
-            field.as_ref().clone().with_data_type(kind)
-        });
-        let output =
-            Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), input.metadata().clone()));
-        Ok(Self { input, output, by, time: at, measure, within })
-    }
+/// Rows of a batch, without those from the future, and those of keys that are dropped.
+struct Part {
+    rows: RecordBatch,
+    columns: Vec<ArrayRef>,
+    times: ScalarBuffer<i64>,
+    /// Which rows have a time.
+    timed: Option<NullBuffer>,
+    keys: Vec<u32>,
+}
 
-    /// The distance of duplicates, in units of the times.
-    pub fn within(&self) -> i64 {
-        self.within
-    }
+/// A row that is decided on.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    key: u32,
+    place: i64,
+    order: u64,
+    at: Address,
+}
 
-    /// The schema of results: that of rows, but for dictionaries, whose codes have 32 bits.
-    pub fn output(&self) -> &SchemaRef {
-        &self.output
-    }
-
-    fn columns(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let (fields, own) = (self.input.fields(), batch.schema_ref().fields());
-        if fields.len() != own.len() || fields.iter().zip(own).any(|(a, b)| a.data_type() != b.data_type()) {
-            return Err(Error::InvalidType("batch: its schema is not the one of the stream".into()));
-        }
-        let columns = batch.columns().iter().zip(self.output.fields());
-        columns.map(|(column, field)| Ok(cast(column, field.data_type())?)).collect()
+impl Due {
+    fn of(key: u32, &Entry { place, order, at, .. }: &Entry) -> Self {
+        Self { key, place, order, at }
     }
 }
 
 impl DistinctStream {
-    /// No rows yet; of late rows that are not collected, up to `late_limit` are held.
+    /// No rows yet.
     ///
     /// # Errors
-    /// None but those of memory.
-    pub fn new(plan: Arc<DistinctPlan>, late_limit: Option<u64>) -> Result<Self> {
-        let types = plan.by.iter().map(|&key| plan.input.field(key).data_type().clone());
+    /// `InvalidValue` or `InvalidType` where keys cannot be dropped for want of memory, though they are to be.
+    pub fn new(plan: Arc<DistinctPlan>, options: DistinctOptions) -> Result<Self> {
+        let shedding = options.shed.map(|shed| relief::of_keys(shed, &plan)).transpose()?;
         Ok(Self {
-            keys: KeyIndex::new(types.collect())?,
+            shedding,
+            keys: plan.index()?,
             late: Late::new(&plan.input, false),
+            progress: options.progress.map(|delay| Progress::new(delay, &plan.input)).transpose()?,
             plan,
+            options,
             full: KEYS,
-            store: Store::default(),
-            open: Agenda::default(),
+            open: Store::default(),
+            last: Last::default(),
+            ahead: Ahead::default(),
             reached: None,
-            late_limit,
             closed: false,
             next: 0,
             rows: 0,
@@ -175,7 +190,8 @@ impl DistinctStream {
 
     /// The schema of results.
     pub fn schema(&self) -> &SchemaRef {
-        &self.plan.output
+        let marked = self.shedding.as_ref().and_then(|shedding| shedding.schema.as_ref());
+        marked.unwrap_or(&self.plan.output)
     }
 
     /// The schema of late rows.
@@ -183,64 +199,126 @@ impl DistinctStream {
         self.late.schema()
     }
 
+    /// The options of the stream.
+    pub fn options(&self) -> DistinctOptions {
+        self.options
+    }
+
     /// Whether the stream has ended.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Up to when the stream was said to be complete: no result to come is before that.
+    /// Up to when the stream is complete: no result to come is before that.
     pub fn watermark(&self) -> Option<i64> {
         self.reached
+    }
+
+    /// Sets the clock: microseconds, which never decrease; see [`super::Operator::set_clock`].
+    pub fn set_clock(&mut self, now: i64, has_waited: bool) {
+        self.progress.iter_mut().for_each(|progress| progress.set_clock(now, has_waited));
+    }
+
+    /// What is known of the sources of the stream, if its watermark follows them.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self) -> Result<RecordBatch> {
+        followed(&self.progress)?.table(&self.plan.input, &self.plan.measure)
+    }
+
+    /// The keys that are ahead of the stream, and in the last column up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub fn keys_ahead(&self) -> Result<RecordBatch> {
+        let keys = self.plan.by.iter().map(|&column| self.plan.input.field(column));
+        self.ahead.table(&self.keys, keys, &self.plan.measure)
     }
 
     /// What it holds and has done.
     pub fn stats(&self) -> DistinctStats {
         DistinctStats {
             keys: self.keys.len(),
-            held: self.store.len(),
-            bytes: self.keys.bytes() + self.store.bytes() + self.open.bytes(),
+            held: self.open.len(),
+            bytes: self.keys.bytes() + self.open.bytes() + self.last.bytes() + self.ahead.bytes(),
+            keys_ahead: self.ahead.len(),
             rows: self.rows,
             late: self.late.count(),
             dropped: self.late.dropped(),
             results: self.results,
+            shed: self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default(),
         }
+    }
+
+    /// Drops what the state holds too much of, if the last call may have led to that; every call begins with it, and so does
+    /// whoever asks what the state is.
+    ///
+    /// # Errors
+    /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
+    pub fn relieve(&mut self) -> Result<()> {
+        relieve(self)
     }
 
     /// Makes a call, which takes effect as a whole or not at all; returns the rows that are known to be no duplicates
     /// now, or late rows.
     ///
     /// # Errors
-    /// `InvalidValue` once closed, and for a watermark before the last one; `InvalidType` for a batch of another schema.
+    /// `InvalidValue` once closed, and for a watermark before the last one, of the key if one is given; `InvalidType` for a
+    /// batch of another schema.
     pub fn call(&mut self, step: DistinctStep<'_>) -> Result<Vec<RecordBatch>> {
-        all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)
+        self.relieve()?;
+        let results = all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)?;
+        self.progress.iter_mut().for_each(Progress::tidy);
+        Ok(results)
     }
 
     fn take_back(&mut self) {
-        self.store.agenda.take_back();
-        self.open.take_back();
+        self.open.agenda.take_back();
+        self.last.take_back();
+        self.progress.iter_mut().for_each(Progress::take_back);
     }
 
     fn commit(&mut self, attempted: Attempted) {
-        let Attempted { pushed, reached, takes_late, is_end, results, next } = attempted;
-        if let Some((new, open, refused, rows)) = pushed {
-            new.into_iter().for_each(|new| self.store.add(new));
-            open.into_iter().for_each(|item| self.open.push(item));
-            self.late.add(refused);
-            self.rows += rows;
-            self.next = next;
-        }
-        self.reached = reached.or(self.reached);
+        let Attempted {
+            new,
+            refused,
+            rows,
+            reached,
+            key_reached,
+            dropped,
+            takes_late,
+            is_end,
+            results,
+            next,
+            drawn,
+        } = attempted;
+        new.into_iter().for_each(|new| self.open.add(new));
         if takes_late {
             self.late.take();
         }
-        self.open.keep();
-        self.store.purge();
+        self.late.add(refused);
+        if let Some((key, last)) = dropped {
+            self.open.drop_first(key, &last);
+        }
+        if let Some((key, time)) = key_reached {
+            self.ahead.set(key, time);
+        }
+        if reached > self.reached {
+            self.reached = reached;
+            reached.into_iter().for_each(|time| self.ahead.pass(time));
+        }
+        self.open.purge();
+        self.last.keep();
+        self.progress.iter_mut().for_each(Progress::commit);
+        self.shedding.iter_mut().for_each(|shedding| shedding.drew(drawn));
         self.closed |= is_end;
-        self.results += results;
+        (self.rows, self.results, self.next) = (self.rows + rows, self.results + results, next);
     }
 
     fn tried(&mut self, step: DistinctStep<'_>) -> Result<(Attempted, Vec<RecordBatch>)> {
-        let (mut attempted, mut results) = (Attempted::default(), Vec::new());
+        let (mut attempted, mut results) =
+            (Attempted { next: self.next, ..Attempted::default() }, Vec::new());
         if let DistinctStep::TakeLate = step {
             attempted.takes_late = true;
             return Ok((attempted, self.late.batches().to_vec()));
@@ -249,21 +327,31 @@ impl DistinctStream {
         match step {
             DistinctStep::Push(batches) => self.push(batches, &mut attempted, &mut results)?,
             DistinctStep::Advance(time) => {
-                if let Some(last) = self.reached.filter(|&last| time < last) {
-                    let shown = |time| self.plan.measure.shown(time);
-                    return Err(Error::InvalidValue(format!(
-                        "watermark: {} is before the last one, {}; a watermark must not decrease",
-                        shown(time),
-                        shown(last)
-                    )));
-                }
-                attempted.reached = Some(time);
-                self.pass(Some(time), &mut results)?;
+                check_watermark(&self.plan.measure, self.reached, time)?;
+                self.advance(Some(time), &mut attempted, &mut results)?;
             }
-            _ => {
+            DistinctStep::AdvanceKey(time, key) => {
+                self.advance_key(time, key, &mut attempted, &mut results)?;
+            }
+            DistinctStep::Follow => {
+                let reached = followed(&self.progress)?.watermark(self.reached)?;
+                self.advance(reached, &mut attempted, &mut results)?;
+            }
+            DistinctStep::AddSource(name) => with_sources(&mut self.progress)?.add_source(name)?,
+            DistinctStep::EndSource(name) => {
+                let progress = with_sources(&mut self.progress)?;
+                progress.end_source(name)?;
+                let reached = progress.watermark(self.reached)?;
+                self.advance(reached, &mut attempted, &mut results)?;
+            }
+            DistinctStep::Close | DistinctStep::TakeLate => {
                 attempted.is_end = true;
-                self.pass(None, &mut results)?;
+                let due = self.due(Some(i64::MAX))?;
+                self.decide(due, &[], &mut results)?;
             }
+        }
+        if let Some(shedding) = &self.shedding {
+            results = results.into_iter().map(|batch| shedding.marked(batch)).collect::<Result<_>>()?;
         }
         attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
         Ok((attempted, results))
@@ -277,101 +365,198 @@ impl DistinctStream {
         attempted: &mut Attempted,
         results: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        self.store.tidy(self.plan.output.fields().len())?;
-        forget(
-            &mut self.keys,
-            &mut self.full,
-            std::slice::from_mut(&mut self.store),
-            std::slice::from_mut(&mut self.open),
-        )?;
-        let (mut late, mut new, mut open, mut known) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
-        let (plan, mut pace) = (self.plan.clone(), Pace::new());
-        attempted.next = self.next;
-        for batch in batches {
-            let columns = plan.columns(batch)?;
-            let times = plan.measure.read(batch.column(plan.time))?;
-            let timed = batch.column(plan.time).logical_nulls();
-            let by: Vec<ArrayRef> = plan.by.iter().map(|&key| batch.column(key).clone()).collect();
-            let mut keys = Vec::with_capacity(times.len());
-            self.keys.assign_all(&by, times.len(), &mut keys, check)?;
-            let (mut refused, mut kept, mut stored, mut entries) = (vec![], vec![], vec![], vec![]);
-            let chunk = (self.store.next_chunk() + new.len()) as u32;
-            for (row, (&key, &place)) in keys.iter().zip(times.iter()).enumerate() {
+        self.tidy()?;
+        let plan = self.plan.clone();
+        batches.iter().try_for_each(|batch| plan.check(batch))?;
+        let mut late = Vec::new();
+        let parts: Vec<Part> =
+            batches.iter().map(|batch| self.part(batch, attempted, &mut late)).collect::<Result<_>>()?;
+        let all: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        attempted.rows = all - attempted.drawn.shed;
+        let reached = match &self.progress {
+            Some(progress) => progress.watermark(self.reached)?,
+            None => self.reached,
+        };
+        attempted.reached = reached;
+        let (mut due, mut pace) = (Vec::new(), Pace::new());
+        for (part, number) in parts.iter().zip(self.open.next_chunk() as u32..) {
+            let (mut refused, mut untimed, mut stored, mut entries) = (vec![], vec![], vec![], vec![]);
+            let chunk = (self.open.next_chunk() + attempted.new.len()) as u32;
+            for (row, (&key, &place)) in part.keys.iter().zip(part.times.iter()).enumerate() {
                 pace.check(1)?;
-                if timed.as_ref().is_some_and(|timed| timed.is_null(row)) {
-                    kept.push(row as u32);
+                let own = row as u32;
+                if part.timed.as_ref().is_some_and(|timed| timed.is_null(row)) {
+                    untimed.push(own);
                     continue;
                 }
-                let reached = self.reached.map(|reached| place.cmp(&reached));
-                if reached.is_some_and(|order| order.is_lt()) {
-                    refused.push(row as u32);
+                let mark = self.ahead.of(key);
+                if self.reached.max(mark).is_some_and(|reached| place < reached) {
+                    refused.push(own);
                     continue;
                 }
                 let order = attempted.next;
                 attempted.next += 1;
-                if reached.is_some_and(|order| order.is_eq()) {
-                    // All rows before it are there.
-                    let near = (place.saturating_sub(plan.within), place);
-                    if known.insert(key) && self.store.within(key, near).next().is_none() {
-                        kept.push(row as u32);
-                    }
-                } else {
-                    open.push(Item { place, order, key });
+                if reached.max(mark).is_some_and(|reached| place <= reached) {
+                    due.push(Due { key, place, order, at: Address { chunk: number, row: own } });
+                    continue;
                 }
                 let at = Address { chunk, row: stored.len() as u32 };
-                stored.push(row as u32);
-                entries.push((key, Entry { place, order, at, is_met: false }));
+                stored.push(own);
+                entries.push((key, Entry { place, order, at, met: 0, content: 0 }));
             }
             if !refused.is_empty() {
-                let rows = take_record_batch(batch, &UInt32Array::from(refused))?;
+                let rows = take_record_batch(&part.rows, &UInt32Array::from(refused))?;
                 late.push(self.late.batch(&rows, "", Reason::TooLate)?);
             }
             // Copies, as slices would hold all rows of the batch.
             let rows_of = |rows: Vec<u32>| -> Result<Vec<ArrayRef>> {
                 let rows = UInt32Array::from(rows);
-                columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
+                part.columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
             };
-            if !kept.is_empty() {
-                results.push(self.batch(kept.len(), rows_of(kept)?)?);
+            if !untimed.is_empty() {
+                results.push(self.batch(untimed.len(), rows_of(untimed)?)?);
             }
-            let count = stored.len();
-            new.push(New::of(rows_of(stored)?, count, entries)?);
+            if !stored.is_empty() {
+                let count = stored.len();
+                attempted.new.push(New::of(rows_of(stored)?, count, entries)?);
+            }
         }
-        sort_unstable(&mut open, check)?;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let refused = self.late.limited(late, self.late_limit)?;
-        self.late.reserve(&refused);
-        self.store.reserve(&new, self.keys.len())?;
-        self.open.reserve(open.iter());
-        attempted.pushed = Some((new, open, refused, rows));
-        Ok(())
+        due.extend(self.due(reached)?);
+        let columns: Vec<Vec<ArrayRef>> = parts.into_iter().map(|part| part.columns).collect();
+        self.decide(due, &columns, results)?;
+        attempted.refused = self.late.limited(late, self.options.late_limit)?;
+        self.late.reserve(&attempted.refused);
+        self.open.reserve(&attempted.new, self.keys.len())
     }
 
-    /// Decides on the rows up to which the stream is complete, and removes those that no row to come is near; all if it has
-    /// ended.
-    fn pass(&mut self, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
-        let (apart, mut kept, mut pace) = (i128::from(self.plan.within), Vec::new(), Pace::new());
-        while let Some(item) = self.open.pop(|place| Ok(reached.is_none_or(|reached| place <= reached)))? {
-            pace.check(1)?;
-            let is_near = |before: i64| i128::from(item.place) - i128::from(before) <= apart;
-            let found = self.store.entry_after(item);
-            let (entry, before) = found.ok_or_else(|| Error::Internal("an open row is not stored".into()))?;
-            if !before.is_some_and(is_near) {
-                kept.push(entry.at);
-            }
+    /// Reads a batch, of which rows from the future are late.
+    fn part(
+        &mut self,
+        batch: &RecordBatch,
+        attempted: &mut Attempted,
+        late: &mut Vec<RecordBatch>,
+    ) -> Result<Part> {
+        let plan = self.plan.clone();
+        let mut rows = batch.clone();
+        let times_of = |rows: &RecordBatch| {
+            let column = rows.column(plan.time);
+            Ok::<_, Error>((plan.measure.read(column)?, column.logical_nulls()))
+        };
+        let (mut times, mut timed) = times_of(&rows)?;
+        if let Some(progress) = &mut self.progress
+            && let Some(ahead) = progress.note(&rows, &times, timed.as_ref())?
+        {
+            let set_aside = filter_record_batch(&rows, &BooleanArray::new(ahead.clone(), None))?;
+            late.push(self.late.batch(&set_aside, "", Reason::Future)?);
+            rows = filter_record_batch(&rows, &BooleanArray::new(!&ahead, None))?;
+            (times, timed) = times_of(&rows)?;
         }
-        let is_over = |place| reached.is_none_or(|reached| i128::from(place) + apart < i128::from(reached));
-        while self.store.agenda.pop(|place| Ok(is_over(place)))?.is_some() {
+        if let Some(shedding) = &self.shedding
+            && let Some(kept) = shedding.pick((&rows, rows.num_rows()), &plan.by, &mut attempted.drawn)?
+        {
+            rows = filter_record_batch(&rows, &BooleanArray::new(kept, None))?;
+            (times, timed) = times_of(&rows)?;
+        }
+        let mut keys = Vec::with_capacity(times.len());
+        self.keys.assign_all(&plan.keys(&rows), times.len(), &mut keys, check)?;
+        Ok(Part { columns: plan.columns(&rows)?, rows, times, timed, keys })
+    }
+
+    fn advance(
+        &mut self,
+        reached: Option<i64>,
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        attempted.reached = reached;
+        let due = self.due(reached)?;
+        self.decide(due, &[], results)
+    }
+
+    fn advance_key(
+        &mut self,
+        time: i64,
+        key: &[ArrayRef],
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        if key.is_empty() {
+            return Err(Error::InvalidValue(
+                "key: one is given, but duplicates are equal in nothing (by=[]); advance(watermark) without a key moves the \
+                 watermark of the stream"
+                    .into(),
+            ));
+        }
+        // First, so that a key which is new to a call that is refused gets no number.
+        check_watermark(&self.plan.measure, self.reached, time)?;
+        self.tidy()?;
+        let mut number = Vec::with_capacity(1);
+        self.keys.assign_all(key, 1, &mut number, check)?;
+        let key = number[0];
+        let last = self.ahead.watermark_of(self.reached, key);
+        check_watermark(&self.plan.measure, last, time)?;
+        if Some(time) == last {
+            return Ok(());
+        }
+        // A commit must not fail.
+        self.ahead.make_room(key);
+        attempted.key_reached = Some((key, time));
+        let mut pace = Pace::new();
+        let over = self.open.first(key, |place| pace.check(1).map(|()| place <= time))?;
+        attempted.dropped = over.last().map(|&last| (key, last));
+        self.decide(over.iter().map(|entry| Due::of(key, entry)).collect(), &[], results)
+    }
+
+    /// The open rows up to a time.
+    fn due(&mut self, reached: Option<i64>) -> Result<Vec<Due>> {
+        let (mut due, mut pace) = (Vec::new(), Pace::new());
+        let is_due = |place| Ok(reached.is_some_and(|reached| place <= reached));
+        while let Some(item) = self.open.agenda.pop(is_due)? {
             pace.check(1)?;
+            // Those of a key that was ahead are gone.
+            due.extend(self.open.numbered(item).map(|(_, entry)| Due::of(item.key, entry)));
+        }
+        Ok(due)
+    }
+
+    /// Decides on rows up to which their keys are complete: open ones, and those of a call that has these columns, in chunks
+    /// with the next numbers.
+    fn decide(
+        &mut self,
+        mut due: Vec<Due>,
+        new: &[Vec<ArrayRef>],
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let rank = |due: &Due| (due.place, due.order);
+        if !due.is_sorted_by_key(rank) {
+            sort_by_key(&mut due, rank, check)?;
+        }
+        self.last.make_room(self.keys.len());
+        let (mut kept, mut pace) = (Vec::new(), Pace::new());
+        for Due { key, place, at, .. } in due {
+            pace.check(1)?;
+            if self.last.passes((self.plan.per, self.plan.within), key, place) {
+                kept.push(at);
+            }
         }
         for rows in kept.chunks(BATCH_ROWS) {
             in_parts(0..rows.len(), &mut |some| {
                 check()?;
-                let columns = self.store.rows(&rows[some.clone()], self.plan.output.fields().len())?;
+                let columns = self.open.rows(&rows[some.clone()], self.plan.output.fields().len(), new)?;
                 results.push(self.batch(some.len(), columns)?);
                 Ok(())
             })?;
         }
+        Ok(())
+    }
+
+    /// Drops what is no longer needed where that is worth it; changes no result.
+    fn tidy(&mut self) -> Result<()> {
+        self.open.tidy(self.plan.output.fields().len())?;
+        let Self { keys, full, open, ahead, last, reached, plan, .. } = self;
+        let is_needed = |key| last.matters(key, *reached, plan.within);
+        let kept = forget(keys, full, std::slice::from_mut(open), std::slice::from_mut(ahead), is_needed)?;
+        kept.into_iter().for_each(|kept| last.keep_keys(&kept));
         Ok(())
     }
 

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::{DistinctPlan, DistinctStream};
+use super::last::Last;
+use super::{DistinctOptions, DistinctPlan, DistinctStream};
 use crate::interrupt::check;
-use crate::operator::held::{Item, Store};
-use crate::poll::sort_unstable;
+use crate::operator::held::{Entry, Store};
+use crate::operator::progress::{Ahead, Delay};
+use crate::operator::shedding::Shedding;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of these snapshots.
 const DISTINCT: Envelope = Envelope {
     magic: *b"WKUNIQUE",
-    version: 2,
-    since: 2,
+    version: 4,
+    since: 4,
     of: "an operator of windowkit.distinct; it is what op.snapshot() returned",
 };
 
@@ -24,7 +26,9 @@ const DISTINCT: Envelope = Envelope {
 #[derive(Serialize, Deserialize)]
 struct Common {
     closed: bool,
+    progress: Option<Delay>,
     late_limit: Option<u64>,
+    shedding: Option<Shedding>,
     reached: Option<i64>,
     #[serde(deserialize_with = "tally")]
     next: u64,
@@ -43,11 +47,16 @@ impl DistinctStream {
         let mut writer = Writer::default();
         writer.value(identity);
         writer.batches(&self.plan.input, &[])?;
-        let Self { closed, late_limit, reached, next, rows, results, .. } = *self;
-        writer.value(&Common { closed, late_limit, reached, next, rows, results });
+        let Self { closed, options, reached, next, rows, results, .. } = *self;
+        let DistinctOptions { progress, late_limit, .. } = options;
+        let shedding = self.shedding.clone();
+        writer.value(&Common { closed, progress, late_limit, shedding, reached, next, rows, results });
+        self.progress.as_ref().map_or(Ok(()), |progress| progress.save(&mut writer))?;
         writer.keys(&self.keys)?;
+        self.ahead.save(&mut writer)?;
+        self.last.save(self.keys.len(), &mut writer)?;
         self.late.save(&mut writer)?;
-        self.store.write(&mut writer)?;
+        self.open.write(&mut writer)?;
         Ok(writer.sealed(&DISTINCT))
     }
 
@@ -68,21 +77,33 @@ impl DistinctStream {
         if *reader.batches()?.0 != *plan.input {
             return broken();
         }
-        let Common { closed, late_limit, reached, next, rows, results } = reader.value()?;
+        let Common { closed, progress, late_limit, shedding, reached, next, rows, results } =
+            reader.value()?;
+        if !progress.is_none_or(|delay| delay.is_sound(plan.input.fields().len())) {
+            return broken();
+        }
         let kinds: Vec<DataType> =
             plan.output.fields().iter().map(|field| field.data_type().clone()).collect();
-        let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, late_limit)? };
+        let shed = shedding.as_ref().map(|shedding| shedding.shed);
+        let options = DistinctOptions { progress, late_limit, shed };
+        let mut stream = Self { closed, reached, next, rows, results, ..Self::new(plan, options)? };
+        if let Some(shedding) = shedding {
+            let Some(shedding) = shedding.with_schema_of(stream.shedding) else { return broken() };
+            stream.shedding = Some(shedding);
+        }
+        stream.progress.as_mut().map_or(Ok(()), |progress| progress.load(&mut reader))?;
         reader.keys(&mut stream.keys, check)?;
+        let keys = stream.keys.len();
+        let keyed = if stream.plan.by.is_empty() { 0 } else { keys };
+        stream.ahead = Ahead::load(&mut reader, keyed, reached)?;
+        stream.last = Last::load(keys, &mut reader)?;
         stream.late.load(&mut reader)?;
-        stream.store = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), stream.keys.len())?;
-        // Those up to which the stream is complete were decided on.
-        let open =
-            stream.store.entries().filter(|(_, entry)| stream.reached.is_none_or(|at| entry.place > at));
-        let mut open: Vec<Item> =
-            open.map(|(key, entry)| Item { place: entry.place, order: entry.order, key }).collect();
-        sort_unstable(&mut open, check)?;
-        stream.open.reserve(open.iter());
-        open.into_iter().for_each(|item| stream.open.push(item));
+        stream.open = Store::read(&mut reader, &kinds.iter().collect::<Vec<_>>(), keys, false)?;
+        let is_open =
+            |(key, entry): (u32, &Entry)| Some(entry.place) > stream.ahead.watermark_of(reached, key);
+        if !stream.open.entries().all(is_open) {
+            return broken();
+        }
         if reader.is_empty() { Ok(stream) } else { broken() }
     }
 }
@@ -103,10 +124,10 @@ mod tests {
     use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use proptest::prelude::*;
 
-    use super::super::DistinctStep;
+    use super::super::{DistinctStep, Per};
     use super::*;
-    use crate::operator::Length;
     use crate::operator::held::forged;
+    use crate::operator::{By, Keep, Length, Shed};
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));
@@ -122,20 +143,31 @@ mod tests {
         let key = || arrow_array::new_null_array(&DataType::Null, 1);
         let times: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         let rows = RecordBatch::try_from_iter([("k", key()), ("t", times)]).unwrap();
-        let plan = Arc::new(DistinctPlan::new(rows.schema(), &["k".into()], "t", Length::Units(2)).unwrap());
-        let mut stream = DistinctStream::new(plan.clone(), None).unwrap();
+        let plan = Arc::new(
+            DistinctPlan::new(rows.schema(), &["k".into()], "t", Length::Units(2), Per::First).unwrap(),
+        );
+        let mut stream = DistinctStream::new(plan.clone(), DistinctOptions::default()).unwrap();
         stream.call(DistinctStep::Push(&[rows])).unwrap();
         let forged = |keys: usize| {
             let mut writer = Writer::default();
             writer.value("it");
             writer.batches(&plan.input, &[]).unwrap();
-            let common =
-                Common { closed: false, late_limit: None, reached: None, next: 1, rows: 1, results: 0 };
-            writer.value(&common);
+            writer.value(&Common {
+                closed: false,
+                progress: None,
+                late_limit: None,
+                shedding: None,
+                reached: None,
+                next: 1,
+                rows: 1,
+                results: 0,
+            });
             let none = arrow_array::new_null_array(&DataType::Null, keys);
             writer.columns(vec![none], keys).unwrap();
+            stream.ahead.save(&mut writer).unwrap();
+            stream.last.save(1, &mut writer).unwrap();
             stream.late.save(&mut writer).unwrap();
-            stream.store.write(&mut writer).unwrap();
+            stream.open.write(&mut writer).unwrap();
             DistinctStream::restore(&writer.sealed(&DISTINCT), "it", plan.clone())
         };
         assert_eq!(forged(1).unwrap().stats().held, 1);
@@ -144,18 +176,38 @@ mod tests {
         }
     }
 
+    const OPTIONS: DistinctOptions = DistinctOptions {
+        progress: Some(Delay {
+            by: By::Time(1),
+            source: Some(0),
+            idle: Some(9),
+            future: Some(100),
+            heartbeat: None,
+        }),
+        late_limit: Some(2),
+        shed: Some(Shed { bytes: 1500, keep: Keep::Keys, seed: 1 }),
+    };
+
     proptest! {
         /// Whatever a snapshot with a valid checksum says, it is refused, or the operator goes on without a panic.
         #[test]
         fn forged_snapshots_are_refused_or_go_on(
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
-            let plan = DistinctPlan::new(rows(0).schema(), &["k".into()], "t", Length::Units(2)).unwrap();
+            let plan = DistinctPlan::new(rows(0).schema(), &["k".into()], "t", Length::Units(2), Per::First).unwrap();
             let plan = Arc::new(plan);
-            let mut stream = DistinctStream::new(plan.clone(), Some(2)).unwrap();
+            let mut stream = DistinctStream::new(plan.clone(), OPTIONS).unwrap();
             let run = |stream: &mut DistinctStream, from| {
                 let rows = [rows(from)];
-                for step in [DistinctStep::Push(&rows), DistinctStep::Advance(from + 2)] {
+                let key: [ArrayRef; 1] = [Arc::new(StringArray::from(vec!["b"]))];
+                let steps = [
+                    DistinctStep::Push(&rows),
+                    DistinctStep::AdvanceKey(from + 7, &key),
+                    DistinctStep::Follow,
+                    DistinctStep::EndSource(&key[0]),
+                    DistinctStep::Advance(from + 2),
+                ];
+                for step in steps {
                     if stream.call(step).is_err() {
                         return;
                     }

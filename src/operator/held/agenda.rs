@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use crate::Result;
 
 /// A stored row: its place, its number in order of arrival, and its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::operator) struct Item {
     pub(in crate::operator) place: i64,
     pub(in crate::operator) order: u64,
@@ -127,19 +127,40 @@ impl Agenda {
         }
     }
 
-    /// Gives keys other numbers.
+    /// Gives keys other numbers, and drops the rows of those that have none.
     pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
+        // Keys come last in the order of items, of which no two have one number: the heap remains one.
+        self.retain(|item| {
+            item.key = numbers[item.key as usize];
+            item.key != u32::MAX
+        });
+    }
+
+    /// Drops all rows but these, whose keys alone may be changed; no step is attempted.
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&mut Item) -> bool) {
         let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
         for run in runs {
             // What is gone may be of keys that are, too.
             run.items.drain(..run.gone);
             (run.gone, run.at) = (0, 0);
-            run.items.retain_mut(|item| renumbered(item, numbers));
+            run.items.retain_mut(&mut is_kept);
         }
-        // Keys come last in the order of items, of which no two have one number: the heap remains one.
         let mut rest = std::mem::take(&mut self.rest).into_vec();
-        rest.retain_mut(|item| renumbered(&mut item.0, numbers));
+        rest.retain_mut(|item| is_kept(&mut item.0));
         self.rest = rest.into();
+    }
+
+    /// How many rows it has, those included that were dropped before their time.
+    pub(super) fn len(&self) -> usize {
+        let runs = std::iter::once(&self.ordered).chain(&self.returned);
+        runs.map(|run| run.items.len() - run.gone).sum::<usize>() + self.rest.len()
+    }
+
+    /// Frees room for rows that are gone.
+    pub(super) fn shrink(&mut self) {
+        self.ordered.items.shrink_to_fit();
+        self.returned.iter_mut().for_each(|run| run.items.shrink_to_fit());
+        self.rest.shrink_to_fit();
     }
 
     pub(in crate::operator) fn bytes(&self) -> usize {
@@ -147,12 +168,6 @@ impl Agenda {
         let items: usize = runs.map(|run| run.items.capacity()).sum();
         (items + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
     }
-}
-
-/// Gives an item the new number of its key; false if that is gone, as rows with a partner may be before their time.
-fn renumbered(item: &mut Item, numbers: &[u32]) -> bool {
-    item.key = numbers[item.key as usize];
-    item.key != u32::MAX
 }
 
 #[cfg(test)]

@@ -14,11 +14,18 @@ pub(in crate::operator) struct Entry {
     /// Its number in the order of arrival.
     pub(in crate::operator) order: u64,
     pub(in crate::operator) at: Address,
-    /// Whether it has had a partner, in a join.
-    pub(in crate::operator) is_met: bool,
+    /// How many partners it has, in a join; 1 if it has had any where these are not counted.
+    pub(in crate::operator) met: u32,
+    /// What rows with other columns mostly differ in, where rows are looked up by these; see [`super::contents`].
+    pub(in crate::operator) content: u32,
 }
 
 impl Entry {
+    /// Whether it has a partner.
+    pub(in crate::operator) fn is_met(&self) -> bool {
+        self.met > 0
+    }
+
     pub(super) fn rank(&self) -> (i64, u64) {
         (self.place, self.order)
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array, cast::AsArray};
+use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray};
 use arrow_schema::DataType;
 
+use super::contents;
 use super::entry::{Address, Entry};
 use super::store::Store;
 use crate::Result;
@@ -35,14 +36,14 @@ impl Store {
         let (mut keys, mut places, mut orders) = (Vec::new(), Vec::new(), Vec::new());
         let (mut chunks, mut rows, mut met) = (Vec::new(), Vec::new(), Vec::new());
         let mut pace = Pace::new();
-        for (key, Entry { place, order, at, is_met }) in self.entries() {
+        for (key, Entry { place, order, at, met: partners, .. }) in self.entries() {
             pace.check(1)?;
             keys.push(key);
             places.push(*place);
             orders.push(*order);
             chunks.push(numbers[at.chunk as usize] + at.row / PART as u32);
             rows.push(at.row % PART as u32);
-            met.push(*is_met);
+            met.push(*partners);
         }
         let count = keys.len();
         let columns: Vec<ArrayRef> = vec![
@@ -51,24 +52,29 @@ impl Store {
             Arc::new(UInt64Array::from(orders)),
             Arc::new(UInt32Array::from(chunks)),
             Arc::new(UInt32Array::from(rows)),
-            Arc::new(BooleanArray::from(met)),
+            Arc::new(UInt32Array::from(met)),
         ];
         writer.columns(columns, count)
     }
 
-    /// Reads stored rows, whose columns have these types, of so many keys.
+    /// Reads stored rows, whose columns have these types, of so many keys; `by_content` if they are looked up by their
+    /// columns.
     pub(in crate::operator) fn read(
         reader: &mut Reader<'_>,
         kinds: &[&DataType],
         keys: usize,
+        by_content: bool,
     ) -> Result<Self> {
-        let mut store = Self::default();
+        let (mut store, mut hashes) = (Self::default(), Vec::new());
         let parts: usize = reader.value()?;
         for _ in 0..parts {
             let (columns, rows) = reader.columns()?;
             let own = columns.iter().map(|column| column.data_type());
             if !own.eq(kinds.iter().copied()) {
                 return broken();
+            }
+            if by_content {
+                hashes.push(contents(&columns, rows)?);
             }
             store.push_chunk(columns, rows);
         }
@@ -79,7 +85,7 @@ impl Store {
             DataType::UInt64,
             DataType::UInt32,
             DataType::UInt32,
-            DataType::Boolean,
+            DataType::UInt32,
         ];
         let own = columns.iter().map(|column| column.data_type());
         if !own.eq(types.iter()) || columns.iter().any(|column| column.null_count() > 0) {
@@ -92,7 +98,12 @@ impl Store {
             let place = columns[1].as_primitive::<Int64Type>().value(row);
             let order = columns[2].as_primitive::<UInt64Type>().value(row);
             let at = Address { chunk: number(3), row: number(4) };
-            entries.push((number(0), Entry { place, order, at, is_met: columns[5].as_boolean().value(row) }));
+            let content = match by_content {
+                true => hashes.get(at.chunk as usize).and_then(|hashes| hashes.get(at.row as usize)).copied(),
+                false => Some(0),
+            };
+            let Some(content) = content else { return broken() };
+            entries.push((number(0), Entry { place, order, at, met: number(5), content }));
         }
         store.restore(entries, keys)?;
         Ok(store)

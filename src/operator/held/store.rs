@@ -127,7 +127,7 @@ impl Store {
                 continue;
             }
             let from = at;
-            while timeline.get(at).is_some_and(|entry| entry.is_met && entry.place <= last) {
+            while timeline.get(at).is_some_and(|entry| entry.is_met() && entry.place <= last) {
                 visit(None)?;
                 at = timeline.after(at);
             }
@@ -140,28 +140,25 @@ impl Store {
         Ok(())
     }
 
-    /// The stored row of an item of the agenda, unless it was dropped because it has a partner.
-    pub(in crate::operator) fn entry(&self, item: Item) -> Option<&Entry> {
-        Some(self.entry_after(item)?.0)
+    /// The stored row of an item of the agenda, with its number in its timeline, unless it was dropped before its time.
+    pub(in crate::operator) fn numbered(&self, item: Item) -> Option<(usize, &Entry)> {
+        entry_of(&self.timelines, item)
     }
 
-    /// The stored row of an item of the agenda, unless it was dropped, and the place of the row of its key right before it,
-    /// if there is one.
-    pub(in crate::operator) fn entry_after(&self, item: Item) -> Option<(&Entry, Option<i64>)> {
-        let (timeline, rank) = (self.timelines.get(item.key as usize)?, (item.place, item.order));
-        let number = timeline.partition_point(|entry| entry.rank() < rank);
-        let entry = timeline.get(number).filter(|entry| entry.rank() == rank)?;
-        Some((entry, timeline.before(number).map(|before| before.place)))
-    }
-
-    /// The columns of rows.
-    pub(in crate::operator) fn rows(&self, rows: &[Address], columns: usize) -> Result<Vec<ArrayRef>> {
+    /// The columns of rows: stored ones, and new ones, whose chunks have the next numbers.
+    pub(in crate::operator) fn rows(
+        &self,
+        rows: &[Address],
+        columns: usize,
+        new: &[Vec<ArrayRef>],
+    ) -> Result<Vec<ArrayRef>> {
         let (mut chunks, mut known) = (Vec::new(), HashMap::new());
         let mut places = Vec::with_capacity(rows.len());
         for &Address { chunk, row } in rows {
             let at = *known.entry(chunk).or_insert(chunks.len());
             if at == chunks.len() {
-                chunks.push(self.columns(chunk)?);
+                let new = (chunk as usize).checked_sub(self.chunks.len()).and_then(|at| new.get(at));
+                chunks.push(new.map_or_else(|| self.columns(chunk), |columns| Ok(columns))?);
             }
             places.push((at, row as usize));
         }
@@ -217,16 +214,39 @@ impl Store {
         items.into_iter().for_each(|item| self.agenda.push(item));
         for own in entries.chunk_by(|(key, _), (next, _)| key == next) {
             let key = own[0].0 as usize;
-            self.met[key] += own.iter().filter(|(_, entry)| entry.is_met).count() as u32;
+            self.met[key] += own.iter().filter(|(_, entry)| entry.is_met()).count() as u32;
             self.timelines[key].extend(own, &mut self.spare);
         }
     }
 
-    /// Notes that a stored row has a partner.
-    pub(in crate::operator) fn meet(&mut self, key: u32, at: usize) {
+    /// Notes that a stored row has so many partners now.
+    pub(in crate::operator) fn meet(&mut self, key: u32, at: usize, partners: u32) {
         let Some(entry) = self.timelines[key as usize].get_mut(at) else { return };
-        self.met[key as usize] += u32::from(!entry.is_met);
-        entry.is_met = true;
+        let met = &mut self.met[key as usize];
+        *met = *met - u32::from(entry.is_met()) + u32::from(partners > 0);
+        entry.met = partners;
+    }
+
+    /// The rows of a key at a place, from a number in the order of arrival on.
+    pub(in crate::operator) fn at(&self, key: u32, place: i64, order: u64) -> impl Iterator<Item = &Entry> {
+        let timeline = self.timelines.get(key as usize);
+        timeline.into_iter().flat_map(move |timeline| {
+            let rows = timeline.from(timeline.partition_point(|entry| entry.rank() < (place, order)));
+            rows.map(|(_, entry)| entry).take_while(move |entry| entry.place == place)
+        })
+    }
+
+    /// Removes the row of an item before its time: the agenda keeps the item.
+    pub(in crate::operator) fn remove(&mut self, Item { place, order, key }: Item) {
+        let timeline = &mut self.timelines[key as usize];
+        let number = timeline.partition_point(|entry| entry.rank() < (place, order));
+        let Some(entry) = timeline.remove(number) else { return };
+        if timeline.is_empty() {
+            *timeline = Timeline::default();
+        }
+        self.met[key as usize] -= u32::from(entry.is_met());
+        self.entries -= 1;
+        release(&mut self.chunks, &mut self.held, entry.at);
     }
 
     /// Removes the rows of a key that have a partner, once they are half of its rows: O(1) amortised for each of them.
@@ -237,11 +257,11 @@ impl Store {
         }
         let (chunks, held, entries) = (&mut self.chunks, &mut self.held, &mut self.entries);
         timeline.retain(|entry| {
-            if entry.is_met {
+            if entry.is_met() {
                 *entries -= 1;
                 release(chunks, held, entry.at);
             }
-            !entry.is_met
+            !entry.is_met()
         });
         if timeline.is_empty() {
             *timeline = Timeline::default();
@@ -251,28 +271,73 @@ impl Store {
 
     /// Removes the rows that the agenda has no longer.
     pub(in crate::operator) fn purge(&mut self) {
-        for item in self.agenda.popped() {
-            let timeline = &mut self.timelines[item.key as usize];
-            // Rows leave a timeline in its own order; those with a partner may have been dropped before.
-            let is_gone = |entry: &mut Entry| entry.rank() <= (item.place, item.order);
-            while let Some(entry) = timeline.pop_front_if(is_gone) {
-                self.met[item.key as usize] -= u32::from(entry.is_met);
-                self.entries -= 1;
-                release(&mut self.chunks, &mut self.held, entry.at);
-            }
-            if timeline.is_empty() {
-                *timeline = Timeline::default();
-            }
+        for &Item { key, place, order } in self.agenda.popped() {
+            let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+            drop_up_to(&mut self.timelines, &mut held, key, (place, order));
         }
         self.agenda.keep();
     }
 
+    /// The rows of a key from its first on that are such, which none after them is.
+    ///
+    /// # Errors
+    /// Errors of `is_such`.
+    pub(in crate::operator) fn first(
+        &self,
+        key: u32,
+        mut is_such: impl FnMut(i64) -> Result<bool>,
+    ) -> Result<Vec<Entry>> {
+        let mut rows = Vec::new();
+        for entry in self.timelines.get(key as usize).into_iter().flat_map(Timeline::iter) {
+            if !is_such(entry.place)? {
+                break;
+            }
+            rows.push(*entry);
+        }
+        Ok(rows)
+    }
+
+    /// Removes the rows of a key up to this one, before their time: the agenda keeps its items.
+    pub(in crate::operator) fn drop_first(&mut self, key: u32, last: &Entry) {
+        let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+        drop_up_to(&mut self.timelines, &mut held, key, last.rank());
+    }
+
     /// Joins chunks into one if there are many, or most of their rows are not needed.
     pub(in crate::operator) fn tidy(&mut self, columns: usize) -> Result<()> {
+        if self.agenda.len() > 2 * self.entries + 2 * CHUNKS {
+            let timelines = &self.timelines;
+            self.agenda.retain(|item| entry_of(timelines, *item).is_some());
+        }
         let is_scattered = self.chunks.len() > CHUNKS + self.entries / CHUNKS;
         if !is_scattered && self.held <= 2 * self.entries + 2 * CHUNKS {
             return Ok(());
         }
+        self.compact(columns)
+    }
+
+    /// Frees all that belongs to no row, which is otherwise only done once that is the larger part.
+    ///
+    /// # Errors
+    /// An interrupt, and those of memory; nothing is lost then.
+    pub(in crate::operator) fn shrink(&mut self, columns: usize) -> Result<()> {
+        let timelines = &self.timelines;
+        self.agenda.retain(|item| entry_of(timelines, *item).is_some());
+        self.agenda.shrink();
+        self.spare = Spare::default();
+        if self.held > self.entries { self.compact(columns) } else { Ok(()) }
+    }
+
+    /// Removes the rows of all keys but those of a sample, before their time: the agenda keeps its items.
+    pub(in crate::operator) fn drop_others(&mut self, is_kept: impl Fn(u32) -> bool) {
+        for key in (0..self.timelines.len() as u32).filter(|&key| !is_kept(key)) {
+            let mut held = (&mut self.chunks, &mut self.held, &mut self.entries, &mut self.met);
+            drop_up_to(&mut self.timelines, &mut held, key, (i64::MAX, u64::MAX));
+        }
+    }
+
+    /// Joins chunks into one.
+    fn compact(&mut self, columns: usize) -> Result<()> {
         let mut pace = Pace::new();
         let given = |chunk: &Option<Chunk>| vec![None; chunk.as_ref().map_or(0, |chunk| chunk.rows)];
         let mut numbers: Vec<Vec<Option<u32>>> = self.chunks.iter().map(given).collect();
@@ -375,7 +440,7 @@ impl Store {
                 return broken();
             }
             chunk.live += 1;
-            self.met[key as usize] += u32::from(entry.is_met);
+            self.met[key as usize] += u32::from(entry.is_met());
             timeline.extend(&[(key, entry)], &mut Spare::default());
             items.push(Item { place: entry.place, order: entry.order, key });
         }
@@ -400,6 +465,31 @@ impl Store {
             self.timelines.capacity() * size_of::<Timeline>() + self.met.capacity() * size_of::<u32>();
         let columns = held_bytes(self.chunks.iter().flatten().flat_map(|chunk| &chunk.columns));
         entries + timelines + columns + self.agenda.bytes()
+    }
+}
+
+/// See [`Store::numbered`].
+fn entry_of(timelines: &[Timeline], item: Item) -> Option<(usize, &Entry)> {
+    let (timeline, rank) = (timelines.get(item.key as usize)?, (item.place, item.order));
+    let number = timeline.partition_point(|entry| entry.rank() < rank);
+    timeline.get(number).filter(|entry| entry.rank() == rank).map(|entry| (number, entry))
+}
+
+/// Removes the rows of a key up to a rank. Rows leave a timeline in its own order; some may have been dropped before.
+fn drop_up_to(
+    timelines: &mut [Timeline],
+    (chunks, held, entries, met): &mut (&mut Vec<Option<Chunk>>, &mut usize, &mut usize, &mut Vec<u32>),
+    key: u32,
+    rank: (i64, u64),
+) {
+    let timeline = &mut timelines[key as usize];
+    while let Some(entry) = timeline.pop_front_if(|entry| entry.rank() <= rank) {
+        met[key as usize] -= u32::from(entry.is_met());
+        **entries -= 1;
+        release(chunks, held, entry.at);
+    }
+    if timeline.is_empty() {
+        *timeline = Timeline::default();
     }
 }
 

@@ -124,15 +124,6 @@ impl Timeline {
         if is_there { number + 1 } else { (at + 1) * BLOCK }
     }
 
-    /// The row before that of this number, which may be the one after the last.
-    #[inline]
-    pub(super) fn before(&self, number: usize) -> Option<&Entry> {
-        match number % BLOCK {
-            0 => self.block((number / BLOCK).checked_sub(1)?)?.back(),
-            row => self.block(number / BLOCK)?.get(row - 1),
-        }
-    }
-
     /// The rows from this number on, with their numbers.
     pub(super) fn from(&self, number: usize) -> impl Iterator<Item = (usize, &Entry)> {
         let mut next = number;
@@ -195,6 +186,16 @@ impl Timeline {
         };
         self.shrink();
         popped
+    }
+
+    /// Removes the row of this number, if there is one.
+    pub(super) fn remove(&mut self, number: usize) -> Option<Entry> {
+        let removed = match self {
+            Self::Few(block) => return block.remove(number),
+            Self::Many(many) => many.remove(number),
+        };
+        self.shrink();
+        removed
     }
 
     /// Removes all rows but these.
@@ -328,6 +329,22 @@ impl Many {
         Some(popped)
     }
 
+    /// Removes a row; blocks that are small by then are joined.
+    fn remove(&mut self, number: usize) -> Option<Entry> {
+        let at = number / BLOCK;
+        let removed = self.blocks.get_mut(at)?.remove(number % BLOCK)?;
+        self.len -= 1;
+        let next = self.blocks.get(at + 1).map_or(BLOCK, VecDeque::len);
+        if self.blocks[at].is_empty() {
+            self.blocks.remove(at);
+        } else if self.blocks[at].len() + next <= BLOCK / 2
+            && let Some(mut next) = self.blocks.remove(at + 1)
+        {
+            self.blocks[at].append(&mut next);
+        }
+        Some(removed)
+    }
+
     fn retain(&mut self, mut is_kept: impl FnMut(&Entry) -> bool) {
         let blocks = &mut self.blocks;
         blocks.iter_mut().for_each(|block| block.retain(&mut is_kept));
@@ -352,7 +369,7 @@ mod tests {
     use super::*;
 
     fn entry(place: i64, order: u64) -> Entry {
-        Entry { place, order, at: Address { chunk: 0, row: 0 }, is_met: false }
+        Entry { place, order, at: Address { chunk: 0, row: 0 }, met: 0, content: 0 }
     }
 
     proptest! {
@@ -383,6 +400,11 @@ mod tests {
                         prop_assert_eq!(first.map(|entry| entry.rank()), is_there.then(|| model.remove(0)));
                     }
                     1 => {
+                        let (number, at) = (timeline.partition_point(|entry| entry.place < 0), model.partition_point(|rank| rank.0 < 0));
+                        let removed = timeline.remove(number).map(|entry| entry.rank());
+                        prop_assert_eq!(removed, (at < model.len()).then(|| model.remove(at)));
+                    }
+                    2 => {
                         timeline.retain(|entry| entry.order % 3 > 0);
                         model.retain(|rank| rank.1 % 3 > 0);
                     }
@@ -395,8 +417,6 @@ mod tests {
                     let number = timeline.partition_point(|entry| entry.place < place);
                     let at = model.partition_point(|rank| rank.0 < place);
                     prop_assert!(timeline.from(number).map(|(_, entry)| entry.rank()).eq(model[at..].iter().copied()));
-                    let before = at.checked_sub(1).map(|at| model[at]);
-                    prop_assert_eq!(timeline.before(number).map(Entry::rank), before);
                     let (mut number, mut rest) = (number, &model[at..]);
                     while let Some(entry) = timeline.get(number) {
                         prop_assert_eq!(entry.rank(), rest[0]);

@@ -2,8 +2,9 @@
 
 use super::condition::Condition;
 use super::kind::{JoinKind, Which};
+use super::part::NONE;
 use super::partners::Partners;
-use super::side::{NONE, Side};
+use super::side::Side;
 use crate::Result;
 use crate::interrupt::Pace;
 

@@ -13,7 +13,9 @@
 mod condition;
 mod kind;
 mod lister;
+mod net;
 mod output;
+mod part;
 mod partners;
 mod plan;
 mod side;
@@ -24,4 +26,4 @@ pub use condition::ConditionSpec;
 pub use kind::{JoinKind, Which};
 pub use output::{JoinOutput, JoinRows};
 pub use plan::{JoinPlan, JoinSpec, SideSpec};
-pub use stream::{JoinStats, JoinStep, JoinStream};
+pub use stream::{JoinContents, JoinOptions, JoinStats, JoinStep, JoinStream};

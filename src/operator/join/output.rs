@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int8Array, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::kind::Which;
@@ -151,6 +151,8 @@ impl JoinOutput {
                 Some(windows) => windows.column(&rows.windows[some]),
                 None => Err(Error::Internal("a join without windows has a column of them".into())),
             },
+            (Source::Share, _) => Ok(Arc::new(Float64Array::from(vec![1.0; some.len()]))),
+            (Source::Weight, _) => Ok(Arc::new(Int8Array::from(vec![1; some.len()]))),
         }
     }
 }

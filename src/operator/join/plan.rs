@@ -9,8 +9,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::condition::{Condition, ConditionSpec};
 use super::kind::{JoinKind, Which};
 use crate::dictionary::{compared, plain, widened};
-use crate::keys::KeyIndex;
+use crate::keys::{KeyIndex, hashable};
 use crate::operator::schema::{extent_fields, find};
+use crate::operator::shedding::SHARE;
+use crate::operator::weights::weight_column;
 use crate::types::named;
 use crate::window::Measure;
 use crate::{Error, Result};
@@ -24,8 +26,10 @@ pub struct SideSpec {
     pub by: Vec<String>,
     /// Its time column.
     pub time: String,
-    /// The columns of its input that the result has; by default all, but for the keys of the right side.
+    /// The columns of its input that the result has; by default all, but for weights, and the keys of the right side.
     pub columns: Option<Vec<String>>,
+    /// The column that says whether a row is one (1) or retracts one (-1); without it, all are.
+    pub weight: Option<String>,
 }
 
 /// A join as it is stated.
@@ -41,6 +45,10 @@ pub struct JoinSpec {
     pub kind: JoinKind,
     /// What is appended to the name of a column of the right side that the left side has, too.
     pub suffix: String,
+    /// Whether a stream has rows without a partner in its results at once, and retracts them once they have one.
+    pub early: bool,
+    /// Whether keys may be dropped for want of memory, so that results say which share of them is left.
+    pub sheds: bool,
 }
 
 /// A join bound to the schemas of its sides.
@@ -53,6 +61,8 @@ pub struct JoinPlan {
     pub(super) kind: JoinKind,
     /// Where the columns of the result come from.
     pub(super) sources: Vec<Source>,
+    pub(super) early: bool,
+    pub(super) sheds: bool,
     output: SchemaRef,
 }
 
@@ -65,6 +75,8 @@ pub(super) struct SidePlan {
     pub(super) measure: Measure,
     /// Positions of the columns that are held for the result, and their types there.
     pub(super) held: Vec<(usize, DataType)>,
+    /// The position of the column of weights.
+    pub(super) weight: Option<usize>,
 }
 
 /// Where a column of the result comes from; by the numbers of held columns.
@@ -76,6 +88,10 @@ pub(super) enum Source {
     Key(usize, usize),
     /// The window.
     Window,
+    /// The share of keys that are not dropped.
+    Share,
+    /// The product of the weights, at which rows of the result add up to one, or none.
+    Weight,
 }
 
 impl JoinPlan {
@@ -84,7 +100,7 @@ impl JoinPlan {
     /// # Errors
     /// `UnknownColumn`, `InvalidType` or `InvalidValue`, naming the argument, what was given, and what is allowed.
     pub fn new(spec: JoinSpec) -> Result<Self> {
-        let JoinSpec { left: left_spec, right: right_spec, condition, kind, suffix } = spec;
+        let JoinSpec { left: left_spec, right: right_spec, condition, kind, suffix, early, sheds } = spec;
         let left = SidePlan::new(Which::Left, &left_spec)?;
         let right = SidePlan::new(Which::Right, &right_spec)?;
         if left.by.len() != right.by.len() {
@@ -117,9 +133,27 @@ impl JoinPlan {
             condition,
             kind,
             sources: Vec::new(),
+            early,
+            sheds,
             output: Arc::new(Schema::empty()),
         };
+        if early && !kind.keeps(Which::Left) && !kind.keeps(Which::Right) {
+            return Err(Error::InvalidValue(
+                "emit: early results are rows without a partner, of which this kind of join has none; allowed are left, \
+                 right, full and anti joins"
+                    .into(),
+            ));
+        }
+        if sheds {
+            plan.check_shedding()?;
+        }
         plan.bind_output(&left_spec, &right_spec, &suffix)?;
+        if plan.condition.windows().is_some() {
+            // Rows of one window may differ in their times alone.
+            for side in plan.sides.iter_mut().filter(|side| side.weight.is_some()) {
+                side.hold(side.time, widened(side.input.field(side.time).data_type()));
+            }
+        }
         Ok(plan)
     }
 
@@ -135,7 +169,7 @@ impl JoinPlan {
         }
         let inputs = [own.input.clone(), other.input.clone()];
         let mut fields: Vec<Field> = Vec::new();
-        for position in chosen("left_columns", left, |_| true)? {
+        for position in chosen("left_columns", left, own.weight, |_| true)? {
             let mut field = inputs[0].field(position);
             let key = own.by.iter().position(|&key| key == position).filter(|_| kind.keeps(Which::Right));
             let mut is_nullable = kind.keeps(Which::Right);
@@ -158,7 +192,8 @@ impl JoinPlan {
         if kind.has_pairs() {
             let names: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();
             let by = other.by.clone();
-            for position in chosen("right_columns", right, |position| !by.contains(&position))? {
+            for position in chosen("right_columns", right, other.weight, |position| !by.contains(&position))?
+            {
                 let field = inputs[1].field(position);
                 let at = other.hold(position, widened(field.data_type()));
                 self.sources.push(Source::Of(Which::Right, at));
@@ -174,8 +209,34 @@ impl JoinPlan {
             fields.push(Field::new("window", DataType::Struct(extent_fields(windows.shown())), is_nullable));
             self.sources.push(Source::Window);
         }
+        if self.has_weight() {
+            fields.push(Field::new("weight", DataType::Int8, false));
+            self.sources.push(Source::Weight);
+        }
+        if self.sheds {
+            fields.push(Field::new(SHARE, DataType::Float64, false));
+            self.sources.push(Source::Share);
+        }
         self.output = Arc::new(Schema::new(fields));
         self.check_names()
+    }
+
+    /// Refuses to drop keys where there is none, or where what was returned of them would have to be retracted.
+    fn check_shedding(&self) -> Result<()> {
+        if self.keys.is_empty() {
+            return Err(Error::InvalidValue(
+                "shed: keep='keys' is given for a join without keys (by=[]); allowed are joins with keys"
+                    .into(),
+            ));
+        }
+        if self.has_weight() {
+            return Err(Error::InvalidValue(
+                "shed: it is given for a join whose results have weights; what was returned of keys that are dropped would \
+                 never be retracted, so allowed are joins without weights and without emit"
+                    .into(),
+            ));
+        }
+        self.keys.iter().try_for_each(hashable)
     }
 
     /// Refuses two columns of one name, and says what to change.
@@ -191,6 +252,11 @@ impl JoinPlan {
         Err(Error::InvalidValue(match (origins[first], origins[second]) {
             (Some((side, own)), Some((other, its))) if side == other && own == its => format!(
                 "{0}: it has two columns '{own}'; rename one of them, or choose others by {0}_columns",
+                side.name()
+            ),
+            (Some((side, own)), None) if self.sources[second] != Source::Window => format!(
+                "{name}: the result has a column '{name}', and so would the {0} side; rename its column '{own}', or \
+                 choose others by {0}_columns",
                 side.name()
             ),
             (Some((side, own)), None) => format!(
@@ -225,7 +291,7 @@ impl JoinPlan {
         let sources = self.sources.iter().map(|source| match *source {
             Source::Of(which, at) => of(which, at),
             Source::Key(at, _) => of(Which::Left, at),
-            Source::Window => None,
+            Source::Window | Source::Weight | Source::Share => None,
         });
         sources.collect()
     }
@@ -234,7 +300,22 @@ impl JoinPlan {
     pub fn columns(&self, which: Which) -> Vec<usize> {
         let side = self.side(which);
         let held = side.held.iter().map(|&(position, _)| position);
-        side.by.iter().copied().chain([side.time]).chain(held).collect()
+        side.by.iter().copied().chain([side.time]).chain(held).chain(side.weight).collect()
+    }
+
+    /// Whether rows of the result have weights, as some may retract others.
+    pub(super) fn has_weight(&self) -> bool {
+        self.early || self.sides.iter().any(|side| side.weight.is_some())
+    }
+
+    /// The schema and the times of a side.
+    pub fn stream(&self, which: Which) -> (&SchemaRef, &Measure) {
+        let side = self.side(which);
+        (&side.input, &side.measure)
+    }
+
+    pub(super) fn sides(&self) -> &[SidePlan; 2] {
+        &self.sides
     }
 
     pub(super) fn side(&self, which: Which) -> &SidePlan {
@@ -257,7 +338,16 @@ impl SidePlan {
         let argument = format!("{}_time", which.name());
         let time = find(&spec.input, &argument, &spec.time)?;
         let measure = Measure::named(&argument, &spec.time, spec.input.field(time).data_type())?;
-        Ok(Self { input: spec.input.clone(), by, time, measure, held: Vec::new() })
+        let argument = format!("{}_weight", which.name());
+        let weight = spec.weight.as_ref().map(|name| weight_column(&argument, name, &spec.input));
+        Ok(Self {
+            input: spec.input.clone(),
+            by,
+            time,
+            measure,
+            held: Vec::new(),
+            weight: weight.transpose()?,
+        })
     }
 
     /// The number of a column that is held in a type.
@@ -271,11 +361,27 @@ impl SidePlan {
 }
 
 /// Positions of the columns of a side that the result has.
-fn chosen(argument: &str, spec: &SideSpec, by_default: impl Fn(usize) -> bool) -> Result<Vec<usize>> {
-    match &spec.columns {
-        Some(names) => names.iter().map(|name| find(&spec.input, argument, name)).collect(),
-        None => Ok((0..spec.input.fields().len()).filter(|&position| by_default(position)).collect()),
-    }
+fn chosen(
+    argument: &str,
+    spec: &SideSpec,
+    weight: Option<usize>,
+    by_default: impl Fn(usize) -> bool,
+) -> Result<Vec<usize>> {
+    let Some(names) = &spec.columns else {
+        let own = (0..spec.input.fields().len()).filter(|&position| Some(position) != weight);
+        return Ok(own.filter(|&position| by_default(position)).collect());
+    };
+    let found = |name: &String| {
+        let position = find(&spec.input, argument, name)?;
+        match Some(position) == weight {
+            false => Ok(position),
+            true => Err(Error::InvalidValue(format!(
+                "{argument}: '{name}' is the column of weights, which are multiplied in the column 'weight' of the result; \
+                 allowed are other columns"
+            ))),
+        }
+    };
+    names.iter().map(found).collect()
 }
 
 fn of_result(field: &Field, name: String, is_nullable: bool) -> Field {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, cast::AsArray, new_null_array};
-use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 
 use super::kind::Which;
-use super::plan::{JoinPlan, SidePlan};
+use super::net::net;
+use super::part::{NONE, Part};
+use super::plan::JoinPlan;
 use super::windows::Span;
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
@@ -17,22 +17,7 @@ use crate::operator::parts::{each, share_out};
 use crate::poll::sort_unstable;
 use crate::select::{interleave, take};
 use crate::slice::KeyOrder;
-use crate::types::named;
 use crate::{Error, Result};
-
-/// The number of no row, and of the key of rows without one.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Rows of a batch of a side: the keys by which they meet others, their times, and the columns that are held of them.
-pub(super) struct Part {
-    /// [`NONE`] of rows that meet no others: a key or the time is null, or the time is in no window.
-    pub(super) keys: Vec<u32>,
-    pub(super) times: ScalarBuffer<i64>,
-    /// Which rows have a time.
-    pub(super) timed: Option<NullBuffer>,
-    pub(super) columns: Vec<ArrayRef>,
-    rows: usize,
-}
 
 /// Rows of a side, as they came.
 pub(super) struct Gathering {
@@ -53,79 +38,6 @@ pub(super) struct Side {
     pub(super) order: KeyOrder,
 }
 
-impl Part {
-    /// Reads a batch. New keys are added to `index`.
-    ///
-    /// # Errors
-    /// `InvalidValue` or `InvalidType` for a batch of another schema, and for times beyond int64; `Overflow` for times
-    /// that are too far away for their windows.
-    pub(super) fn of(
-        plan: &JoinPlan,
-        which: Which,
-        batch: &RecordBatch,
-        index: &mut KeyIndex,
-    ) -> Result<Self> {
-        let side = plan.side(which);
-        side.check(which, batch)?;
-        let rows = batch.num_rows();
-        let times = side.measure.read(batch.column(side.time))?;
-        let timed = batch.column(side.time).logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let columns: Vec<ArrayRef> = side
-            .by
-            .iter()
-            .zip(plan.keys())
-            .map(|(&position, kind)| as_key(batch.column(position), kind, side.by.len() == 1))
-            .collect::<Result<_>>()?;
-        let mut meeting = plan.condition.placed(&times, timed.as_ref())?;
-        for column in &columns {
-            meeting = NullBuffer::union(meeting.as_ref(), column.logical_nulls().as_ref());
-        }
-        let mut keys = Vec::with_capacity(rows);
-        index.assign_all(&columns, rows, &mut keys, check)?;
-        if let Some(meeting) = meeting.filter(|meeting| meeting.null_count() > 0) {
-            keys.iter_mut().zip(meeting.iter()).filter(|(_, meets)| !meets).for_each(|(key, _)| *key = NONE);
-        }
-        let held = side.held.iter().map(|(position, kind)| as_type(batch.column(*position), kind));
-        Ok(Self { keys, times, timed, columns: held.collect::<Result<_>>()?, rows })
-    }
-}
-
-impl SidePlan {
-    fn check(&self, which: Which, batch: &RecordBatch) -> Result<()> {
-        let schema = batch.schema_ref();
-        if schema.fields().len() != self.input.fields().len() {
-            return Err(Error::InvalidValue(format!(
-                "{}: its schema is not the one that the join was bound to",
-                which.name()
-            )));
-        }
-        let mut fields = schema.fields().iter().zip(self.input.fields());
-        match fields.find(|(own, bound)| own.data_type() != bound.data_type()) {
-            None => Ok(()),
-            Some((own, bound)) => Err(Error::InvalidType(format!(
-                "{}: column '{}' is {}; the join was bound to {}",
-                which.name(),
-                bound.name(),
-                named(own.data_type()),
-                named(bound.data_type())
-            ))),
-        }
-    }
-}
-
-/// A key column in the type in which it is compared; a dictionary with values of this type stays one if it is the only
-/// key, as few values are looked up then.
-fn as_key(column: &ArrayRef, kind: &DataType, is_only: bool) -> Result<ArrayRef> {
-    match column.as_any_dictionary_opt() {
-        Some(dictionary) if is_only && dictionary.values().data_type() == kind => Ok(column.clone()),
-        _ => as_type(column, kind),
-    }
-}
-
-fn as_type(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
-    if column.data_type() == kind { Ok(column.clone()) } else { Ok(cast(column, kind)?) }
-}
-
 impl Gathering {
     pub(super) fn new(plan: Arc<JoinPlan>, which: Which) -> Self {
         Self { plan, which, parts: Vec::new(), rows: 0 }
@@ -138,6 +50,7 @@ impl Gathering {
         batches: &[RecordBatch],
         threads: usize,
     ) -> Result<()> {
+        let mut before = self.rows;
         self.rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if self.rows >= NONE as usize {
             return Err(Error::InvalidValue(format!(
@@ -148,19 +61,22 @@ impl Gathering {
         }
         let (plan, which, parts) = (&self.plan, self.which, &mut self.parts);
         // To read integer keys takes less time than to translate those of several threads.
-        let threads = if plan.keys().iter().all(DataType::is_integer) { 1 } else { threads };
+        let is_one = plan.keys().iter().all(DataType::is_integer) || plan.side(which).weight.is_some();
+        let threads = if is_one { 1 } else { threads };
         let others = share_out(
             batches,
             threads,
             |own| {
                 for batch in own {
-                    parts.push(Part::of(plan, which, batch, index)?);
+                    parts.push(Part::of(plan, which, (batch, before), index)?.meeting());
+                    before += batch.num_rows();
                 }
                 Ok(())
             },
             |own| {
                 let mut index = KeyIndex::new(plan.keys().to_vec())?;
-                let parts = own.iter().map(|batch| Part::of(plan, which, batch, &mut index));
+                let part = |batch| Ok(Part::of(plan, which, (batch, 0), &mut index)?.meeting());
+                let parts = own.iter().map(part);
                 let parts = parts.collect::<Result<Vec<Part>>>()?;
                 Ok((index, parts))
             },
@@ -180,6 +96,9 @@ impl Gathering {
     /// The rows in order, of which the sides have so many keys.
     pub(super) fn finish(self, key_count: usize, threads: usize) -> Result<Side> {
         let Self { plan, which, mut parts, .. } = self;
+        if plan.side(which).weight.is_some() {
+            parts = net(which, parts)?;
+        }
         parts.retain(|part| part.rows > 0);
         let mut firsts = vec![0];
         for part in &mut parts {

@@ -6,11 +6,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, new_empty_array};
 use arrow_schema::{Field, Schema};
 
 use crate::Result;
 use crate::dictionary::plain;
+use crate::keys::KeyIndex;
+use crate::select::take;
+use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
 
 /// The mark of a key that is not ahead.
@@ -112,30 +116,74 @@ impl Ahead {
     pub(in crate::operator) fn bytes(&self) -> usize {
         self.marks.capacity() * size_of::<i64>()
     }
-}
 
-/// Keys, by columns if there are any, and up to when each is complete, as a table: a column for each of the key columns `by`
-/// of rows, and `watermark`.
-///
-/// # Errors
-/// Errors of Arrow.
-pub(in crate::operator) fn table_of_keys(
-    (input, by): (&Schema, &[usize]),
-    measure: &Measure,
-    mut columns: Vec<ArrayRef>,
-    marks: Vec<i64>,
-) -> Result<RecordBatch> {
-    let keys = by.iter().map(|&column| input.field(column));
-    let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
-    if marks.is_empty() {
-        columns = fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect();
+    /// Writes the keys that are ahead, and their marks.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(in crate::operator) fn save(&self, to: &mut Writer) -> Result<()> {
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.each().unzip();
+        let count = marks.len();
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(UInt32Array::from(numbers)), Arc::new(Int64Array::from(marks))];
+        to.columns(columns, count)
     }
-    for (field, column) in fields.iter_mut().zip(&columns) {
-        field.set_data_type(column.data_type().clone());
+
+    /// Reads what [`Ahead::save`] wrote, of a stream of so many keys that has come to this watermark.
+    ///
+    /// # Errors
+    /// `InvalidValue` if it has other columns, or a mark is of no key or not ahead of the watermark.
+    pub(in crate::operator) fn load(
+        from: &mut Reader<'_>,
+        keys: usize,
+        watermark: Option<i64>,
+    ) -> Result<Self> {
+        let (marked, count) = from.columns()?;
+        let [numbers, marks] = &marked[..] else { return broken() };
+        let (Some(numbers), Some(marks)) =
+            (numbers.as_primitive_opt::<UInt32Type>(), marks.as_primitive_opt::<Int64Type>())
+        else {
+            return broken();
+        };
+        let is_sound = numbers.null_count() + marks.null_count() == 0
+            && numbers.values().is_sorted_by(|a, b| a < b)
+            && numbers.values().last().is_none_or(|&last| (last as usize) < keys)
+            && marks.values().iter().all(|&mark| Some(mark) > watermark);
+        if !is_sound {
+            return broken();
+        }
+        let mut ahead = Self::default();
+        (0..count).for_each(|at| ahead.set(numbers.value(at), marks.value(at)));
+        Ok(ahead)
     }
-    fields.push(Field::new("watermark", measure.data_type(), false));
-    columns.push(measure.array(marks)?);
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+
+    /// The keys that are ahead, in columns of these fields, and up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub(in crate::operator) fn table<'a>(
+        &self,
+        index: &KeyIndex,
+        keys: impl Iterator<Item = &'a Field>,
+        measure: &Measure,
+    ) -> Result<RecordBatch> {
+        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.each().unzip();
+        let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
+        let mut columns: Vec<ArrayRef> = match marks.is_empty() {
+            true => fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect(),
+            false => {
+                let numbers = UInt32Array::from(numbers);
+                let values = index.plain_values()?;
+                values.iter().map(|values| Ok(take(values, &numbers, None)?)).collect::<Result<_>>()?
+            }
+        };
+        for (field, column) in fields.iter_mut().zip(&columns) {
+            field.set_data_type(column.data_type().clone());
+        }
+        fields.push(Field::new("watermark", measure.data_type(), false));
+        columns.push(measure.array(marks)?);
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+    }
 }
 
 #[cfg(test)]

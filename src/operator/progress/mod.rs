@@ -18,7 +18,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
     make_array,
 };
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema};
@@ -27,11 +27,12 @@ use crate::dictionary::widened;
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
-use crate::select::take;
+use crate::select::{filter_record_batch, take};
+use crate::simd;
 use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
 use crate::{Error, Result};
-pub(super) use ahead::{Ahead, table_of_keys};
+pub(super) use ahead::Ahead;
 use clock::Clock;
 use completeness::Completeness;
 pub use delay::{By, Delay, Heartbeat};
@@ -78,6 +79,41 @@ impl Progress {
 
     fn attempt(&mut self) -> &mut Seen {
         self.attempted.get_or_insert_with(|| self.seen.clone())
+    }
+
+    /// Takes note of rows, some of which may have no time; returns which are further ahead of the others than is allowed, if
+    /// any are: they are set aside.
+    ///
+    /// # Errors
+    /// As [`Progress::see`].
+    pub(super) fn note(
+        &mut self,
+        rows: &RecordBatch,
+        times: &[i64],
+        timed: Option<&NullBuffer>,
+    ) -> Result<Option<BooleanBuffer>> {
+        let Some(timed) = timed.filter(|timed| timed.null_count() > 0) else {
+            return self.note_timed(rows, times);
+        };
+        let own: Vec<i64> = timed.valid_indices().map(|row| times[row]).collect();
+        let rows = filter_record_batch(rows, &BooleanArray::new(timed.inner().clone(), None))?;
+        let Some(ahead) = self.note_timed(&rows, &own)? else { return Ok(None) };
+        let mut all = BooleanBufferBuilder::new(times.len());
+        all.append_n(times.len(), false);
+        timed.valid_indices().enumerate().for_each(|(at, row)| all.set_bit(row, ahead.value(at)));
+        Ok(Some(all.finish()))
+    }
+
+    fn note_timed(&mut self, rows: &RecordBatch, times: &[i64]) -> Result<Option<BooleanBuffer>> {
+        let Some(ahead) = self.ahead(times) else {
+            self.see(rows, times, simd::span(times).map_or(i64::MIN, |(_, most)| most))?;
+            return Ok(None);
+        };
+        let others = !&ahead;
+        let own: Vec<i64> = others.set_indices().map(|row| times[row]).collect();
+        let rows = filter_record_batch(rows, &BooleanArray::new(others, None))?;
+        self.see(&rows, &own, simd::span(&own).map_or(i64::MIN, |(_, most)| most))?;
+        Ok(Some(ahead))
     }
 
     /// Which of these rows are further ahead of the others than is allowed, if any are: they are set aside.

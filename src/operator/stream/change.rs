@@ -101,7 +101,7 @@ impl Operator {
             Some((_, Change::Same(_, queries) | Change::Partials(_, _, queries))) => queries.schema(),
             None => self.plain_schema(),
         };
-        let marked = self.shedding.as_ref().map_or(Ok(None), |shedding| shedding.extended(schema))?;
+        let marked = self.shedding.as_ref().map_or(Ok(None), |shedding| shedding.extended(schema, 1))?;
         let emission = Emission::among(&entries, marked.as_ref().unwrap_or(schema), self.emission.as_ref())?;
         let mut old: Vec<_> = std::mem::take(&mut self.engines).into_iter().map(Some).collect();
         for (group, change) in changes {

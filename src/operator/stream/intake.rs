@@ -99,7 +99,11 @@ pub(super) fn check_open(closed: bool, call: &str) -> Result<()> {
 }
 
 /// Rejects a watermark before the last one.
-pub(super) fn check_watermark(measure: &Measure, last: Option<i64>, watermark: i64) -> Result<()> {
+pub(in crate::operator) fn check_watermark(
+    measure: &Measure,
+    last: Option<i64>,
+    watermark: i64,
+) -> Result<()> {
     match last.filter(|&last| watermark < last) {
         None => Ok(()),
         Some(last) => Err(Error::InvalidValue(format!(

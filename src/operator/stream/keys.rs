@@ -4,9 +4,9 @@
 //! A call that fails may leave numbers of keys that nothing is held of. They are forgotten as those whose state has expired
 //! are: together, for all holders of numbers, once they are many (`Operator::forget_keys`).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, cast::AsArray, types::*};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 
 use super::intake::Accepted;
@@ -16,9 +16,9 @@ use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
 use crate::operator::plan::Plan;
-use crate::operator::progress::{Ahead, table_of_keys};
+use crate::operator::progress::Ahead;
 use crate::select::{filter, take};
-use crate::state::{Reader, Writer, broken};
+use crate::state::{Reader, Writer};
 
 /// The keys that a stream has seen, except those that were forgotten.
 pub(super) struct StreamKeys {
@@ -129,14 +129,8 @@ impl StreamKeys {
     /// # Errors
     /// Errors of Arrow.
     pub(super) fn ahead_as_table(&self, plan: &Plan) -> Result<RecordBatch> {
-        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
-        let numbers = UInt32Array::from(numbers);
-        let columns = match numbers.is_empty() {
-            true => Vec::new(),
-            false => self.plain_columns()?,
-        };
-        let keys = columns.iter().map(|values| Ok(take(values, &numbers, None)?));
-        table_of_keys((plan.input(), plan.by()), plan.measure(), keys.collect::<Result<_>>()?, marks)
+        let keys = plan.by().iter().map(|&column| plan.input().field(column));
+        self.ahead.table(&self.index, keys, plan.measure())
     }
 
     /// Forgets all keys but these, which ascend: the n-th of them becomes key n. Returns whether that was possible;
@@ -176,11 +170,7 @@ impl StreamKeys {
     /// Writes the keys, in the order of their numbers, and the marks of those that are ahead.
     pub(super) fn save(&self, to: &mut Writer) -> Result<()> {
         to.keys(&self.index)?;
-        let (numbers, marks): (Vec<u32>, Vec<i64>) = self.ahead.each().unzip();
-        let count = marks.len();
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(UInt32Array::from(numbers)), Arc::new(Int64Array::from(marks))];
-        to.columns(columns, count)
+        self.ahead.save(to)
     }
 
     /// Reads what [`StreamKeys::save`] wrote; the stream has come to this watermark.
@@ -189,22 +179,8 @@ impl StreamKeys {
     /// `InvalidValue` if they have other columns, some are equal, or a mark is not ahead of the watermark.
     pub(super) fn load(&mut self, from: &mut Reader<'_>, watermark: Option<i64>) -> Result<()> {
         from.keys(&mut self.index, check)?;
-        let (marked, count) = from.columns()?;
-        let [numbers, marks] = &marked[..] else { return broken() };
-        let (Some(numbers), Some(marks)) =
-            (numbers.as_primitive_opt::<UInt32Type>(), marks.as_primitive_opt::<Int64Type>())
-        else {
-            return broken();
-        };
         let known = if self.by.is_empty() { 0 } else { self.len() };
-        let is_sound = numbers.null_count() + marks.null_count() == 0
-            && numbers.values().is_sorted_by(|a, b| a < b)
-            && numbers.values().last().is_none_or(|&last| (last as usize) < known)
-            && marks.values().iter().all(|&mark| Some(mark) > watermark);
-        if !is_sound {
-            return broken();
-        }
-        (0..count).for_each(|at| self.ahead.set(numbers.value(at), marks.value(at)));
+        self.ahead = Ahead::load(from, known, watermark)?;
         Ok(())
     }
 }

@@ -31,7 +31,6 @@ mod queries;
 mod relief;
 mod results;
 mod sharing;
-mod shedding;
 mod slices;
 mod snapshot;
 mod steps;
@@ -45,6 +44,7 @@ use arrow_schema::SchemaRef;
 use super::call::all_or_nothing;
 use super::plan::Plan;
 use super::progress::{Progress, followed};
+use super::shedding::Shedding;
 use crate::interrupt::{end_with, undisturbed};
 use crate::memory::{attempted, spared};
 use crate::slice::strategy::Strategy;
@@ -52,13 +52,12 @@ use crate::{Error, Result};
 use emission::Emission;
 use engine::Engine;
 use entry::{Entry, classes};
+pub(super) use intake::check_watermark;
 use keys::StreamKeys;
 pub(super) use late::{Late, Reason, Refused};
 pub use options::{Options, Stats, StoreKind};
 use queries::Queries;
 use sharing::{ClassGroup, strategy};
-use shedding::Shedding;
-pub use shedding::{Keep, Shed, ShedStats};
 pub use snapshot::Contents;
 
 /// A stream operator.
@@ -179,7 +178,7 @@ impl Operator {
         };
         if let Some(shedding) = &mut this.shedding {
             let schema = this.engines[0].1.queries.schema();
-            shedding.schema = shedding.extended(schema)?;
+            shedding.schema = shedding.extended(schema, 1)?;
         }
         this.emission = Emission::among(&this.entries, this.plain_schema(), None)?;
         Ok(this)

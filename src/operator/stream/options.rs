@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::shedding::{Shed, ShedStats};
 use crate::operator::plan::Plan;
 use crate::operator::progress::Delay;
+use crate::operator::shedding::{Shed, ShedStats};
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 

@@ -1,12 +1,36 @@
-//! Where memory is limited: drops state before the next call, in all engines alike (`shedding` decides what).
+//! Where memory is limited: drops state before the next call, in all engines alike (`operator/shedding.rs` decides what).
 
 use super::Operator;
 use super::engine::Engine;
 use super::options::Stats;
-use super::shedding::{Keep, Sample, Shedding};
 use crate::Result;
-use crate::interrupt::check;
 use crate::memory::{attempted, spared};
+use crate::operator::shedding::{Held, Keep, Sample, Shedding, Sheds, relieve};
+
+impl Sheds for Operator {
+    fn shedding(&mut self) -> &mut Option<Shedding> {
+        &mut self.shedding
+    }
+
+    fn held(&self) -> Option<Held> {
+        let Stats { keys, slices, bytes, .. } = self.stats();
+        (!self.closed).then_some(Held { keys, parts: slices, bytes })
+    }
+
+    fn tighten(&mut self, numbered: bool) {
+        if let Ok(live) = attempted(|| Ok(self.live_keys(numbered))) {
+            self.keep_keys(&live);
+        }
+        self.engines_mut().for_each(Engine::shrink);
+    }
+
+    fn drop_half(&mut self, keep: Keep, sample: Sample) -> Result<Option<(usize, usize)>> {
+        match keep {
+            Keep::Keys => self.keep_sampled(sample),
+            Keep::Rows => self.thin(sample).map(Some),
+        }
+    }
+}
 
 impl Operator {
     /// Drops what the state holds too much of by [`Options::shed`](super::Options::shed), if the last call may have led
@@ -15,50 +39,7 @@ impl Operator {
     /// # Errors
     /// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
     pub fn relieve(&mut self) -> Result<()> {
-        if !self.shedding.as_ref().is_some_and(Shedding::is_due) {
-            return Ok(());
-        }
-        // First what nothing needs, then the numbers of keys that are over.
-        let (mut is_tight, mut steps) = (false, [true, false].into_iter());
-        loop {
-            // An interrupt may have left more behind than there would be.
-            check()?;
-            let Stats { keys, slices, bytes, .. } = self.stats();
-            let Some(shedding) = &mut self.shedding else { return Ok(()) };
-            if self.closed || !shedding.is_above(bytes, is_tight) {
-                shedding.measured(keys);
-                return Ok(());
-            }
-            if let Some(numbered) = steps.next() {
-                spared(|| self.tighten(numbered));
-                is_tight = true;
-                continue;
-            }
-            let (keep, half) = (shedding.shed.keep, shedding.half().filter(|_| slices > 1));
-            let mut drop_half = |sample| match keep {
-                Keep::Keys => self.keep_sampled(sample),
-                Keep::Rows => self.thin(sample).map(Some),
-            };
-            let dropped = match half {
-                None => None,
-                Some(sample) => attempted(|| drop_half(sample))?.map(|dropped| (sample, dropped)),
-            };
-            let Some(shedding) = &mut self.shedding else { return Ok(()) };
-            let Some((sample, dropped)) = dropped else {
-                shedding.cannot_help(keys, bytes);
-                return Ok(());
-            };
-            shedding.drop_to(sample, dropped);
-        }
-    }
-
-    /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part; without `numbered`, also
-    /// the numbers of keys without any, which begin anew if these have rows again.
-    fn tighten(&mut self, numbered: bool) {
-        if let Ok(live) = attempted(|| Ok(self.live_keys(numbered))) {
-            self.keep_keys(&live);
-        }
-        self.engines_mut().for_each(Engine::shrink);
+        relieve(self)
     }
 
     /// Drops the keys that are not in a sample, unless none would be left; returns how many these are, and their slices.

@@ -11,10 +11,10 @@ use super::keys::StreamKeys;
 use super::late::{Reason, Refused};
 use super::outgoing::Answer;
 use super::sharing::ClassGroup;
-use super::shedding::{Drawn, Shedding};
 use super::slices::row_counts;
 use super::{Operator, Step};
 use crate::operator::progress::{followed, with_sources};
+use crate::operator::shedding::{Drawn, Shedding};
 use crate::slice::strategy::Order;
 use crate::{Error, Result};
 
@@ -161,12 +161,12 @@ impl Operator {
             if let Some(rows) = untimed {
                 refused.extend(self.late_for_all(&rows, Reason::NullTime)?);
             }
-            if let Some(progress) = &mut self.progress {
-                if let Some(ahead) = progress.ahead(&timed.times) {
-                    let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
-                    refused.extend(self.late_for_all(&rows, Reason::Future)?);
-                    timed = timed.only(&BooleanArray::new(!&ahead, None))?;
-                }
+            if let Some(progress) = &mut self.progress
+                && let Some(ahead) = progress.ahead(&timed.times)
+            {
+                let rows = timed.only(&BooleanArray::new(ahead.clone(), None))?.rows;
+                refused.extend(self.late_for_all(&rows, Reason::Future)?);
+                timed = timed.only(&BooleanArray::new(!&ahead, None))?;
             }
             if let Some(progress) = &mut self.progress {
                 progress.see(&timed.rows, &timed.times, timed.most)?;
@@ -183,7 +183,11 @@ impl Operator {
             }
             before += batch.num_rows();
             if let Some(shedding) = &self.shedding {
-                timed = shedding.pick(timed, self.leader().by(), &mut drawn)?;
+                let rows = (&timed.rows, timed.times.len());
+                if let Some(kept) = shedding.pick(rows, self.leader().by(), &mut drawn)? {
+                    timed = timed.only(&BooleanArray::new(kept, None))?;
+                    timed.weight = shedding.weight();
+                }
             }
             timed.keys = self.keys.number(&timed, cutoff)?;
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;

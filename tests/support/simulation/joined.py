@@ -14,7 +14,8 @@ from support.join_streams import Model, by_windows, check, found, of_band, water
 from support.joins import KINDS, Case, Row, of_windows, windowed
 from support.simulation.setting import drawn
 from support.simulation.sides import Side, SideRun
-from support.streams import KEYS, TIMES
+from support.simulation.step import Step
+from support.streams import KEYS, TIMES, scalar
 
 
 def sides(kinds: list[pa.DataType], time: pa.DataType) -> tuple[pa.Schema, pa.Schema]:
@@ -63,6 +64,29 @@ class JoinRun(SideRun):
 
     def advance(self, side: int, at: int) -> None:
         self.model.reached[side] = at
+
+    def next(self) -> Step:
+        """Draw a step; some watermarks are of a key alone."""
+        step, at = super().next(), self.random.randrange(2)
+        keys = [key for key, _ in self.rows[at] if key and None not in key]
+        if not step.kind.startswith("advance") or not keys or self.random.random() < 0.5:
+            return step
+        key = self.random.choice(keys)
+        last = self.model.reach(at, key)
+        time = self.now - 12 + self.random.randint(0, 15)
+        return Step(f"key{self.sides[at].name}", (key, max(time, 0 if last is None else last)))
+
+    def call(self, step: Step) -> Any:
+        """Make a call; see `next`."""
+        if not step.kind.startswith("key"):
+            return super().call(step)
+        at, (key, time) = ("key_left", "key_right").index(step.kind), step.argument
+        side, advance = self.sides[at], (self.op.advance_left, self.op.advance_right)[at]
+        by = dict(zip(side.keys, key, strict=True))
+        emitted = self.surely(lambda: advance(scalar(time, side.schema.field(side.time).type), key=by))
+        self.model.ahead[at].append((key, time))
+        self.take(emitted)
+        return emitted
 
     def reached(self, side: int) -> int | None:
         return self.model.reached[side]

@@ -187,6 +187,12 @@ def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
                 f"{side}: {a_type(frame)} is given; left and right both are Spark DataFrames, or neither is"
             )
         check_batch(frame, side, STREAMS)
+        weight = getattr(join, f"{side}_weight")
+        if weight is not None:
+            raise InvalidValue(
+                f"{side}_weight: {weight!r} is given for DataFrames of Spark, which are joined without "
+                "weights; allowed are tables and streams of one process"
+            )
     join = found(join, left, right)
     read = [(left, join.left_by, join.left_time, join.left_columns)]
     read += [(right, join.right_by, join.right_time, () if lacks_right(join) else join.right_columns)]

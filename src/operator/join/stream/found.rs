@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int8Array, RecordBatch, new_null_array};
 
 use crate::interrupt::check;
 use crate::operator::batching::{BATCH_ROWS, in_parts};
@@ -30,6 +31,25 @@ pub(super) struct Found {
     right: Vec<Pick>,
     /// Empty if rows are not joined by windows.
     windows: Vec<Option<i64>>,
+    /// Empty if rows have no weights.
+    weights: Vec<i8>,
+    /// Which share of the keys is left.
+    share: f64,
+}
+
+/// What a row of a result has besides the rows of the sides: a window, and a weight, if rows are joined by windows and have
+/// weights.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beside {
+    pub(super) window: Option<Option<i64>>,
+    pub(super) weight: Option<i8>,
+}
+
+impl Beside {
+    /// The same with another weight.
+    pub(super) fn weighing(self, weight: i8) -> Self {
+        Self { weight: Some(weight), ..self }
+    }
 }
 
 /// Where rows of a side come from: the columns of those that are being pushed, and the others.
@@ -46,14 +66,20 @@ struct Places {
 }
 
 impl Found {
-    pub(super) fn push(&mut self, which: Which, own: Pick, other: Pick, window: Option<Option<i64>>) {
+    /// No rows, of a call at which this share of the keys is left.
+    pub(super) fn of(share: f64) -> Self {
+        Self { share, ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, which: Which, own: Pick, other: Pick, beside: Beside) {
         let (left, right) = match which {
             Which::Left => (own, other),
             Which::Right => (other, own),
         };
         self.left.push(left);
         self.right.push(right);
-        self.windows.extend(window);
+        self.windows.extend(beside.window);
+        self.weights.extend(beside.weight);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -85,21 +111,25 @@ impl Found {
         check()?;
         let (left, right) = (&self.left[some.clone()], &self.right[some.clone()]);
         let (of_left, of_right) = (Places::of(left), Places::of(right));
-        let column = |source: &Source| match *source {
-            Source::Of(Which::Left, at) => of_left.values(origins[0], plan, Which::Left, at),
-            Source::Of(Which::Right, at) => of_right.values(origins[1], plan, Which::Right, at),
-            Source::Key(at, other) => {
-                // One array of all values, and one that has those of the right side where there is no left row.
-                let own = of_left.values(origins[0], plan, Which::Left, at)?;
-                let others = of_right.values(origins[1], plan, Which::Right, other)?;
-                let place = |(row, pick): (usize, &Pick)| (usize::from(matches!(pick, Pick::None)), row);
-                let places: Vec<(usize, usize)> = left.iter().enumerate().map(place).collect();
-                Ok(interleave(&[own.as_ref(), others.as_ref()], &places)?)
+        let column = |source: &Source| -> Result<ArrayRef> {
+            match *source {
+                Source::Of(Which::Left, at) => of_left.values(origins[0], plan, Which::Left, at),
+                Source::Of(Which::Right, at) => of_right.values(origins[1], plan, Which::Right, at),
+                Source::Key(at, other) => {
+                    // One array of all values, and one that has those of the right side where there is no left row.
+                    let own = of_left.values(origins[0], plan, Which::Left, at)?;
+                    let others = of_right.values(origins[1], plan, Which::Right, other)?;
+                    let place = |(row, pick): (usize, &Pick)| (usize::from(matches!(pick, Pick::None)), row);
+                    let places: Vec<(usize, usize)> = left.iter().enumerate().map(place).collect();
+                    Ok(interleave(&[own.as_ref(), others.as_ref()], &places)?)
+                }
+                Source::Window => match plan.condition.windows() {
+                    Some(windows) => windows.column(&self.windows[some.clone()]),
+                    None => Err(Error::Internal("a join without windows has a column of them".into())),
+                },
+                Source::Share => Ok(Arc::new(Float64Array::from(vec![self.share; some.len()]))),
+                Source::Weight => Ok(Arc::new(Int8Array::from(self.weights[some.clone()].to_vec()))),
             }
-            Source::Window => match plan.condition.windows() {
-                Some(windows) => windows.column(&self.windows[some.clone()]),
-                None => Err(Error::Internal("a join without windows has a column of them".into())),
-            },
         };
         let columns = plan.sources.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
         to.push(plan.batch(some.len(), columns)?);

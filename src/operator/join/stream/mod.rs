@@ -13,24 +13,33 @@
 //! rolls it back: what an attempt changes are rows of the agenda, which are put back.
 
 mod found;
+mod options;
 mod reached;
+mod relief;
 mod snapshot;
 
+pub use options::JoinOptions;
+pub use snapshot::JoinContents;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 
-use self::found::{Found, Origin, Pick};
+use self::found::{Beside, Found, Origin, Pick};
 use super::kind::{JoinKind, Which};
+use super::net::{not_there, remaining};
+use super::part::{NONE, Part, keys_of};
 use super::plan::JoinPlan;
-use super::side::{NONE, Part};
 use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
-use crate::operator::held::{Address, Entry, KEYS, New, Passed, Store, check_open, forget};
+use crate::operator::held::{Address, Entry, Item, KEYS, New, Passed, Store, check_open, forget};
+use crate::operator::progress::{Ahead, Progress, followed, with_sources};
+use crate::operator::shedding::{Drawn, ShedStats, Shedding};
 use crate::operator::stream::{Late, Reason, Refused};
-use crate::select::{take, take_record_batch};
+use crate::select::{filter_record_batch, take, take_record_batch};
 use crate::{Error, Result};
 
 /// What a call asks for.
@@ -40,6 +49,14 @@ pub enum JoinStep<'a> {
     Push(Which, &'a [RecordBatch]),
     /// A side is complete up to a time.
     Advance(Which, i64),
+    /// The rows of a side are complete up to a time that have the key in these columns of one row: group-wise punctuation.
+    AdvanceKey(Which, i64, &'a [ArrayRef]),
+    /// The watermark of a side follows its sources to where they are by now.
+    Follow(Which),
+    /// A source of a side is named by the only row of this column, before any row of it has come.
+    AddSource(Which, &'a ArrayRef),
+    /// No more rows of a source of a side come.
+    EndSource(Which, &'a ArrayRef),
     /// Hand out late rows of a side.
     TakeLate(Which),
     /// Both sides have ended.
@@ -61,6 +78,10 @@ pub struct JoinStats {
     pub late: [u64; 2],
     /// Late rows that were dropped.
     pub dropped: [u64; 2],
+    /// Keys of each side whose own watermark is ahead of that of the side.
+    pub keys_ahead: [usize; 2],
+    /// What was dropped for want of memory.
+    pub shed: ShedStats,
     /// Rows of results.
     pub results: u64,
 }
@@ -73,8 +94,13 @@ pub struct JoinStream {
     full: usize,
     stores: [Store; 2],
     reached: [Option<i64>; 2],
+    /// Keys that are complete further than their side.
+    ahead: [Ahead; 2],
+    /// What was seen of the sources of each side, if its watermark follows them.
+    progress: [Option<Progress>; 2],
+    shedding: Option<Shedding>,
     late: [Late; 2],
-    late_limit: Option<u64>,
+    options: JoinOptions,
     closed: bool,
     /// Numbers rows in the order of arrival.
     next: u64,
@@ -89,11 +115,34 @@ struct Attempted {
     pushed: Option<(Which, Vec<New>, Refused, u64)>,
     /// Stored rows that have a partner: side, key, and number in the timeline.
     met: Vec<(Which, u32, usize)>,
+    /// How many partners stored rows have now, where these are counted: by side, key, and number in the timeline.
+    partners: HashMap<(bool, u32, usize), u32>,
+    /// Stored rows that are retracted, and their side.
+    retracted: Option<(Which, HashSet<Item>)>,
+    /// Where to look for the next row with a key, at a place and with a content, as those before are retracted.
+    looked: HashMap<(u32, i64, u32), u64>,
     reached: Option<(Which, i64)>,
+    /// The only key of a side that is complete up to a time.
+    key_reached: Option<(Which, u32, i64)>,
+    /// The last row of a key that is dropped before its time, and its side.
+    dropped: Option<(Which, u32, Entry)>,
+    drawn: Drawn,
     takes_late: Option<Which>,
     is_end: bool,
     results: u64,
     next: u64,
+}
+
+/// Rows of a call that are being pushed.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    part: &'a Part,
+    /// Those that others of the call do not retract; `None` for all.
+    remain: Option<&'a [bool]>,
+    /// How many rows of the call come before.
+    before: usize,
+    /// How many chunks of the call come before.
+    chunk: u32,
 }
 
 fn at(which: Which) -> usize {
@@ -101,20 +150,27 @@ fn at(which: Which) -> usize {
 }
 
 impl JoinStream {
-    /// A join without rows; of late rows that are not collected, it holds up to `late_limit` of each side.
+    /// A join without rows.
     ///
     /// # Errors
     /// None but those of memory.
-    pub fn new(plan: Arc<JoinPlan>, late_limit: Option<u64>) -> Result<Self> {
+    pub fn new(plan: Arc<JoinPlan>, options: JoinOptions) -> Result<Self> {
         let late = [Which::Left, Which::Right].map(|which| Late::new(&plan.side(which).input, false));
+        let [left, right] = [Which::Left, Which::Right].map(|which| {
+            let delay = options.progress[at(which)];
+            delay.map(|delay| Progress::new(delay, &plan.side(which).input)).transpose()
+        });
         Ok(Self {
             keys: KeyIndex::new(plan.keys().to_vec())?,
+            progress: [left?, right?],
+            shedding: options.shed.map(Shedding::new),
             plan,
             full: KEYS,
             stores: Default::default(),
             reached: [None; 2],
+            ahead: Default::default(),
             late,
-            late_limit,
+            options,
             closed: false,
             next: 0,
             rows: [0; 2],
@@ -157,12 +213,54 @@ impl JoinStream {
         JoinStats {
             keys: self.keys.len(),
             stored: [0, 1].map(|side| self.stores[side].len()),
-            bytes: self.keys.bytes() + self.stores.iter().map(Store::bytes).sum::<usize>(),
+            bytes: self.keys.bytes()
+                + self.stores.iter().map(Store::bytes).sum::<usize>()
+                + self.ahead.iter().map(Ahead::bytes).sum::<usize>(),
             rows: self.rows,
             late: [0, 1].map(|side| self.late[side].count()),
             dropped: [0, 1].map(|side| self.late[side].dropped()),
+            keys_ahead: [0, 1].map(|side| self.ahead[side].len()),
+            shed: self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default(),
             results: self.results,
         }
+    }
+
+    /// The options of the stream.
+    pub fn options(&self) -> JoinOptions {
+        self.options
+    }
+
+    /// Sets the clock of a side: microseconds, which never decrease; see [`crate::operator::Operator::set_clock`].
+    pub fn set_clock(&mut self, which: Which, now: i64, has_waited: bool) {
+        self.progress[at(which)].iter_mut().for_each(|progress| progress.set_clock(now, has_waited));
+    }
+
+    /// What is known of the sources of a side, if its watermark follows them.
+    ///
+    /// # Errors
+    /// `InvalidValue` if no watermark follows rows.
+    pub fn progress(&self, which: Which) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        followed(&self.progress[at(which)])?.table(&side.input, &side.measure)
+    }
+
+    fn found(&self) -> Found {
+        Found::of(self.shedding.as_ref().map_or(1.0, Shedding::share))
+    }
+
+    /// The keys of a side whose own watermark is ahead of the side's, and in the last column up to when each is complete.
+    ///
+    /// # Errors
+    /// Errors of Arrow.
+    pub fn keys_ahead(&self, which: Which) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        let keys = side.by.iter().map(|&column| side.input.field(column));
+        self.ahead[at(which)].table(&self.keys, keys, &side.measure)
+    }
+
+    /// Up to when the rows of a side with a key are complete.
+    fn reached(&self, which: Which, key: u32) -> Option<i64> {
+        self.ahead[at(which)].watermark_of(self.reached[at(which)], key)
     }
 
     /// Makes a call, which takes effect as a whole or not at all; returns the rows of the result that it has found, or
@@ -172,18 +270,26 @@ impl JoinStream {
     /// `InvalidValue` once closed, for a watermark before the last one, and for a batch that the join was not bound to;
     /// `Overflow` for a time that is too far away for its windows.
     pub fn call(&mut self, step: JoinStep<'_>) -> Result<Vec<RecordBatch>> {
-        all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)
+        self.relieve()?;
+        let results = all_or_nothing(self, |this| this.tried(step), Self::commit, Self::take_back)?;
+        self.progress.iter_mut().flatten().for_each(Progress::tidy);
+        Ok(results)
     }
 
     fn take_back(&mut self) {
         self.stores.iter_mut().for_each(|store| store.agenda.take_back());
+        self.progress.iter_mut().flatten().for_each(Progress::take_back);
     }
 
     fn commit(&mut self, attempted: Attempted) {
-        let Attempted { pushed, met, reached, takes_late, is_end, results, next } = attempted;
+        let Attempted { pushed, met, partners, retracted, reached, key_reached, dropped, .. } = attempted;
+        let Attempted { takes_late, is_end, results, next, drawn, .. } = attempted;
         let has_pairs = self.plan.kind.has_pairs();
         for &(which, key, place) in &met {
-            self.stores[at(which)].meet(key, place);
+            self.stores[at(which)].meet(key, place, 1);
+        }
+        for ((is_right, key, place), count) in partners {
+            self.stores[usize::from(is_right)].meet(key, place, count);
         }
         // Once it has had a partner, a row of such a kind is not needed any longer.
         for &(which, key, _) in met.iter().filter(|_| !has_pairs) {
@@ -195,13 +301,25 @@ impl JoinStream {
             self.rows[at(which)] += rows;
             self.next = next;
         }
+        if let Some((which, items)) = retracted {
+            items.into_iter().for_each(|item| self.stores[at(which)].remove(item));
+        }
         if let Some((which, time)) = reached {
             self.reached[at(which)] = Some(time);
+            self.ahead[at(which)].pass(time);
+        }
+        if let Some((which, key, time)) = key_reached {
+            self.ahead[at(which)].set(key, time);
+        }
+        if let Some((which, key, last)) = dropped {
+            self.stores[at(which)].drop_first(key, &last);
         }
         if let Some(which) = takes_late {
             self.late[at(which)].take();
         }
         self.stores.iter_mut().for_each(Store::purge);
+        self.progress.iter_mut().flatten().for_each(Progress::commit);
+        self.shedding.iter_mut().for_each(|shedding| shedding.drew(drawn));
         self.closed |= is_end;
         self.results += results;
     }
@@ -217,9 +335,25 @@ impl JoinStream {
         match step {
             JoinStep::Push(which, batches) => self.push(which, batches, &mut attempted, &mut results)?,
             JoinStep::Advance(which, time) => self.advance(which, time, &mut attempted, &mut results)?,
-            _ => {
+            JoinStep::AdvanceKey(which, time, key) => {
+                self.advance_key(which, time, key, &mut attempted, &mut results)?;
+            }
+            JoinStep::Follow(which) => {
+                let reached = followed(&self.progress[at(which)])?.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, &mut attempted, &mut results)?;
+            }
+            JoinStep::AddSource(which, name) => {
+                with_sources(&mut self.progress[at(which)])?.add_source(name)?;
+            }
+            JoinStep::EndSource(which, name) => {
+                let progress = with_sources(&mut self.progress[at(which)])?;
+                progress.end_source(name)?;
+                let reached = progress.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, &mut attempted, &mut results)?;
+            }
+            JoinStep::Close | JoinStep::TakeLate(_) => {
                 for which in [Which::Left, Which::Right] {
-                    self.expire(which, None, &mut results)?;
+                    self.expire(which, None, &attempted, &mut results)?;
                 }
                 attempted.is_end = true;
             }
@@ -240,10 +374,23 @@ impl JoinStream {
         self.tidy()?;
         let (mut late, mut new, mut passed) = (Vec::new(), Vec::new(), Passed::default());
         attempted.next = self.next;
+        let pushed: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let batches = batches.iter().map(|batch| self.accepted(which, batch, &mut late, attempted));
+        let batches = &batches.collect::<Result<Vec<RecordBatch>>>()?;
+        let (mut parts, mut before) = (Vec::with_capacity(batches.len()), 0);
         for batch in batches {
-            let part = Part::of(&self.plan, which, batch, &mut self.keys)?;
-            let (refused, stored, found) =
-                self.meet(which, &part, new.len() as u32, attempted, &mut passed)?;
+            parts.push(Part::of(&self.plan, which, (batch, before), &mut self.keys)?);
+            before += batch.num_rows();
+        }
+        let remain = match self.plan.side(which).weight {
+            Some(_) => remaining(&parts, |part, row| !self.is_late(which, part, row))?,
+            None => vec![None; parts.len()],
+        };
+        before = 0;
+        for ((batch, part), remain) in batches.iter().zip(&parts).zip(&remain) {
+            let given = Given { part, remain: remain.as_deref(), before, chunk: new.len() as u32 };
+            before += batch.num_rows();
+            let (refused, stored, found) = self.meet(which, given, attempted, &mut passed)?;
             if !refused.is_empty() {
                 let rows = take_record_batch(batch, &UInt32Array::from(refused))?;
                 late.push(self.late[at(which)].batch(&rows, "", Reason::TooLate)?);
@@ -256,46 +403,141 @@ impl JoinStream {
             found.lower(&self.plan, origins, results)?;
             new.push(stored);
         }
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let refused = self.late[at(which)].limited(late, self.late_limit)?;
+        let rows = pushed - attempted.drawn.shed;
+        let refused = self.late[at(which)].limited(late, self.options.late_limit)?;
         self.late[at(which)].reserve(&refused);
         self.stores[at(which)].reserve(&new, self.keys.len())?;
         attempted.pushed = Some((which, new, refused, rows));
-        Ok(())
+        match &self.progress[at(which)] {
+            None => Ok(()),
+            Some(progress) => {
+                // Rows of one call are not late for each other.
+                let reached = progress.watermark(self.reached[at(which)])?;
+                self.follow(which, reached, attempted, results)
+            }
+        }
+    }
+
+    /// The rows of a batch without those from the future, which are late, and those of keys that are dropped.
+    fn accepted(
+        &mut self,
+        which: Which,
+        batch: &RecordBatch,
+        late: &mut Vec<RecordBatch>,
+        attempted: &mut Attempted,
+    ) -> Result<RecordBatch> {
+        let side = self.plan.side(which);
+        side.check(which, batch)?;
+        let mut rows = batch.clone();
+        if let Some(progress) = &mut self.progress[at(which)] {
+            let column = rows.column(side.time);
+            let (times, timed) = (side.measure.read(column)?, column.logical_nulls());
+            if let Some(ahead) = progress.note(&rows, &times, timed.as_ref())? {
+                let set_aside = filter_record_batch(&rows, &BooleanArray::new(ahead.clone(), None))?;
+                late.push(self.late[at(which)].batch(&set_aside, "", Reason::Future)?);
+                rows = filter_record_batch(&rows, &BooleanArray::new(!&ahead, None))?;
+            }
+        }
+        if let Some(shedding) = &self.shedding {
+            // In the types in which keys of both sides are compared, as their hashes are.
+            let keys = keys_of(&self.plan, which, &rows)?;
+            let by: Vec<usize> = (0..keys.len()).collect();
+            let keys = RecordBatch::try_from_iter(keys.into_iter().map(|column| ("", column)))?;
+            if let Some(kept) = shedding.pick((&keys, rows.num_rows()), &by, &mut attempted.drawn)? {
+                rows = filter_record_batch(&rows, &BooleanArray::new(kept, None))?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Moves the watermark of a side on to where its sources are.
+    fn follow(
+        &mut self,
+        which: Which,
+        reached: Option<i64>,
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let Some(time) = reached.filter(|_| reached > self.reached[at(which)]) else { return Ok(()) };
+        attempted.reached = Some((which, time));
+        self.expire(which.other(), Some(time), attempted, results)
+    }
+
+    /// Whether a row of a side is late.
+    fn is_late(&self, which: Which, part: &Part, row: usize) -> bool {
+        let reached = self.reached(which, part.keys[row]);
+        part.is_timed(row) && reached.is_some_and(|reached| part.times[row] < reached)
+    }
+
+    /// Finds the stored row that a row retracts at a place, unless it was retracted by the same call.
+    fn retract(
+        &self,
+        which: Which,
+        (Given { part, before, .. }, row): (&Given<'_>, usize),
+        place: i64,
+        attempted: &mut Attempted,
+    ) -> Result<()> {
+        let (key, content, store) = (part.keys[row], part.content(row), &self.stores[at(which)]);
+        let (_, retracted) = attempted.retracted.get_or_insert_with(|| (which, HashSet::new()));
+        let looked = attempted.looked.entry((key, place, content)).or_default();
+        let (next, mut pace) = (*looked, Pace::new());
+        for from in [next].into_iter().chain((next > 0).then_some(0)) {
+            for entry in store.at(key, place, from) {
+                pace.check(1)?;
+                let item = Item { place, order: entry.order, key };
+                if entry.content != content || retracted.contains(&item) {
+                    continue;
+                }
+                let Address { chunk, row: other } = entry.at;
+                if part.is_equal(row, store.columns(chunk)?, other as usize) {
+                    retracted.insert(item);
+                    *looked = entry.order + 1;
+                    return Ok(());
+                }
+            }
+        }
+        Err(not_there(which, before + row))
     }
 
     /// Finds the partners of the rows of a part: which rows are late, what is stored of the others, and the results.
     fn meet(
         &self,
         which: Which,
-        part: &Part,
-        chunk: u32,
+        given: Given<'_>,
         attempted: &mut Attempted,
         passed: &mut Passed,
     ) -> Result<(Vec<u32>, New, Found)> {
         let (condition, kind) = (&self.plan.condition, self.plan.kind);
-        let other = which.other();
-        let (reached, others) = (self.reached, &self.stores[at(other)]);
+        let (Given { part, remain, chunk, .. }, other) = (given, which.other());
+        // Whose partners are counted, as these may come and go, or rows are in the result before they are known to have none.
+        let (weighs, early) = (self.plan.has_weight(), self.plan.early);
+        let counts = weighs && (kind.keeps(other) || kind == JoinKind::Semi && which == Which::Right);
+        let others = &self.stores[at(other)];
         let chunk = self.stores[at(which)].next_chunk() as u32 + chunk;
         let (mut late, mut rows, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        let mut found = Found::default();
+        let mut found = self.found();
         let mut pace = Pace::new();
         let by_windows = condition.windows().is_some();
         for (row, (&key, &time)) in part.keys.iter().zip(part.times.iter()).enumerate() {
             pace.check(1)?;
-            let row = row as u32;
-            let is_timed = part.timed.as_ref().is_none_or(|timed| timed.is_valid(row as usize));
-            if is_timed && reached[at(which)].is_some_and(|reached| time < reached) {
-                late.push(row);
+            if remain.is_some_and(|remain| !remain[row]) {
                 continue;
             }
+            if self.is_late(which, part, row) {
+                late.push(row as u32);
+                continue;
+            }
+            let (is_timed, weight) = (part.is_timed(row), part.weight(row));
+            let row = row as u32;
             let order = attempted.next;
             attempted.next += 1;
             let own = Pick::New(row);
             let places = if is_timed { condition.places(time)? } else { None };
             let Some((first, last)) = places else {
                 if kind.keeps(which) {
-                    found.push(which, own, Pick::None, by_windows.then_some(None));
+                    let beside =
+                        Beside { window: by_windows.then_some(None), weight: weighs.then_some(weight) };
+                    found.push(which, own, Pick::None, beside);
                 }
                 continue;
             };
@@ -305,18 +547,54 @@ impl JoinStream {
                 pace.check(1)?;
                 next = if place < last { Some(condition.next(place)?) } else { None };
                 let window = by_windows.then_some(Some(place));
+                let beside = Beside { window, weight: weighs.then_some(weight) };
                 // By windows, rows meet those in one of them.
                 let span = if by_windows { Some((place, place)) } else { condition.met(which, place)? };
                 let span = span.filter(|_| key != NONE);
-                let mut is_met = false;
-                if let Some(span) = span.filter(|_| !kind.has_pairs() && which == Which::Right) {
+                let (mut is_met, mut met) = (false, 0);
+                if weighs {
+                    for (number, partner) in span.into_iter().flat_map(|span| others.within(key, span)) {
+                        pace.check(1)?;
+                        (is_met, met) = (true, met + 1);
+                        let stored = Pick::Stored(partner.at);
+                        let pair = |found: &mut Found| found.push(which, own, stored, beside);
+                        if !counts {
+                            if kind.has_pairs() {
+                                pair(&mut found);
+                            }
+                            continue;
+                        }
+                        let place = (other == Which::Right, key, number);
+                        let count = attempted.partners.entry(place).or_insert(partner.met);
+                        // A row that is stored has the partners that it was counted for.
+                        *count = count.saturating_add_signed(i32::from(weight));
+                        let is_first = weight > 0 && *count == 1;
+                        let is_last = weight < 0 && *count == 0;
+                        let alone = |found: &mut Found, weight| {
+                            found.push(other, stored, Pick::None, beside.weighing(weight));
+                        };
+                        if is_first && kind == JoinKind::Semi {
+                            alone(&mut found, 1);
+                        } else if is_first && early {
+                            alone(&mut found, -1);
+                        }
+                        if kind.has_pairs() {
+                            pair(&mut found);
+                        }
+                        if is_last && kind == JoinKind::Semi {
+                            alone(&mut found, -1);
+                        } else if is_last && early {
+                            alone(&mut found, 1);
+                        }
+                    }
+                } else if let Some(span) = span.filter(|_| !kind.has_pairs() && which == Which::Right) {
                     // A row of the left side is in the result once, or not at all, however many partners come.
                     others.unmet(key, span, passed, |partner| {
                         pace.check(1)?;
                         is_met = true;
                         let Some((number, partner)) = partner else { return Ok(()) };
                         if kind == JoinKind::Semi {
-                            found.push(other, Pick::Stored(partner.at), Pick::None, window);
+                            found.push(other, Pick::Stored(partner.at), Pick::None, beside);
                         }
                         attempted.met.push((other, key, number));
                         Ok(())
@@ -325,8 +603,8 @@ impl JoinStream {
                     for (number, partner) in span.into_iter().flat_map(|span| others.within(key, span)) {
                         pace.check(1)?;
                         is_met = true;
-                        found.push(which, own, Pick::Stored(partner.at), window);
-                        if !partner.is_met && kind.keeps(other) {
+                        found.push(which, own, Pick::Stored(partner.at), beside);
+                        if !partner.is_met() && kind.keeps(other) {
                             attempted.met.push((other, key, number));
                         }
                     }
@@ -334,20 +612,26 @@ impl JoinStream {
                     is_met = span.is_some_and(|span| others.within(key, span).next().is_some());
                 }
                 if kind == JoinKind::Semi && which == Which::Left && is_met {
-                    found.push(which, own, Pick::None, window);
+                    found.push(which, own, Pick::None, beside);
                 }
-                let is_over = match reached[at(other)] {
+                let is_over = match self.reached(other, key) {
                     Some(reached) => condition.is_over(which, place, reached)?,
                     None => false,
                 };
-                if key == NONE || is_over {
-                    if !is_met && kind.keeps(which) {
-                        found.push(which, own, Pick::None, window);
-                    }
-                } else if kind.has_pairs() || which == Which::Right || !is_met {
+                let is_certain = key == NONE || is_over;
+                if (is_certain || early) && !is_met && kind.keeps(which) {
+                    found.push(which, own, Pick::None, beside);
+                }
+                if is_certain {
+                    continue;
+                }
+                if weight < 0 {
+                    self.retract(which, (&given, row as usize), place, attempted)?;
+                } else if weighs || kind.has_pairs() || which == Which::Right || !is_met {
                     is_stored = true;
                     let at = Address { chunk, row: rows.len() as u32 };
-                    entries.push((key, Entry { place, order, at, is_met }));
+                    let met = if weighs { met } else { u32::from(is_met) };
+                    entries.push((key, Entry { place, order, at, met, content: part.content(row as usize) }));
                 }
             }
             if is_stored {
@@ -368,38 +652,101 @@ impl JoinStream {
         attempted: &mut Attempted,
         results: &mut Vec<RecordBatch>,
     ) -> Result<()> {
-        if let Some(last) = self.reached[at(which)].filter(|&last| time < last) {
-            let measure = &self.plan.side(which).measure;
-            return Err(Error::InvalidValue(format!(
-                "watermark: {} is before the last one of the {} side, {}; a watermark must not decrease",
-                measure.shown(time),
-                which.name(),
-                measure.shown(last)
-            )));
-        }
+        self.check_watermark(which, time, self.reached[at(which)])?;
         attempted.reached = Some((which, time));
-        self.expire(which.other(), Some(time), results)
+        self.expire(which.other(), Some(time), attempted, results)
+    }
+
+    /// Refuses a watermark of a side, or of a key of it, before the last one.
+    fn check_watermark(&self, which: Which, time: i64, last: Option<i64>) -> Result<()> {
+        let Some(last) = last.filter(|&last| time < last) else { return Ok(()) };
+        let measure = &self.plan.side(which).measure;
+        Err(Error::InvalidValue(format!(
+            "watermark: {} is before the last one of the {} side, {}; a watermark must not decrease",
+            measure.shown(time),
+            which.name(),
+            measure.shown(last)
+        )))
+    }
+
+    fn advance_key(
+        &mut self,
+        which: Which,
+        time: i64,
+        key: &[ArrayRef],
+        attempted: &mut Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.tidy()?;
+        let key = Part::key(&self.plan, which, key, &mut self.keys)?;
+        let last = self.reached(which, key);
+        self.check_watermark(which, time, last)?;
+        if Some(time) == last {
+            return Ok(());
+        }
+        self.ahead[at(which)].make_room(key);
+        attempted.key_reached = Some((which, key, time));
+        let (condition, other) = (&self.plan.condition, which.other());
+        let mut pace = Pace::new();
+        let over = self.stores[at(other)].first(key, |place| {
+            pace.check(1)?;
+            condition.is_over(other, place, time)
+        })?;
+        attempted.dropped = over.last().map(|&last| (other, key, last));
+        let mut found = self.found();
+        for entry in over.iter().filter(|entry| self.is_due(other, entry)) {
+            found.push(other, Pick::Stored(entry.at), Pick::None, self.beside(entry));
+        }
+        self.lower(&found, results)
+    }
+
+    /// Whether a stored row that can have no partner any more is in the result for that.
+    fn is_due(&self, which: Which, entry: &Entry) -> bool {
+        self.plan.kind.keeps(which) && !self.plan.early && !entry.is_met()
+    }
+
+    /// What the result has besides a stored row without a partner.
+    fn beside(&self, entry: &Entry) -> Beside {
+        let by_windows = self.plan.condition.windows().is_some();
+        Beside {
+            window: by_windows.then_some(Some(entry.place)),
+            weight: self.plan.has_weight().then_some(1),
+        }
+    }
+
+    /// Appends rows of a result that are stored.
+    fn lower(&self, found: &Found, results: &mut Vec<RecordBatch>) -> Result<()> {
+        let [left, right] = &self.stores;
+        let origin = |store| Origin { new: &[], store };
+        found.lower(&self.plan, [origin(left), origin(right)], results)
     }
 
     /// Removes the rows of a side that can have no partner any more, as the other side is complete up to a time, or has
     /// ended; those that had none are results of some kinds.
-    fn expire(&mut self, which: Which, reached: Option<i64>, results: &mut Vec<RecordBatch>) -> Result<()> {
-        let (condition, kind) = (&self.plan.condition, self.plan.kind);
-        let by_windows = condition.windows().is_some();
-        let store = &mut self.stores[at(which)];
-        let mut found = Found::default();
+    fn expire(
+        &mut self,
+        which: Which,
+        reached: Option<i64>,
+        attempted: &Attempted,
+        results: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let own = attempted.met.iter().filter(|(side, ..)| *side == which);
+        let met: HashSet<(u32, usize)> = own.map(|&(_, key, number)| (key, number)).collect();
+        let condition = &self.plan.condition;
+        let mut found = self.found();
         let mut pace = Pace::new();
         let is_due = |place| reached.map_or(Ok(true), |reached| condition.is_over(which, place, reached));
-        while let Some(item) = store.agenda.pop(is_due)? {
+        while let Some(item) = self.stores[at(which)].agenda.pop(is_due)? {
             pace.check(1)?;
-            if let Some(entry) = store.entry(item).filter(|entry| kind.keeps(which) && !entry.is_met) {
-                let window = by_windows.then_some(Some(entry.place));
-                found.push(which, Pick::Stored(entry.at), Pick::None, window);
+            let Some((number, entry)) = self.stores[at(which)].numbered(item) else { continue };
+            // Partners may come with the call that ends the wait for them.
+            let partners = attempted.partners.get(&(which == Which::Right, item.key, number));
+            let now = Entry { met: partners.copied().unwrap_or(entry.met), ..*entry };
+            if self.is_due(which, &now) && !met.contains(&(item.key, number)) {
+                found.push(which, Pick::Stored(entry.at), Pick::None, self.beside(entry));
             }
         }
-        let [left, right] = &self.stores;
-        let origin = |store| Origin { new: &[], store };
-        found.lower(&self.plan, [origin(left), origin(right)], results)
+        self.lower(&found, results)
     }
 
     /// Drops what is no longer needed where that is worth it; changes no result.
@@ -407,6 +754,7 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             self.stores[at(which)].tidy(self.plan.side(which).held.len())?;
         }
-        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut [])
+        forget(&mut self.keys, &mut self.full, &mut self.stores, &mut self.ahead, |_| false)?;
+        Ok(())
     }
 }

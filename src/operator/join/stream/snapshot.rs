@@ -5,24 +5,29 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::{JoinStream, at};
+use super::{JoinOptions, JoinStream, at};
 use crate::interrupt::check;
 use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
+use crate::operator::progress::Ahead;
+#[cfg(test)]
+use crate::operator::progress::Delay;
+use crate::operator::shedding::Shedding;
 use crate::operator::zone_rules::ZoneRules;
 use crate::state::{Envelope, Reader, Writer, broken, tally};
 use crate::{Error, Result};
 
 /// The envelope of snapshots of joins.
 const JOIN: Envelope =
-    Envelope { magic: *b"WKJOINED", version: 3, since: 3, of: "a join; it is what op.snapshot() returned" };
+    Envelope { magic: *b"WKJOINED", version: 4, since: 4, of: "a join; it is what op.snapshot() returned" };
 
 /// What is stored of the join as a whole, besides rows and keys.
 #[derive(Serialize, Deserialize)]
 struct Common {
     closed: bool,
-    late_limit: Option<u64>,
+    options: JoinOptions,
+    shedding: Option<Shedding>,
     #[serde(deserialize_with = "tally")]
     next: u64,
     #[serde(deserialize_with = "tally")]
@@ -32,6 +37,16 @@ struct Common {
     rows: [u64; 2],
     /// The rules of the time zone by which held rows were assigned to windows.
     zone: Option<ZoneRules>,
+}
+
+/// What a plan needs to be that of a snapshot.
+pub struct JoinContents {
+    /// The schemas of both sides.
+    pub sides: [Arc<Schema>; 2],
+    /// Whether rows without a partner are in the result at once.
+    pub early: bool,
+    /// Whether keys may be dropped.
+    pub sheds: bool,
 }
 
 impl JoinStream {
@@ -45,13 +60,19 @@ impl JoinStream {
         for which in [Which::Left, Which::Right] {
             writer.batches(&self.plan.side(which).input, &[])?;
         }
-        let Self { closed, late_limit, next, results, reached, rows, .. } = *self;
+        writer.value(&(self.plan.early, self.plan.sheds));
+        let Self { closed, options, next, results, reached, rows, .. } = *self;
+        let shedding = self.shedding.clone();
         let zone = self.zone_rules()?;
-        writer.value(&Common { closed, late_limit, next, results, reached, rows, zone });
+        writer.value(&Common { closed, options, shedding, next, results, reached, rows, zone });
+        for progress in self.progress.iter().flatten() {
+            progress.save(&mut writer)?;
+        }
         writer.keys(&self.keys)?;
         for which in [Which::Left, Which::Right] {
             self.late[at(which)].save(&mut writer)?;
             self.stores[at(which)].write(&mut writer)?;
+            self.ahead[at(which)].save(&mut writer)?;
         }
         Ok(writer.sealed(&JOIN))
     }
@@ -65,13 +86,15 @@ impl JoinStream {
         held.map_or(Ok(None), |held| windows.zone_rules(held))
     }
 
-    /// The schemas of the two sides of a snapshot.
+    /// What a snapshot is of.
     ///
     /// # Errors
     /// `InvalidValue` if it is not a snapshot of a join with this identity, or is damaged.
-    pub fn contents(snapshot: &[u8], identity: &str) -> Result<[Arc<Schema>; 2]> {
+    pub fn contents(snapshot: &[u8], identity: &str) -> Result<JoinContents> {
         let mut reader = opened(snapshot, identity)?;
-        Ok([reader.batches()?.0, reader.batches()?.0])
+        let sides = [reader.batches()?.0, reader.batches()?.0];
+        let (early, sheds) = reader.value()?;
+        Ok(JoinContents { sides, early, sheds })
     }
 
     /// The join that [`JoinStream::snapshot`] was called of.
@@ -86,19 +109,38 @@ impl JoinStream {
                 return broken();
             }
         }
-        let Common { closed, late_limit, next, results, reached, rows, zone } = reader.value()?;
+        if reader.value::<(bool, bool)>()? != (plan.early, plan.sheds) {
+            return broken();
+        }
+        let Common { closed, options, shedding, next, results, reached, rows, zone } = reader.value()?;
+        let are_sound = [Which::Left, Which::Right].iter().all(|&which| {
+            let columns = plan.side(which).input.fields().len();
+            options.progress[at(which)].is_none_or(|delay| delay.is_sound(columns))
+        });
+        let of_shedding = shedding.as_ref().map(|shedding| shedding.shed);
+        let is_shed =
+            shedding.as_ref().is_none_or(|shedding| shedding.clone().with_schema_of(None).is_some());
+        if !are_sound || !is_shed || of_shedding != options.shed || options.shed.is_some() != plan.sheds {
+            return broken();
+        }
         zone.map_or(Ok(()), |zone| zone.check())?;
         if rows.iter().any(|&rows| rows >= 1 << 62) {
             return broken();
         }
-        let stream = Self::new(plan, late_limit)?;
-        let mut stream = Self { closed, next, results, reached, rows, ..stream };
+        let stream = Self::new(plan, options)?;
+        let mut stream = Self { closed, shedding, next, results, reached, rows, ..stream };
+        for progress in stream.progress.iter_mut().flatten() {
+            progress.load(&mut reader)?;
+        }
         reader.keys(&mut stream.keys, check)?;
         let keys = stream.keys.len();
         for which in [Which::Left, Which::Right] {
             stream.late[at(which)].load(&mut reader)?;
             let kinds: Vec<&DataType> = stream.plan.side(which).held.iter().map(|(_, kind)| kind).collect();
-            stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys)?;
+            let by_content = stream.plan.side(which).weight.is_some();
+            stream.stores[at(which)] = Store::read(&mut reader, &kinds, keys, by_content)?;
+            let keyed = if stream.plan.keys().is_empty() { 0 } else { keys };
+            stream.ahead[at(which)] = Ahead::load(&mut reader, keyed, reached[at(which)])?;
         }
         if reader.is_empty() { Ok(stream) } else { broken() }
     }
@@ -126,18 +168,22 @@ mod tests {
     use crate::kernels::Closed;
     use crate::operator::held::forged;
     use crate::operator::join::{ConditionSpec, JoinKind, JoinSpec, SideSpec};
+    use crate::operator::progress::By;
     use crate::operator::{Length, WindowKind, WindowSpec};
     use crate::window::Partial;
 
     fn rows(from: i64) -> RecordBatch {
         let times = (0..6).map(|row| (row != 3).then_some(from + row));
         let keys = (0..6).map(|row| (row != 4).then_some(["a", "b", "c"][row % 3]));
-        let columns: [(&str, ArrayRef); 2] =
-            [("k", Arc::new(StringArray::from_iter(keys))), ("t", Arc::new(Int64Array::from_iter(times)))];
+        let columns: [(&str, ArrayRef); 3] = [
+            ("k", Arc::new(StringArray::from_iter(keys))),
+            ("t", Arc::new(Int64Array::from_iter(times))),
+            ("w", Arc::new(Int64Array::from(vec![1; 6]))),
+        ];
         RecordBatch::try_from_iter(columns).unwrap()
     }
 
-    fn plan(by_windows: bool) -> Arc<JoinPlan> {
+    fn plan(by_windows: bool, weighs: bool, early: bool) -> Arc<JoinPlan> {
         let length = Length::Units;
         let kind = WindowKind::Sliding {
             size: length(4),
@@ -149,10 +195,19 @@ mod tests {
             true => ConditionSpec::Windows(WindowSpec { name: "w".into(), kind }),
             false => ConditionSpec::Band { before: length(2), after: length(3), closed: Closed::Both },
         };
-        let side =
-            || SideSpec { input: rows(0).schema(), by: vec!["k".into()], time: "t".into(), columns: None };
+        let weight = weighs.then(|| "w".to_owned());
+        let (by, time) = (vec!["k".into()], "t".into());
+        let side = || SideSpec {
+            input: rows(0).schema(),
+            by: by.clone(),
+            time: String::clone(&time),
+            columns: None,
+            weight: weight.clone(),
+        };
         let (left, right, kind, suffix) = (side(), side(), JoinKind::Full, "_right".into());
-        Arc::new(JoinPlan::new(JoinSpec { left, right, condition, kind, suffix }).unwrap())
+        Arc::new(
+            JoinPlan::new(JoinSpec { left, right, condition, kind, suffix, early, sheds: false }).unwrap(),
+        )
     }
 
     proptest! {
@@ -160,15 +215,21 @@ mod tests {
         #[test]
         fn forged_snapshots_are_refused_or_go_on(
             by_windows: bool,
+            (weighs, early, follows) in any::<(bool, bool, bool)>(),
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
-            let plan = plan(by_windows);
-            let mut stream = JoinStream::new(plan.clone(), Some(2)).unwrap();
+            let plan = plan(by_windows, weighs, early);
+            let delay = Delay { by: By::Time(1), source: None, idle: None, future: None, heartbeat: None };
+            let progress = [follows.then_some(delay), None];
+            let options = JoinOptions { late_limit: Some(2), progress, shed: None };
+            let mut stream = JoinStream::new(plan.clone(), options).unwrap();
             let run = |stream: &mut JoinStream, from| {
                 let rows = [rows(from)];
                 let pushes = [Which::Left, Which::Right].map(|which| JoinStep::Push(which, &rows));
                 let advances = [Which::Left, Which::Right].map(|which| JoinStep::Advance(which, from + 2));
-                for step in pushes.into_iter().chain(advances) {
+                let key = [rows[0].column(0).slice(0, 1)];
+                let ahead = [Which::Left, Which::Right].map(|which| JoinStep::AdvanceKey(which, from + 3, &key));
+                for step in pushes.into_iter().chain(advances).chain(ahead) {
                     if stream.call(step).is_err() {
                         return;
                     }

@@ -10,9 +10,9 @@ use arrow_schema::{DataType, SchemaRef};
 
 use crate::operator::plan::Plan;
 use crate::operator::schema::extent_fields;
+use crate::operator::shedding::SHARE;
 use crate::operator::stream::entry::Entry;
 use crate::operator::stream::names::Names;
-use crate::operator::stream::shedding::SHARE;
 use crate::window::Window;
 use crate::{Error, Result};
 

@@ -9,8 +9,8 @@ use super::Engine;
 use crate::Result;
 use crate::aggregate::Partials;
 use crate::interrupt::check;
+use crate::operator::shedding::Sample;
 use crate::operator::stored::doubled;
-use crate::operator::stream::shedding::Sample;
 
 impl Engine {
     /// Sets the marks of the keys that have state; with `numbered`, also those of which only numbers are left.

@@ -11,15 +11,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::intake::Accepted;
+use super::plan::Plan;
+use super::policy::Refinement;
+use crate::interrupt::check;
 use crate::keys::{hash_rows, hashable, remix};
-use crate::operator::plan::Plan;
-use crate::operator::policy::Refinement;
+use crate::memory::{attempted, spared};
 use crate::state::tally;
 use crate::{Error, Result};
 
@@ -201,28 +202,42 @@ impl Shedding {
         self.slices += slices as u64;
     }
 
-    /// The rows of the sample among these, of which `seen` rows of the same call were looked at before.
+    /// Which of so many rows are in the sample, unless all are; those of a call that were looked at before are known to
+    /// `drawn`. Keys are in the columns `by`.
     ///
     /// # Errors
     /// Errors of Arrow.
-    pub(super) fn pick(&self, rows: Accepted, by: &[usize], drawn: &mut Drawn) -> Result<Accepted> {
-        let (count, first) = (rows.times.len(), self.next + drawn.seen);
+    pub(super) fn pick(
+        &self,
+        (rows, count): (&RecordBatch, usize),
+        by: &[usize],
+        drawn: &mut Drawn,
+    ) -> Result<Option<BooleanBuffer>> {
+        let first = self.next + drawn.seen;
         drawn.seen += count as u64;
         if self.level == 0 {
-            return Ok(rows);
+            return Ok(None);
         }
         let sample = self.sample();
         let kept = match self.shed.keep {
             Keep::Rows => BooleanBuffer::collect_bool(count, |row| sample.has_number(first + row as u64)),
             Keep::Keys => {
-                let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.rows.column(column).clone()).collect();
+                let keys: Vec<ArrayRef> = by.iter().map(|&column| rows.column(column).clone()).collect();
                 sample.of_keys(&keys, count)?
             }
         };
         drawn.shed += (count - kept.count_set_bits()) as u64;
-        let kept = rows.only(&BooleanArray::new(kept, None))?;
-        let weight = if self.shed.keep == Keep::Rows { (1u64 << self.level) as f64 } else { 1.0 };
-        Ok(Accepted { weight, ..kept })
+        Ok(Some(kept))
+    }
+
+    /// How many rows each row of the sample stands for.
+    pub(super) fn weight(&self) -> f64 {
+        if self.shed.keep == Keep::Rows { (1u64 << self.level) as f64 } else { 1.0 }
+    }
+
+    /// The share of the keys, or rows, that is in the sample.
+    pub(super) fn share(&self) -> f64 {
+        0.5f64.powi(self.level as i32)
     }
 
     /// Takes note of the rows of a call.
@@ -232,23 +247,23 @@ impl Shedding {
         self.unmeasured += drawn.seen - drawn.shed;
     }
 
-    /// Adds the share of keys to results, if these are of a sample of keys: before their last column.
+    /// Adds the share of keys to results, if these are of a sample of keys.
     ///
     /// # Errors
     /// Errors of Arrow.
     pub(super) fn marked(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let Some(schema) = &self.schema else { return Ok(batch) };
-        let share = 0.5f64.powi(self.level as i32);
+        let share = self.share();
         let mut columns = batch.columns().to_vec();
-        columns.insert(columns.len() - 1, Arc::new(Float64Array::from(vec![share; batch.num_rows()])));
+        columns.insert(schema.index_of(SHARE)?, Arc::new(Float64Array::from(vec![share; batch.num_rows()])));
         Ok(RecordBatch::try_new(schema.clone(), columns)?)
     }
 
-    /// The schema of results whose other columns are these, if they have a column of their own.
+    /// The schema of results whose other columns are these, if they have a column of their own: before so many others.
     ///
     /// # Errors
     /// `InvalidValue` if they have a column of the name already.
-    pub(super) fn extended(&self, schema: &SchemaRef) -> Result<Option<SchemaRef>> {
+    pub(super) fn extended(&self, schema: &SchemaRef, before: usize) -> Result<Option<SchemaRef>> {
         if self.shed.keep == Keep::Rows {
             return Ok(None);
         }
@@ -259,13 +274,82 @@ impl Shedding {
             )));
         }
         let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
-        fields.insert(fields.len() - 1, Field::new(SHARE, DataType::Float64, false));
-        Ok(Some(Arc::new(Schema::new(fields))))
+        fields.insert(fields.len() - before, Field::new(SHARE, DataType::Float64, false));
+        Ok(Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))))
     }
 
     /// What was restored, for results with the schema of another one; `None` if no sample is so small.
     pub(super) fn with_schema_of(self, other: Option<Self>) -> Option<Self> {
         (self.level <= DEEPEST).then(|| Self { schema: other.and_then(|other| other.schema), ..self })
+    }
+}
+
+/// What an operator holds, as far as that matters to what is dropped of it.
+pub(super) struct Held {
+    pub(super) keys: usize,
+    /// What can be dropped, of which one is always kept: slices, or keys.
+    pub(super) parts: usize,
+    pub(super) bytes: usize,
+}
+
+/// An operator of which state may be dropped.
+pub(super) trait Sheds {
+    fn shedding(&mut self) -> &mut Option<Shedding>;
+
+    /// What it holds; none once its stream has ended.
+    fn held(&self) -> Option<Held>;
+
+    /// Frees what nothing needs, which is otherwise only done once that is the larger part; without `numbered`, also the
+    /// numbers of keys of which nothing else is held.
+    fn tighten(&mut self, numbered: bool);
+
+    /// Drops what is not in a sample, unless nothing would be left; returns how many keys these are, and slices.
+    ///
+    /// # Errors
+    /// An interrupt, and `Memory`; nothing has changed then.
+    fn drop_half(&mut self, keep: Keep, sample: Sample) -> Result<Option<(usize, usize)>>;
+}
+
+/// Drops what the state of an operator holds too much of, if the last call may have led to that; every call begins with it,
+/// and so does whoever asks what the state is.
+///
+/// # Errors
+/// An interrupt, and `Memory`; either nothing has changed then, or less is too much.
+pub(super) fn relieve(of: &mut impl Sheds) -> Result<()> {
+    if !of.shedding().as_ref().is_some_and(Shedding::is_due) {
+        return Ok(());
+    }
+    // First what nothing needs, then the numbers of keys that are over.
+    let (mut is_tight, mut steps) = (false, [true, false].into_iter());
+    loop {
+        // An interrupt may have left more behind than there would be.
+        check()?;
+        let held = of.held();
+        let Some(shedding) = of.shedding() else { return Ok(()) };
+        let Some(Held { keys, parts, bytes }) = held else {
+            shedding.measured(0);
+            return Ok(());
+        };
+        if !shedding.is_above(bytes, is_tight) {
+            shedding.measured(keys);
+            return Ok(());
+        }
+        if let Some(numbered) = steps.next() {
+            spared(|| of.tighten(numbered));
+            is_tight = true;
+            continue;
+        }
+        let (keep, half) = (shedding.shed.keep, shedding.half().filter(|_| parts > 1));
+        let dropped = match half {
+            None => None,
+            Some(sample) => attempted(|| of.drop_half(keep, sample))?.map(|dropped| (sample, dropped)),
+        };
+        let Some(shedding) = of.shedding() else { return Ok(()) };
+        let Some((sample, dropped)) = dropped else {
+            shedding.cannot_help(keys, bytes);
+            return Ok(());
+        };
+        shedding.drop_to(sample, dropped);
     }
 }
 
