@@ -52,21 +52,24 @@ def announce(core: Followed, schema: pa.Schema, delay: Delay | None) -> None:
         core.add_source(source_row(core, schema, source, "sources"))
 
 
-def clock_for(core: Followed, clock: Clock | None) -> Stamps:
-    """Return the clock by which sources are judged; none may be given where it does not matter."""
-    if clock is not None and not core.has_clock:
+def clock_for(core: Followed, clock: Clock | None) -> Stamps | None:
+    """Return the clock by which sources are judged, if it matters; none may be given where it does not."""
+    if core.has_clock:
+        return Stamps(clock)
+    if clock is not None:
         raise InvalidValue(
             "clock: it is given for an operator whose watermark does not depend on one; it requires "
             "progress=windowkit.delay(...) with idle= or heartbeat="
         )
-    return Stamps(clock)
+    return None
 
 
 def look_at_clock(
-    core: Followed, clock: Stamps, last: int | None = None, *, has_waited: bool = False
+    core: Followed, clock: Stamps | None, last: int | None = None, *, has_waited: bool = False
 ) -> None:
     """Tell the core the time, not before `last`, and whether the caller has waited for rows until now."""
-    if core.has_clock:
+    # To ask the core takes longer than small calls do.
+    if clock is not None and core.has_clock:
         core.set_clock(clock.now(last), has_waited)
 
 
