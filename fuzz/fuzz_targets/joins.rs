@@ -7,8 +7,8 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use windowkit::kernels::Closed;
 use windowkit::operator::{
-    ConditionSpec, DistinctOptions, DistinctPlan, DistinctStep, DistinctStream, JoinKind, JoinPlan, JoinSpec,
-    JoinStep, JoinStream, Length, Per, SideSpec, Which, WindowKind, WindowSpec,
+    ConditionSpec, DistinctOptions, DistinctPlan, DistinctStep, DistinctStream, JoinKind, JoinOptions,
+    JoinPlan, JoinSpec, JoinStep, JoinStream, Length, Per, SideSpec, Which, WindowKind, WindowSpec,
 };
 use windowkit::window::Partial;
 use windowkit_fuzz::hostile::{Damage, Row, quiet, rows};
@@ -124,7 +124,7 @@ fuzz_target!(|case: Case| {
     quiet();
     match case {
         Case::Join { join: of, before, damage, after } => {
-            let mut stream = JoinStream::new(of.plan(), None).unwrap();
+            let mut stream = JoinStream::new(of.plan(), JoinOptions::default()).unwrap();
             join(&mut stream, &before);
             let mut snapshot = stream.snapshot(IDENTITY).unwrap();
             damage.apply_sealed(&mut snapshot);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use windowkit::memory;
 use windowkit::operator::{
-    Bounded, By, Delay, DistinctOptions, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinPlan,
-    JoinStep, JoinStream, Keep, Length, Operator, Options, Per, Plan, Policy, Shed, Step, StoreKind, Term,
-    Which, WindowSpec,
+    Bounded, By, Delay, DistinctOptions, DistinctPlan, DistinctStep, DistinctStream, Flush, JoinOptions,
+    JoinPlan, JoinStep, JoinStream, Keep, Length, Operator, Options, Per, Plan, Policy, Shed, Step,
+    StoreKind, Term, Which, WindowSpec,
 };
 use windowkit::slice::strategy::Order;
 
@@ -19,7 +19,7 @@ fn joins_of_streams_run_out_of_memory() {
     for (name, spec) in joins() {
         let plan = Arc::new(JoinPlan::new(spec).expect("a valid join"));
         let new = || {
-            let mut stream = JoinStream::new(plan.clone(), Some(3)).expect("no rows");
+            let mut stream = JoinStream::new(plan.clone(), JOIN).expect("no rows");
             let steps = [
                 JoinStep::Push(Which::Left, &[rows(0), rows(20)]),
                 JoinStep::Push(Which::Right, &[rows(4)]),
@@ -31,12 +31,13 @@ fn joins_of_streams_run_out_of_memory() {
             stream
         };
         let whole = new().snapshot("it").expect("a snapshot");
-        let late = [rows(0)];
+        let (late, key) = ([rows(0)], [rows(0).column(0).slice(0, 1)]);
         let steps = [
             ("push left", JoinStep::Push(Which::Left, &late)),
             ("push right", JoinStep::Push(Which::Right, &late)),
             ("advance left", JoinStep::Advance(Which::Left, 9)),
             ("advance right", JoinStep::Advance(Which::Right, 25)),
+            ("advance a key", JoinStep::AdvanceKey(Which::Right, 25, &key)),
             ("take late rows", JoinStep::TakeLate(Which::Left)),
             ("close", JoinStep::Close),
         ];
@@ -62,6 +63,15 @@ fn joins_of_streams_run_out_of_memory() {
         sweep(&format!("restore a join by {name}"), || (), restore, dropped);
     }
 }
+
+const JOIN: JoinOptions = JoinOptions {
+    progress: [
+        None,
+        Some(Delay { by: By::Time(30), source: None, idle: None, future: None, heartbeat: None }),
+    ],
+    late_limit: Some(3),
+    shed: None,
+};
 
 const DISTINCT: DistinctOptions = DistinctOptions {
     progress: Some(Delay { by: By::Time(30), source: Some(0), idle: None, future: None, heartbeat: None }),
