@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -611,3 +611,62 @@ def test_what_cannot_be_shed_is_refused() -> None:
         wk.InvalidValue, match="shed_share: the result has a column 'shed_share', and so would"
     ):
         band().operator(share, SIDE, shed=wk.shed("1 MB"))
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=40)
+@given(st.data())
+def test_results_that_are_held_back_are_those_of_a_join_that_holds_none_back(data: st.DataObject) -> None:
+    """In their order, so many a call at most or as long as they wait, and not before what watermarks say."""
+    how = data.draw(st.sampled_from(["inner", "left", "full", "anti"]))
+    join = wk.join(by="k", left_time="t", right_time="t", within=(1, 4), how=how)
+    schema = pa.schema({"k": pa.string(), "t": pa.int64(), "id": pa.int64()})
+    waits = data.draw(
+        st.fixed_dictionaries({}, optional={"at_most": st.integers(1, 5), "later": st.integers(0, 20)})
+    )
+    early = data.draw(st.booleans()) and how != "inner"
+    policy = wk.emit(wk.rows(1), "retracting", **waits) if early else wk.emit(**waits)
+    plain = wk.emit(wk.rows(1), "retracting") if early else None
+    op = join.operator(schema, schema, emit=policy if waits or early else None)
+    other = join.operator(schema, schema, emit=plain)
+    got, all_of_them = [], []
+    reached, now = {"left": 0, "right": 0}, 0
+    for number in range(data.draw(st.integers(1, 25))):
+        side = data.draw(st.sampled_from(["left", "right"]))
+        said = op.watermarks
+        if data.draw(st.booleans()):
+            now += data.draw(st.integers(0, 5))
+            times = data.draw(st.lists(st.integers(max(0, now - 8), now + 3), max_size=6))
+            rows = {"k": [data.draw(st.sampled_from("ab")) for _ in times], "t": times}
+            batch = pa.table({**rows, "id": [number] * len(times)}, schema=schema)
+            found, known = (getattr(each, f"push_{side}")(batch) for each in (op, other))
+        else:
+            reached[side] = max(reached[side], now - data.draw(st.integers(0, 6)))
+            found, known = (getattr(each, f"advance_{side}")(reached[side]) for each in (op, other))
+        if "at_most" in waits and "later" not in waits:
+            assert found.num_rows <= waits["at_most"]
+        if said.left is not None and "t" in found.column_names and how != "anti":
+            assert all(time is None or time >= said.left.as_py() for time in found["t"].to_pylist())
+        got += found.to_pylist()
+        all_of_them += known.to_pylist()
+        assert got == all_of_them[: len(got)]
+        if data.draw(st.integers(0, 4)) == 0:
+            op = wk.JoinOperator.restore(op.snapshot(), join)
+    got += op.close().to_pylist()
+    assert got == all_of_them + other.close().to_pylist()
+
+
+def test_a_result_that_waits_is_returned_once_it_has_waited_long_enough() -> None:
+    side = pa.schema({"t": pa.int64()})
+    join = wk.join(by=[], left_time="t", right_time="t", within=0)
+    op = join.operator(side, side, emit=wk.emit(later=10))
+    op.push_left(pa.table({"t": [5]}))
+    assert op.advance_left(3).num_rows == op.advance_right(5).num_rows == 0
+    assert op.push_right(pa.table({"t": [5]})).num_rows == 0
+    assert [str(time) for time in (op.watermarks.left, op.watermarks.right)] == ["3", "3"]
+    # The left side is less far.
+    assert op.advance_right(40).num_rows == op.advance_left(12).num_rows == 0
+    assert op.advance_left(13).to_pylist() == [{"t": 5, "t_right": 5}]
+    assert [str(time) for time in (op.watermarks.left, op.watermarks.right)] == ["13", "13"]
+    with pytest.raises(wk.WindowKitError, match="later"):
+        join.operator(side, side, emit=wk.emit(later="10 seconds"))

@@ -300,8 +300,8 @@ def test_other_policies_are_refused_by_name() -> None:
         (wk.emit(refinement="retracting"), "early: emit.* is given for a join; allowed is"),
         (wk.emit(wk.rows(1)), "refinement: .* a row without a partner is withdrawn once it has one; allowed"),
         (wk.emit(wk.rows(1), "discarding"), "refinement: .* is withdrawn once it has one"),
-        (wk.emit(wk.rows(1), "retracting", at_most=3), "at_most: .* is given for a join, whose results are"),
-        (wk.emit(later=3), "later: .* is given for a join, whose results are not held back"),
+        (wk.emit(wk.rows(2), later=3), "early: .* is given for a join; allowed is"),
+        (wk.emit(complete=True), "complete: .* is given for a join, which does not measure"),
         (wk.rows(1), r"emit: .* is a Rows; it is what windowkit.emit\("),
     ]:
         with pytest.raises(wk.WindowKitError, match=message):

@@ -192,6 +192,7 @@ class JoinOperator:
         left_progress: Delay | None,
         right_progress: Delay | None,
         late_limit: int | None,
+        waits: tuple[int | None, Duration | int | None],
         shed: Shed | None,
     ) -> None: ...
     @staticmethod

@@ -20,6 +20,7 @@ mod held;
 mod join;
 mod length;
 mod lowered;
+mod outbox;
 mod output;
 mod parts;
 mod plan;

@@ -14,7 +14,7 @@ use super::progress::PyDelay;
 use super::shedding::PyShed;
 use crate::Result;
 use crate::memory::caught;
-use crate::operator::{JoinContents, JoinOptions, JoinStep, JoinStream, Shed, Which};
+use crate::operator::{Flush, JoinContents, JoinOptions, JoinStep, JoinStream, Length, Shed, Which, length};
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
@@ -58,6 +58,7 @@ impl PyJoinOperator {
         left_progress: Option<PyDelay>,
         right_progress: Option<PyDelay>,
         late_limit: Option<u64>,
+        waits: (Option<u64>, Option<Length>),
         shed: Option<PyShed>,
     ) -> PyResult<Self> {
         let plan = join.get().0.clone();
@@ -67,7 +68,11 @@ impl PyJoinOperator {
                 delay.map(|delay| delay.bound(input, measure)).transpose()
             };
             let progress = [bound(Which::Left, left_progress)?, bound(Which::Right, right_progress)?];
-            let options = JoinOptions { progress, late_limit, shed: shed.map(Shed::from) };
+            let (_, measure) = plan.stream(Which::Left);
+            let (at_most, later) = waits;
+            let later = later.map(|later| length(measure, "later", later)).transpose()?;
+            let flush = Flush { at_most, later };
+            let options = JoinOptions { progress, late_limit, flush, shed: shed.map(Shed::from) };
             Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?))))
         })
     }

@@ -70,6 +70,7 @@ const JOIN: JoinOptions = JoinOptions {
         Some(Delay { by: By::Time(30), source: None, idle: None, future: None, heartbeat: None }),
     ],
     late_limit: Some(3),
+    flush: Flush { at_most: Some(2), later: None },
     shed: None,
 };
 

@@ -247,7 +247,9 @@ class Join:
             ``windowkit.emit(windowkit.rows(1), refinement="retracting")`` returns rows without a partner at
             once, and retracts each by a row of weight -1 when its first partner comes. Results then have the
             column ``weight``. By default, a row is returned once it can have no partner. For left, right,
-            full and anti joins.
+            full and anti joins. With `at_most` and `later`, alone or beside that, results wait as those of a
+            query do: a call returns so many rows at most, and those that have waited until the watermark of
+            the side that is less far has advanced by `later`.
         left_progress, right_progress : Delay, optional
             How the watermark of a side follows its rows: what `windowkit.delay` returns. A push to the side
             then moves its watermark after it has found the partners of its rows. By default, only

@@ -36,7 +36,7 @@ __all__ = ["JoinOperator", "Watermarks"]
 
 EARLY: Final = (
     "allowed is windowkit.emit(windowkit.rows(1), refinement='retracting'), which returns each row without a "
-    "partner at once"
+    "partner at once, and at_most and later, with it or alone"
 )
 NO_SPARK: Final = "; an operator joins streams in one process; join.run(left, right) joins two DataFrames"
 
@@ -119,7 +119,9 @@ class JoinOperator(Held[_native.JoinOperator]):
             checked_delay("right_progress", right_progress),
         )
         with hinting(*schemas):
-            core = _native.JoinOperator(self._planned, *followed, limit("late_limit", late_limit, 0), shed)
+            waits = (None, None) if emit is None else (emit.at_most, emit.later)
+            late = limit("late_limit", late_limit, 0)
+            core = _native.JoinOperator(self._planned, *followed, late, waits, shed)
         for side, delay in zip(self._follow(core, clock), followed, strict=True):
             announce(side, self._schemas[side.is_left], delay)
         self._hold(core)
@@ -165,7 +167,8 @@ class JoinOperator(Held[_native.JoinOperator]):
         has a row that is still to come. By windows, rows of the left side are stored as long as their last
         window is open on the right, so ``left`` is the start of the first window that is open there, or l
         if that is earlier (Figs. 7-2 and 7-4). The watermarks of a side apply to its rows without partners,
-        too, unless they have no time; the joint one applies to pairs.
+        too, unless they have no time; the joint one applies to pairs. Where results are held back
+        (``at_most``, ``later``), these are the watermarks before the call that found the first of them.
 
         Examples
         --------
@@ -597,10 +600,12 @@ def is_early(emission: Any) -> bool:
         return False
     if not isinstance(emission, Emission):
         raise no_emission(emission)
-    for name in emission.waits:
+    if emission.complete:
         raise InvalidValue(
-            f"{name}: {emission!r} is given for a join, whose results are not held back; {EARLY}"
+            f"complete: {emission!r} is given for a join, which does not measure how late rows are; {EARLY}"
         )
+    if emission.early is None and emission.refinement == "accumulating" and emission.waits:
+        return False
     if emission.early != Rows(1):
         raise InvalidValue(f"early: {emission!r} is given for a join; {EARLY}")
     if emission.refinement != "retracting":

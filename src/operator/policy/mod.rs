@@ -15,6 +15,7 @@ mod tests;
 use std::fmt;
 
 use arrow_schema::Schema;
+use serde::{Deserialize, Serialize};
 
 pub(super) use event::{Cause, Event, Moved};
 pub(super) use share::Share;
@@ -46,7 +47,7 @@ impl fmt::Display for Refinement {
 }
 
 /// How results wait before they are handed out.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flush {
     /// A call returns at most so many rows, except those that have waited long enough.
     pub at_most: Option<u64>,
@@ -56,7 +57,7 @@ pub struct Flush {
 
 impl Flush {
     /// Whether results wait at all.
-    pub(super) fn holds(self) -> bool {
+    pub(in crate::operator) fn holds(self) -> bool {
         self != Self::default()
     }
 }

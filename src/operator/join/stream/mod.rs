@@ -36,6 +36,7 @@ use crate::interrupt::Pace;
 use crate::keys::KeyIndex;
 use crate::operator::call::all_or_nothing;
 use crate::operator::held::{Address, Entry, Item, KEYS, New, Passed, Store, check_open, forget};
+use crate::operator::outbox::{Labelled, Outbox};
 use crate::operator::progress::{Ahead, Progress, followed, with_sources};
 use crate::operator::shedding::{Drawn, ShedStats, Shedding};
 use crate::operator::stream::{Late, Reason, Refused};
@@ -100,6 +101,8 @@ pub struct JoinStream {
     progress: [Option<Progress>; 2],
     shedding: Option<Shedding>,
     late: [Late; 2],
+    /// Results that wait to be handed out.
+    outbox: Outbox<[Option<i64>; 2]>,
     options: JoinOptions,
     closed: bool,
     /// Numbers rows in the order of arrival.
@@ -170,6 +173,7 @@ impl JoinStream {
             reached: [None; 2],
             ahead: Default::default(),
             late,
+            outbox: Outbox::default(),
             options,
             closed: false,
             next: 0,
@@ -200,12 +204,17 @@ impl JoinStream {
 
     /// A time before which no row of a side is in a result that is still to come.
     pub fn individual(&self, which: Which) -> Option<i64> {
-        self.plan.condition.individual(which, self.reached)
+        self.plan.condition.individual(which, self.reached_out())
     }
 
     /// Times of both sides such that no pair with both times before these is still to come.
     pub fn joint(&self) -> Option<(i64, i64)> {
-        self.plan.condition.joint(self.reached)
+        self.plan.condition.joint(self.reached_out())
+    }
+
+    /// Up to when the sides were complete before the first call whose results wait, or are, if none do.
+    fn reached_out(&self) -> [Option<i64>; 2] {
+        self.outbox.since().unwrap_or(self.reached)
     }
 
     /// What it holds and has done.
@@ -215,7 +224,8 @@ impl JoinStream {
             stored: [0, 1].map(|side| self.stores[side].len()),
             bytes: self.keys.bytes()
                 + self.stores.iter().map(Store::bytes).sum::<usize>()
-                + self.ahead.iter().map(Ahead::bytes).sum::<usize>(),
+                + self.ahead.iter().map(Ahead::bytes).sum::<usize>()
+                + self.outbox.bytes(),
             rows: self.rows,
             late: [0, 1].map(|side| self.late[side].count()),
             dropped: [0, 1].map(|side| self.late[side].dropped()),
@@ -277,6 +287,7 @@ impl JoinStream {
     }
 
     fn take_back(&mut self) {
+        self.outbox.take_back();
         self.stores.iter_mut().for_each(|store| store.agenda.take_back());
         self.progress.iter_mut().flatten().for_each(Progress::take_back);
     }
@@ -317,6 +328,7 @@ impl JoinStream {
         if let Some(which) = takes_late {
             self.late[at(which)].take();
         }
+        self.outbox.keep();
         self.stores.iter_mut().for_each(Store::purge);
         self.progress.iter_mut().flatten().for_each(Progress::commit);
         self.shedding.iter_mut().for_each(|shedding| shedding.drew(drawn));
@@ -359,7 +371,23 @@ impl JoinStream {
             }
         }
         attempted.results = results.iter().map(|batch| batch.num_rows() as u64).sum();
+        if self.options.flush.holds() {
+            results = self.flushed(results, &attempted);
+        }
         Ok((attempted, results))
+    }
+
+    /// The results that leave with a call that finds these, and those that have waited for it. They wait by the watermark of
+    /// the side that is less far.
+    fn flushed(&mut self, results: Vec<RecordBatch>, attempted: &Attempted) -> Vec<RecordBatch> {
+        let mut reached = self.reached;
+        if let Some((which, time)) = attempted.reached {
+            reached[at(which)] = Some(time);
+        }
+        let results = results.into_iter().map(|batch| Labelled::all(batch, 0)).collect();
+        let moved = (self.reached, reached[0].min(reached[1]));
+        let leaving = self.outbox.pass(self.options.flush, results, moved, attempted.is_end);
+        leaving.into_iter().map(|results| results.batch).collect()
     }
 }
 

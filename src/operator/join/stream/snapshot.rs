@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::interrupt::check;
 use crate::operator::held::Store;
 use crate::operator::join::kind::Which;
 use crate::operator::join::plan::JoinPlan;
+use crate::operator::outbox::Labelled;
 use crate::operator::progress::Ahead;
 #[cfg(test)]
 use crate::operator::progress::Delay;
@@ -74,6 +76,7 @@ impl JoinStream {
             self.stores[at(which)].write(&mut writer)?;
             self.ahead[at(which)].save(&mut writer)?;
         }
+        self.outbox.save(&mut writer, self.schema(), |results| Ok(results.batch.clone()))?;
         Ok(writer.sealed(&JOIN))
     }
 
@@ -142,6 +145,9 @@ impl JoinStream {
             let keyed = if stream.plan.keys().is_empty() { 0 } else { keys };
             stream.ahead[at(which)] = Ahead::load(&mut reader, keyed, reached[at(which)])?;
         }
+        let schema = stream.schema().clone();
+        let read = |batch: &RecordBatch| Some(Labelled::all(batch.clone(), 0));
+        stream.outbox.load(&mut reader, &schema, read)?;
         if reader.is_empty() { Ok(stream) } else { broken() }
     }
 }
@@ -160,7 +166,7 @@ fn opened<'a>(snapshot: &'a [u8], identity: &str) -> Result<Reader<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
     use proptest::prelude::*;
 
     use super::super::JoinStep;
@@ -168,6 +174,7 @@ mod tests {
     use crate::kernels::Closed;
     use crate::operator::held::forged;
     use crate::operator::join::{ConditionSpec, JoinKind, JoinSpec, SideSpec};
+    use crate::operator::policy::Flush;
     use crate::operator::progress::By;
     use crate::operator::{Length, WindowKind, WindowSpec};
     use crate::window::Partial;
@@ -215,13 +222,14 @@ mod tests {
         #[test]
         fn forged_snapshots_are_refused_or_go_on(
             by_windows: bool,
-            (weighs, early, follows) in any::<(bool, bool, bool)>(),
+            (weighs, early, follows, holds) in any::<(bool, bool, bool, bool)>(),
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         ) {
             let plan = plan(by_windows, weighs, early);
             let delay = Delay { by: By::Time(1), source: None, idle: None, future: None, heartbeat: None };
             let progress = [follows.then_some(delay), None];
-            let options = JoinOptions { late_limit: Some(2), progress, shed: None };
+            let flush = Flush { at_most: holds.then_some(1), later: None };
+            let options = JoinOptions { late_limit: Some(2), progress, flush, shed: None };
             let mut stream = JoinStream::new(plan.clone(), options).unwrap();
             let run = |stream: &mut JoinStream, from| {
                 let rows = [rows(from)];

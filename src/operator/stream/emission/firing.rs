@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use arrow_buffer::BooleanBuffer;
 
-use super::outbox::Labelled;
 use super::{Emission, Emitter, retraction};
 use crate::Result;
+use crate::operator::outbox::Labelled;
 use crate::operator::stream::ahead::Reach;
 use crate::operator::stream::engine::EarlyRequest;
 use crate::operator::stream::intake::Accepted;

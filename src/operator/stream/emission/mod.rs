@@ -7,7 +7,6 @@
 
 mod firing;
 mod ledger;
-mod outbox;
 mod panes;
 mod shape;
 mod triggers;
@@ -22,12 +21,12 @@ use super::engine::EarlyRequest;
 use super::entry::Entry;
 use super::names::Names;
 use super::outgoing::Answer;
+use crate::operator::outbox::{Labelled, Outbox};
 use crate::operator::policy::{Flush, Refinement};
 use crate::state::{Reader, Writer};
 use crate::window::Window;
 use crate::{Error, Result};
 use ledger::Ledger;
-use outbox::{Labelled, Outbox};
 use panes::Panes;
 use shape::Shape;
 use triggers::Triggers;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::Result;
 use crate::aggregate::held_bytes;
@@ -13,30 +14,31 @@ use crate::state::{Reader, Writer, broken};
 
 /// Results, and what each is, by number.
 #[derive(Clone)]
-pub(super) struct Labelled {
-    pub(super) batch: RecordBatch,
-    pub(super) labels: Vec<u32>,
+pub(in crate::operator) struct Labelled {
+    pub(in crate::operator) batch: RecordBatch,
+    pub(in crate::operator) labels: Vec<u32>,
 }
 
 /// Results of a call.
 #[derive(Clone)]
-struct Waiting {
+struct Waiting<M> {
     results: Labelled,
-    /// The watermark before the call, and after it.
-    moved: (Option<i64>, Option<i64>),
+    /// The watermarks before the call, and by which watermark it is known afterwards how long they wait.
+    moved: (M, Option<i64>),
 }
 
-/// Results of a query that wait, in the order in which they came.
+/// Results of a query or a join that wait, in the order in which they came; `M` is the watermark of its stream, or those of
+/// its sides.
 #[derive(Default)]
-pub(super) struct Outbox {
-    waiting: VecDeque<Waiting>,
+pub(in crate::operator) struct Outbox<M = Option<i64>> {
+    waiting: VecDeque<Waiting<M>>,
     /// The results that waited before the current call.
-    undo: Option<VecDeque<Waiting>>,
+    undo: Option<VecDeque<Waiting<M>>>,
 }
 
 impl Labelled {
     /// Results that are all the same.
-    pub(super) fn all(batch: RecordBatch, label: u32) -> Self {
+    pub(in crate::operator) fn all(batch: RecordBatch, label: u32) -> Self {
         Self { labels: vec![label; batch.num_rows()], batch }
     }
 
@@ -50,33 +52,36 @@ impl Labelled {
     }
 }
 
-impl Outbox {
+impl<M: Copy + Serialize + DeserializeOwned> Outbox<M> {
     /// These results, with columns that `moved` makes of theirs.
     ///
     /// # Errors
     /// Errors of `moved`.
-    pub(super) fn with(&self, moved: impl Fn(&RecordBatch) -> Result<RecordBatch>) -> Result<Self> {
-        let with = |waiting: &Waiting| {
+    pub(in crate::operator) fn with(
+        &self,
+        moved: impl Fn(&RecordBatch) -> Result<RecordBatch>,
+    ) -> Result<Self> {
+        let with = |waiting: &Waiting<M>| {
             let results = Labelled { batch: moved(&waiting.results.batch)?, ..waiting.results.clone() };
             Ok(Waiting { results, ..*waiting })
         };
         Ok(Self { waiting: self.waiting.iter().map(with).collect::<Result<_>>()?, undo: None })
     }
 
-    /// Adds the results of a call that moved the watermark so, and returns those that leave with it: all of them if the
+    /// Adds the results of a call that moved watermarks so, and returns those that leave with it: all of them if the
     /// stream ends.
-    pub(super) fn pass(
+    pub(in crate::operator) fn pass(
         &mut self,
         flush: Flush,
         new: Vec<Labelled>,
-        moved: (Option<i64>, Option<i64>),
+        moved: (M, Option<i64>),
         is_closing: bool,
     ) -> Vec<Labelled> {
         if self.undo.is_none() {
             self.undo = Some(self.waiting.clone());
         }
         self.waiting.extend(new.into_iter().map(|results| Waiting { results, moved }));
-        let is_ready = |waiting: &Waiting| {
+        let is_ready = |waiting: &Waiting<M>| {
             let ready_at =
                 flush.later.map(|later| waiting.moved.1.map_or(i64::MIN, |t| t.saturating_add(later)));
             is_closing || ready_at.is_some_and(|time| moved.1.is_some_and(|now| time <= now))
@@ -98,36 +103,36 @@ impl Outbox {
         leaving
     }
 
-    /// The watermark before the first call whose results wait, if any do.
-    pub(super) fn since(&self) -> Option<Option<i64>> {
+    /// The watermarks before the first call whose results wait, if any do.
+    pub(in crate::operator) fn since(&self) -> Option<M> {
         self.waiting.front().map(|first| first.moved.0)
     }
 
     /// How many rows wait.
-    pub(super) fn rows(&self) -> usize {
+    pub(in crate::operator) fn rows(&self) -> usize {
         self.waiting.iter().map(|waiting| waiting.results.labels.len()).sum()
     }
 
     /// Commits the current call.
-    pub(super) fn keep(&mut self) {
+    pub(in crate::operator) fn keep(&mut self) {
         self.undo = None;
     }
 
     /// Rolls it back.
-    pub(super) fn take_back(&mut self) {
+    pub(in crate::operator) fn take_back(&mut self) {
         if let Some(waiting) = self.undo.take() {
             self.waiting = waiting;
         }
     }
 
     /// Bytes held.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::operator) fn bytes(&self) -> usize {
         held_bytes(self.waiting.iter().flat_map(|waiting| waiting.results.batch.columns()))
             + self.rows() * size_of::<u32>()
     }
 
     /// Writes these results, as `written` makes batches of this schema of them.
-    pub(super) fn save(
+    pub(in crate::operator) fn save(
         &self,
         to: &mut Writer,
         schema: &SchemaRef,
@@ -138,13 +143,13 @@ impl Outbox {
     }
 
     /// Reads what [`Outbox::save`] wrote; `read` is the inverse of `written`.
-    pub(super) fn load(
+    pub(in crate::operator) fn load(
         &mut self,
         from: &mut Reader<'_>,
         schema: &SchemaRef,
         read: impl Fn(&RecordBatch) -> Option<Labelled>,
     ) -> Result<()> {
-        for moved in from.value::<Vec<(Option<i64>, Option<i64>)>>()? {
+        for moved in from.value::<Vec<(M, Option<i64>)>>()? {
             let (known, mut batches) = from.batches()?;
             let batch = batches.pop().filter(|_| known.fields() == schema.fields());
             let Some(results) = batch.as_ref().and_then(&read) else { return broken() };
