@@ -229,6 +229,30 @@ def test_routes_that_are_requested(left, right, settings):
         FEATURES.run(left, split=True, route="scan")
 
 
+def test_columns_of_all_types(spark, tmp_path):
+    columns = [
+        *("array(timestamp_seconds(id), null) l", "map(string(id), timestamp_seconds(id), 'b', null) m"),
+        "if(id % 2 = 0, named_struct('t', timestamp_seconds(id), 'deep', array(map(id, id))), null) s",
+        *("cast(string(id) as binary) b", "cast(id / 3 as decimal(30, 7)) d", "interval '3' day * id i"),
+        *(
+            "float(id) / 3 f",
+            "cast(id as byte) y",
+            "timestamp_ntz'2024-05-01 10:00:00' n",
+            "date'2024-05-01' j",
+        ),
+    ]
+    path = str(tmp_path / "table")
+    spark.range(0, 50, 1, 2).selectExpr("id % 3 k", "timestamp_seconds(id) t", *columns).write.parquet(path)
+    frame = spark.read.parquet(path)
+    join = wk.join(by="k", left_time="t", right_time="t", within="4 seconds", how="full")
+    assert join.explain(frame, frame).count(READ) == 2
+    assert counted(join.run(frame, frame)) == counted(join.run(frame, frame, route="packed"))
+    by_nested = wk.join(by=["l", "i", "b"], left_time="n", right_time="n", within="1 second")
+    found = by_nested.run(frame, frame)
+    assert found.schema == by_nested.run(frame, frame, route="packed").schema
+    assert found.count() == 50
+
+
 def test_small_tables_are_left_to_spark(left, right, monkeypatch):
     monkeypatch.undo()
     join = wk.join(by="k", left_time="t", right_time="t", within="1 second")
