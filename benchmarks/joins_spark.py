@@ -236,21 +236,23 @@ def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
     sides = joins.prepared(left, right, join_of(cell))
     packs, join = joins.packs_of(sides, None)
     task = joins.Joined(join, tuple((pack.query, pack.schema) for pack in packs), sides.leads)
-    each = list(zip(sides.rows, packs, strict=True))
     schema = joined(cell, left, right).schema
 
-    def packing(tasks: Sequence[Any]) -> DataFrame:
-        made = [
+    def each(tasks: Sequence[Any]) -> list[DataFrame]:
+        return [
             rows.mapInArrow(shipped(own, "a step"), packed.CHUNKS)
             for rows, own in zip(sides.rows, tasks, strict=True)
         ]
+
+    def packing(tasks: Sequence[Any]) -> DataFrame:
+        made = each(tasks)
         return made[0].unionAll(made[1])
 
     def joining(task: Any) -> DataFrame:
         return chunks().mapInArrow(shipped(task, "a step"), schema)
 
     def chunks() -> DataFrame:
-        return buckets.united(each, "a step", None, spread=True)
+        return buckets.united(each(packs), None, spread=True)
 
     made: list[Made] = [
         lambda: sides.rows[0].unionAll(sides.rows[1]),

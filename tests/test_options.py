@@ -44,12 +44,13 @@ CASES = {
         {TABLES: {*LOCAL, "where"}, FRAMES: {*OF_BATCHES, "metrics"}, STREAMS: {*OF_STREAMS, "metrics_name"}},
     ),
     "query.explain": Case(QUERY.explain, 1, {TABLES: {"where"}, FRAMES: OF_BATCHES, STREAMS: OF_STREAMS}),
-    "rolling.run": Case(ROLLING.run, 1, {TABLES: LOCAL, FRAMES: {"split", "metrics"}}),
-    "rolling.explain": Case(ROLLING.explain, 1, {TABLES: set(), FRAMES: {"split"}}),
-    "rolling.at": Case(ROLLING.at, 2, {TABLES: LOCAL, FRAMES: {"split", "metrics"}}),
-    "join.run": Case(JOIN.run, 2, {TABLES: LOCAL, FRAMES: {"split", "metrics"}}),
-    "join.explain": Case(JOIN.explain, 2, {TABLES: set(), FRAMES: {"split"}}),
-    "distinct.run": Case(DISTINCT.run, 1, {TABLES: LOCAL, FRAMES: {"metrics"}}),
+    "rolling.run": Case(ROLLING.run, 1, {TABLES: LOCAL, FRAMES: {"split", "route", "metrics"}}),
+    "rolling.explain": Case(ROLLING.explain, 1, {TABLES: set(), FRAMES: {"split", "route"}}),
+    "rolling.at": Case(ROLLING.at, 2, {TABLES: LOCAL, FRAMES: {"split", "route", "metrics"}}),
+    "join.run": Case(JOIN.run, 2, {TABLES: LOCAL, FRAMES: {"split", "route", "metrics"}}),
+    "join.explain": Case(JOIN.explain, 2, {TABLES: set(), FRAMES: {"split", "route"}}),
+    "distinct.run": Case(DISTINCT.run, 1, {TABLES: LOCAL, FRAMES: {"route", "metrics"}}),
+    "distinct.explain": Case(DISTINCT.explain, 1, {TABLES: set(), FRAMES: {"route"}}),
 }
 DATA = {TABLES: TABLE, FRAMES: FRAME, STREAMS: STREAM}
 GIVEN = {
@@ -133,7 +134,7 @@ def test_an_unknown_option_is_a_type_error(name: str) -> None:
     [
         *(QUERY.batches, QUERY.operator, QUERY.schema, QUERY.slices, QUERY.plot),
         *(ROLLING.schema, JOIN.batches, JOIN.operator, JOIN.schema),
-        *(DISTINCT.batches, DISTINCT.operator, DISTINCT.schema, DISTINCT.explain),
+        *(DISTINCT.batches, DISTINCT.operator, DISTINCT.schema),
     ],
     ids=lambda call: call.__qualname__,
 )

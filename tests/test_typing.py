@@ -71,7 +71,8 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any, a
     assert_type(rolling.run(frame, result="pyarrow"), pa.Table)
     assert_type(rolling.at(frame, table), pl.DataFrame)
     assert_type(rolling.at(labels=frame, events=table, by="who", threads=2), pl.DataFrame)
-    rolling.run(df, route="rows")  # error: call-overload
+    rolling.run(df, rows_per_slice=3.0)  # error: call-overload
+    assert_type(rolling.run(df, route="packed"), DataFrame)
     assert_type(rolling.at(df, df, split="1 day"), DataFrame)
     rolling.run(frame, split=True)  # error: call-overload
     rolling.run(arrow, metrics=None)  # error: call-overload
@@ -90,7 +91,7 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any, a
     query.explain(df, route="rows", buckets=3)
     query.explain(df, threads=2)  # error: call-arg
     joined = wk.join(by="k", left_time="t", right_time="u", within=5)
-    assert_type(joined.run(df, df, split="1 day"), DataFrame)
+    assert_type(joined.run(df, df, split="1 day", route="scan"), DataFrame)
     assert_type(joined.run(frame, table), pl.DataFrame)
     assert_type(wk.distinct("k", time="t", within=3).run(frame), pl.DataFrame)
     joined.run(frame, table, result="numpy")  # error: call-overload
@@ -98,7 +99,7 @@ def types(df: DataFrame, spark: SparkSession, frame: pl.DataFrame, table: Any, a
     joined.run(df, df, threads=2).show()  # error: attr-defined
     joined.run(df, table, validate=True).show()  # error: attr-defined
     wk.distinct("k", time="t", within=3).run(frame, metrics=None)  # error: call-overload
-    wk.distinct("k", time="t", within=3).run(df, metrics=None).show()
+    wk.distinct("k", time="t", within=3).run(df, metrics=None, route="scan").show()
     wk.distinct("k", time="t", within=3).run(df, threads=2).show()  # error: attr-defined
     wk.tumbling("1 week", week_start="someday")  # error: arg-type
     lazy = frame.lazy()

@@ -216,7 +216,7 @@ fn window(at: usize, kind: u8) -> WindowSpec {
         WindowKind::Tumbling { size: units(10), start_time: None, partial: Partial::NONE },
         sliding(units(10), units(3)),
         WindowKind::Session { gap: units(4) },
-        WindowKind::Tumbling { size: rows(3), start_time: None, partial: true },
+        WindowKind::Tumbling { size: rows(3), start_time: None, partial: Partial::END },
         sliding(rows(4), rows(2)),
         sliding(rows(3), units(5)),
         sliding(units(9), rows(2)),

@@ -21,6 +21,7 @@ import windowkit.spark
 from support.programs import ROOT
 from support.spark import assert_equal, readings_table, rows_of
 from support.spark_runs import ROWS, Rows, add_files
+from windowkit.spark.routes import scan
 from windowkit.spark.streams import streaming
 
 # Workers run the interpreter, and import the windowkit, of these tests.
@@ -125,6 +126,25 @@ def settings(spark: SparkSession) -> Settings:
                     spark.conf.set(name, previous)
 
     return apply
+
+
+@pytest.fixture
+def files_are_read(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Have tasks read Parquet files of DataFrames, as they do by default, but of small tables, too."""
+    monkeypatch.setattr(scan, "FROM", 0)
+    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
+    with settings({"spark.windowkit.tables": "true"}):
+        spark.conf.unset("spark.windowkit.tables")
+        yield
+
+
+@pytest.fixture
+def nan_is_read(settings: Settings) -> Iterator[None]:
+    """Have Spark's reader leave no rows with NaN out, as it does by statistics, which know nothing of NaN."""
+    with settings({"spark.sql.parquet.filterPushdown": "false"}):
+        yield
 
 
 @pytest.fixture

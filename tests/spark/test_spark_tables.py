@@ -15,19 +15,11 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
-from windowkit.spark.routes import scan
 
 QUERY = wk.query(by="k", time="t", windows=wk.sliding("10 seconds", "5 seconds"), aggs=wk.sum("v"))
 
 
-@pytest.fixture(autouse=True)
-def files_are_read(spark, settings, monkeypatch):
-    """As it is by default, but for tables as small as these, too."""
-    monkeypatch.setattr(scan, "FROM", 0)
-    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
-    with settings({"spark.windowkit.tables": "true"}):
-        spark.conf.unset("spark.windowkit.tables")
-        yield
+pytestmark = pytest.mark.usefixtures("files_are_read")
 
 
 def rows(count=30, first=0, **columns):

@@ -9,11 +9,12 @@ from windowkit.language.distinct import Distinct
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
 from windowkit.language.options import (
-    Counted,
     Cut,
     CutByTime,
     CutByTimePlan,
     CutPlan,
+    Routed,
+    RoutedAndCounted,
     SparkOptions,
     SparkPlan,
     StreamOptions,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Spark", "SparkStreams"]
 
 OPTIONS: Final[dict[Call, dict[type, type]]] = {
-    "run": {Query: SparkOptions, Rolling: Cut, Join: CutByTime, Distinct: Counted},
-    "explain": {Query: SparkPlan, Rolling: CutPlan, Join: CutByTimePlan},
+    "run": {Query: SparkOptions, Rolling: Cut, Join: CutByTime, Distinct: RoutedAndCounted},
+    "explain": {Query: SparkPlan, Rolling: CutPlan, Join: CutByTimePlan, Distinct: Routed},
 }
 OF_STREAMS: Final[dict[Call, type]] = {"run": StreamOptions, "explain": StreamPlan}
 

@@ -12,6 +12,7 @@ from windowkit.language.checks import checked_name, distinct_names, one_of
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length
 from windowkit.language.join import reach
+from windowkit.language.options import Routed
 from windowkit.language.processing import Clock
 from windowkit.language.progress import Delay
 from windowkit.language.query import LATE_LIMIT
@@ -21,6 +22,7 @@ from windowkit.language.windows import quoted
 
 if TYPE_CHECKING:
     import pyarrow
+    from typing_extensions import Unpack
 
     from windowkit.streams.distinct import DistinctOperator
 
@@ -82,6 +84,8 @@ class Distinct:
             As for `windowkit.Query.run`. Rows may come in any order. Or a Spark DataFrame.
         threads, validate, metrics, result
             As for `windowkit.Rolling.run`.
+        route : "scan" or "packed", optional
+            Whether tasks read Parquet files themselves: see `windowkit.spark.distinct`. Only for Spark.
 
         Returns
         -------
@@ -168,14 +172,15 @@ class Distinct:
         with engines.process(data) as here:
             return here.schema(self, data)
 
-    @hinted
-    def explain(self, data: Any = None) -> str:
+    def explain(self, data: Any = None, **options: Unpack[Routed]) -> str:
         """Describe how it is evaluated.
 
         Parameters
         ----------
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame: with it the text says what runs where.
+        route : "scan" or "packed", optional
+            As for `run`. Only for Spark.
 
         Examples
         --------
@@ -183,7 +188,7 @@ class Distinct:
         >>> print(wk.distinct("id", time="ts", within="10 minutes").explain().splitlines()[0])
         distinct by id over ts: within 10 minutes
         """
-        return Lines(engines.explain(self, data))
+        return Lines(engines.explain(self, data, **options))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a dict that JSON holds, for `from_dict`, here or in another process.

@@ -148,6 +148,8 @@ class Join:
             Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
         split : str, datetime.timedelta or int, optional
             Cut keys into stretches of that length: see `windowkit.spark.join`. Only for Spark.
+        route : "scan" or "packed", optional
+            Whether tasks read Parquet files themselves: see `windowkit.spark.join`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             As for `windowkit.spark.join`. Only for Spark.
         result : "pyarrow", "pandas", "polars", "polars-lazy", "duckdb" or "ibis", optional
@@ -339,7 +341,7 @@ class Join:
         left, right : schema or data, optional
             As for `schema`, or Spark DataFrames; both or neither. With them the text has the columns of the
             result and, for Spark, what runs where.
-        split : str, datetime.timedelta or int, optional
+        split, route : optional
             As for `run`. Only for Spark.
 
         Raises

@@ -27,7 +27,16 @@ __all__ = [
     "InProcessOptions",
     "LocalOptions",
 ]
-__all__ += ["QueryPlan", "SparkOptions", "SparkPlan", "StreamOptions", "StreamPlan", "checked"]
+__all__ += [
+    "QueryPlan",
+    "Routed",
+    "RoutedAndCounted",
+    "SparkOptions",
+    "SparkPlan",
+    "StreamOptions",
+    "StreamPlan",
+    "checked",
+]
 
 Form = Literal["pyarrow", "pandas", "polars", "polars-lazy", "duckdb", "ibis"]
 
@@ -92,7 +101,17 @@ class QueryPlan(SparkPlan, StreamPlan, total=False):
     """What Spark plans a query by, of which a type does not tell batches from streams."""
 
 
-class CutPlan(TypedDict, total=False):
+class Routed(TypedDict, total=False):
+    """What Spark plans by whatever packs rows as they are."""
+
+    route: str | None
+
+
+class RoutedAndCounted(Routed, Counted, total=False):
+    """What Spark takes for a removal of duplicates."""
+
+
+class CutPlan(Routed, total=False):
     """What Spark plans rolling aggregates by."""
 
     split: bool | None
@@ -102,7 +121,7 @@ class Cut(CutPlan, Counted, total=False):
     """What Spark takes for rolling aggregates."""
 
 
-class CutByTimePlan(TypedDict, total=False):
+class CutByTimePlan(Routed, total=False):
     """What Spark plans joins and labels by."""
 
     split: Length | None

@@ -120,6 +120,8 @@ class Rolling:
             Look at every value that is read, as for `windowkit.Query.run`. Not for Spark.
         split : bool, optional
             Cut keys with too many rows for one task by time: see `windowkit.spark.roll`. Only for Spark.
+        route : "scan" or "packed", optional
+            Whether tasks read Parquet files themselves: see `windowkit.spark.roll`. Only for Spark.
         metrics : windowkit.spark.Metrics, optional
             Counts rows while the result is computed. Only for Spark.
         result : "pyarrow", "pandas", "polars", "polars-lazy", "duckdb" or "ibis", optional
@@ -186,6 +188,8 @@ class Rolling:
             As for `run`. A result is of the library of `labels`.
         split : str, datetime.timedelta or int, optional
             Cut keys into stretches of that length: see `windowkit.spark.as_of`. Only for Spark.
+        route : "scan" or "packed", optional
+            Whether tasks read Parquet files themselves: see `windowkit.spark.as_of`. Only for Spark.
 
         Returns
         -------
@@ -256,7 +260,7 @@ class Rolling:
         ----------
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame: with it the text says what runs where.
-        split : bool, optional
+        split, route : optional
             As for `run`. Only for Spark.
 
         Examples

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
-from windowkit.language.options import Counted, Cut, CutByTime, LocalOptions, SparkOptions, StreamOptions
+from windowkit.language.options import (
+    Cut,
+    CutByTime,
+    LocalOptions,
+    RoutedAndCounted,
+    SparkOptions,
+    StreamOptions,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -481,7 +488,7 @@ def rolling_options(**options: Unpack[Cut]) -> None:
     """Take the options of rolling aggregates in Spark."""
 
 
-def distinct_options(**options: Unpack[Counted]) -> None:
+def distinct_options(**options: Unpack[RoutedAndCounted]) -> None:
     """Take the options of a removal of duplicates in Spark."""
 
 

@@ -107,7 +107,7 @@ def planned(frame: DataFrame) -> Planned | str:
     """Return what a DataFrame reads, or why that is left to Spark. Starts no Spark job; O(files)."""
     plain = getattr(frame, "_jdf", None)
     if plain is None:
-        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths"
+        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths of queries"
     said = frame.sparkSession.conf.get(SETTING, None)
     if said is not None and one_of(SETTING, said.lower(), ("true", "false")) == "false":
         return f"{SETTING} is false"

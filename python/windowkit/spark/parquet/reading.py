@@ -181,7 +181,7 @@ def check_int96(opened: ds.ParquetFileFragment, names: list[str]) -> None:
                     raise InvalidValue(
                         f"query: column {name!r} has a time of INT96 in {opened.path!r} that is before 4713 "
                         "BC or after the year 294246; tasks read those between, and Spark's reader all: use "
-                        "query.run(spark.read.parquet(path), route='packed')"
+                        "spark.read.parquet(path), and run it with route='packed'"
                     )
 
 

@@ -1,7 +1,7 @@
 """The ways to evaluate a job in Spark, the rule that chooses one, and what runs in the workers."""
 
 from windowkit.spark.routes import catalyst, packed, rolling, stages
-from windowkit.spark.routes.as_of import as_of
+from windowkit.spark.routes.as_of import as_of, explain_as_of
 from windowkit.spark.routes.duplicates import distinct, explain_distinct
 from windowkit.spark.routes.joins import explain_join, join
 from windowkit.spark.routes.planner import aggregate, described, explain, unfiltered
@@ -22,6 +22,7 @@ __all__ = [
     "described",
     "distinct",
     "expected",
+    "explain_as_of",
     "explain_distinct",
     "explain_join",
     "explain",

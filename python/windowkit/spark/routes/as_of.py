@@ -1,15 +1,15 @@
 """Aggregates as of moments in Spark: events and labels cross the shuffle packed, then one `mapInArrow`.
 
-Both are packed by bucket of keys as `rolling` packs rows, events with only the columns that are read. Their
-keys have the same types, and so they are in the same buckets. Stage 2 answers the labels of one bucket after
-the other.
+Both are packed by bucket of keys as `rolling` packs rows, from files or from Spark, events with only the
+columns that are read. Their keys have the same types, and so they are in the same buckets. Stage 2 answers
+the labels of one bucket after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -20,9 +20,9 @@ from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling, labels_of
 from windowkit.local import rolling as local_rolling
-from windowkit.spark.jobs import Job, check_batch, computed, job, keyed
+from windowkit.spark.jobs import Job, check_batch, check_metrics, computed, job, keyed
 from windowkit.spark.routes import buckets, packed, pieces, stages
-from windowkit.spark.routes.blocks import PackBlocks, blocks
+from windowkit.spark.routes.blocks import PackBlocks, blocks, described
 from windowkit.spark.routes.rolling import (
     STREAMS,
     checked_expressions,
@@ -31,12 +31,15 @@ from windowkit.spark.routes.rolling import (
     refuse_clashes,
     widened,
 )
+from windowkit.spark.routes.sides import sides
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["as_of"]
+__all__ = ["as_of", "explain_as_of"]
+
+SIDES: Final = ("labels", "events")
 
 
 def as_of(
@@ -47,6 +50,7 @@ def as_of(
     by: str | Sequence[str] | None = None,
     time: str | None = None,
     split: Length | None = None,
+    route: str | None = None,
     metrics: Metrics | None = None,
 ) -> DataFrame:
     """Evaluate rolling aggregates as of the times of labels, lazily: ``rolling.at(labels, events)`` calls it.
@@ -64,6 +68,10 @@ def as_of(
         The length of the stretches of time into which each key is cut, so that a key with too many rows is
         shared by several tasks. It is as long as the longest frame, and best many times that: events are read
         twice where they are so close to the end of a stretch. Not for frames by rows or without a bound.
+    route : str, optional
+        ``"scan"`` if tasks are to read the Parquet files of both DataFrames themselves, ``"packed"`` if Spark
+        is to hand over the rows of both. By default tasks read each that is a read of Parquet files, and has
+        many rows.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -75,8 +83,8 @@ def as_of(
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        As `windowkit.Rolling.at`, or a DataFrame is streaming, or keys cannot be cut by `split`. No Spark job
-        has started then.
+        As `windowkit.Rolling.at`, or a DataFrame is streaming, or keys cannot be cut by `split`, or `route`
+        is unknown or not possible. No Spark job has started then.
 
     Notes
     -----
@@ -89,9 +97,54 @@ def as_of(
     >>> wk.spark.as_of(df.select("device", "ts"), df, features)
     DataFrame[device: string, ts: timestamp, recent: double]
     """
+    check_metrics(metrics)
+    asked = prepared(labels, events, rolling, by, time, split)
+    what = in_one_line(asked.rolling)
+    read = sides(SIDES, asked.rows, asked.jobs, route)
+    chunks = [each.chunks(pack, what) for each, pack in zip(read, asked.packs, strict=True)]
+    in_turn = buckets.united(chunks, metrics, spread=bool(asked.task.rolling.by))
+    result = in_turn.mapInArrow(shipped(asked.task, what), widened(labels, asked.jobs[1]))
+    answers = (each.name for each in asked.rolling.aggs)
+    return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Rolling aggregates that fit two DataFrames.
+
+    Parameters
+    ----------
+    rolling : Rolling
+        Of columns alone.
+    rows : list of DataFrame
+        Labels and events, with the columns that are read: c0, c1, ...
+    jobs : list of Job
+        Over these, labels and events.
+    packs : list of Pack or PackBlocks
+        What packs the rows of each.
+    task : AsOf
+        What answers packed labels.
+    """
+
+    rolling: Rolling
+    rows: list[DataFrame]
+    jobs: list[Job]
+    packs: list[stages.Pack | PackBlocks]
+    task: AsOf
+
+
+def prepared(
+    labels: DataFrame,
+    events: DataFrame,
+    rolling: Rolling,
+    by: str | Sequence[str] | None,
+    time: str | None,
+    split: Length | None,
+) -> Asked:
+    """Check rolling aggregates against labels and events; starts no Spark job."""
     checked_expressions(rolling)
     keys, moment = labels_of(rolling, by, time)
-    for argument, given in (("labels", labels), ("events", events)):
+    for argument, given in zip(SIDES, (labels, events), strict=True):
         if not is_spark(given):
             raise InvalidType(
                 f"{argument}: {a_type(given)} is given; labels and events both are Spark DataFrames, or "
@@ -101,32 +154,60 @@ def as_of(
     rolling = rolling.resolved(events.columns)
     events = computed(events, rolling.expressions)
     rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
-    wanted = query_of(rolling)
-    own = job(events, wanted)
-    rows, asking = keyed(labels, keys, moment, "labels", metrics=metrics)
+    own = job(events, query_of(rolling))
+    rows, asking = keyed(labels, keys, moment, "labels")
     local_rolling.bound(rolling, own.schema, local_rolling.Labels(asking.schema, keys, moment))
     refuse_clashes(rolling, labels)
-    what = in_one_line(rolling)
     packs: list[stages.Pack | PackBlocks] = [packed.pack(asking, never=True), packed.pack(own, never=True)]
     of_block = rolling
     if split is not None:
         cut = blocks(split, (0, reach(rolling, own)), [asking, own])
         packs = [cut.pack(asking, is_guest=False), cut.pack(own, is_guest=True)]
         of_block = replace(rolling, by=(*rolling.by, cut.name))
-    labels_pack, events_pack = packs
+    of_labels, of_events = packs
     task = AsOf(
         of_block,
-        events_pack.query,
-        events_pack.schema,
-        labels_pack.query,
-        labels_pack.schema,
+        of_events.query,
+        of_events.schema,
+        of_labels.query,
+        of_labels.schema,
         len(asking.schema),
     )
-    sides = [(rows, labels_pack), (own.rows, events_pack)]
-    in_turn = buckets.united(sides, what, metrics, spread=bool(of_block.by))
-    result = in_turn.mapInArrow(shipped(task, what), widened(labels, own))
-    answers = (each.name for each in rolling.aggs)
-    return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
+    return Asked(rolling, [rows, own.rows], [asking, own], packs, task)
+
+
+def explain_as_of(
+    labels: DataFrame,
+    events: DataFrame,
+    rolling: Rolling,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str | None = None,
+    split: Length | None = None,
+    route: str | None = None,
+) -> str:
+    """Describe how `as_of` answers labels in Spark: what is stored, and what runs where.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `windowkit.spark.as_of`.
+    """
+    asked = prepared(labels, events, rolling, by, time, split)
+    of_labels, of_events = sides(SIDES, asked.rows, asked.jobs, route)
+    labels_job, events_job = asked.jobs
+    bound = local_rolling.bound(asked.rolling, events_job.schema)
+    lines = [
+        *local_rolling.described(asked.rolling, bound.plan),
+        *of_labels.described(" of labels"),
+        *of_events.described(" of events", ", but for those without a time"),
+        *packed.moved(labels_job, "events in order of time, and the frames of each label"),
+    ]
+    if split is not None:
+        lines.append(described(split))
+    elif asked.rolling.by:
+        lines.append("  all events of a key are in one task, unless split= cuts keys by time")
+    return "\n".join(lines)
 
 
 def reach(rolling: Rolling, events: Job) -> Duration | int:

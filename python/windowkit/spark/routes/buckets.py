@@ -6,17 +6,17 @@ have the same types, rows with equal keys are in one bucket, and a bucket's side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.functions import col, lit
 
 from windowkit.language.query import Query
-from windowkit.spark.routes import packed, stages
-from windowkit.spark.shipping import Metrics, observed_chunks, packing, shipped
+from windowkit.spark.routes import stages
+from windowkit.spark.shipping import Metrics, observed_chunks, packing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,26 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["gathered", "united"]
 
 
-def united(
-    sides: Iterable[tuple[DataFrame, Callable[..., Any]]], what: str, metrics: Metrics | None, *, spread: bool
-) -> DataFrame:
+def united(sides: Iterable[DataFrame], metrics: Metrics | None, *, spread: bool) -> DataFrame:
     """Return the chunks of several sides, each bucket in one partition and in it one side after the other.
 
     Parameters
     ----------
-    sides : iterable of (DataFrame, task)
-        Rows, and what packs them.
-    what : str
-        What errors call the job.
+    sides : iterable of DataFrame
+        Chunks of each.
     metrics : Metrics or None
     spread : bool
         Whether there is more than one bucket.
     """
-    packs = (
-        rows.mapInArrow(shipped(pack, what), packed.CHUNKS).withColumn("side", lit(number))
-        for number, (rows, pack) in enumerate(sides)
-    )
-    chunks = observed_chunks(metrics, reduce(lambda some, others: some.unionAll(others), packs))
+    every = (chunks.withColumn("side", lit(number)) for number, chunks in enumerate(sides))
+    chunks = observed_chunks(metrics, reduce(lambda some, others: some.unionAll(others), every))
     placed = chunks.repartition(col("bucket")) if spread else chunks.repartition(1)
     return placed.sortWithinPartitions("bucket", "side").select("bucket", "chunk", "side")
 

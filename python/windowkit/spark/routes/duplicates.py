@@ -15,8 +15,9 @@ from windowkit.language.distinct import Distinct
 from windowkit.language.query import Query
 from windowkit.local import distinct as local_distinct
 from windowkit.local.selecting import kept
-from windowkit.spark.jobs import Job, identifier, keyed
+from windowkit.spark.jobs import Job, keyed
 from windowkit.spark.routes import buckets, packed, stages
+from windowkit.spark.routes.sides import side
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ STREAMS: Final = (
 )
 
 
-def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = None) -> DataFrame:
+def distinct(
+    df: DataFrame, distinct: Distinct, *, route: str | None = None, metrics: Metrics | None = None
+) -> DataFrame:
     """Leave the first of equal rows that are close in time, lazily: ``distinct.run(df)`` calls it.
 
     Parameters
@@ -39,6 +42,9 @@ def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = Non
         A batch DataFrame, classic or Connect. Columns are found by name as by `windowkit.spark.aggregate`.
     distinct : Distinct
         Of timestamps, with or without zone, dates, integers or intervals of days and time.
+    route : str, optional
+        ``"scan"`` if tasks are to read the Parquet files of `df` themselves, ``"packed"`` if Spark is to hand
+        over rows. By default tasks read them where `df` is a read of Parquet files, and has many rows.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -52,12 +58,12 @@ def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = Non
     ------
     UnknownColumn, InvalidType, InvalidValue
         `distinct` does not fit `df`, `df` is streaming, or it has a column of a type that Spark does not
-        exchange with Arrow. No Spark job has started then.
+        exchange with Arrow; or `route` is unknown or not possible. No Spark job has started then.
 
     Notes
     -----
     All rows of a key are in one task, and those of a bucket of keys in its memory. A row crosses from Spark
-    to Python once, and those that are left cross back.
+    to Python once, unless tasks read it from a file, and those that are left cross back.
 
     Examples
     --------
@@ -67,7 +73,7 @@ def distinct(df: DataFrame, distinct: Distinct, *, metrics: Metrics | None = Non
     """
     rows, checked = prepared(df, distinct, metrics)
     what = f"distinct {distinct}"
-    chunks = rows.mapInArrow(shipped(packed.pack(checked, never=True), what), packed.CHUNKS)
+    chunks = side(rows, checked, route).chunks(packed.pack(checked, never=True), what)
     in_turn = packed.in_turn(observed_chunks(metrics, chunks), distinct.by)
     own = df.schema.fields
     internal = [
@@ -116,7 +122,7 @@ class Firsts:
             yield from kept(table, rows).to_batches()
 
 
-def explain_distinct(df: DataFrame, distinct: Distinct) -> str:
+def explain_distinct(df: DataFrame, distinct: Distinct, *, route: str | None = None) -> str:
     """Describe how `distinct` is evaluated in Spark: what is stored, and what runs where.
 
     Raises
@@ -124,12 +130,11 @@ def explain_distinct(df: DataFrame, distinct: Distinct) -> str:
     UnknownColumn, InvalidType, InvalidValue
         As `windowkit.spark.distinct`.
     """
-    _, checked = prepared(df, distinct)
-    of = ", ".join(map(identifier, df.columns))
+    rows, checked = prepared(df, distinct)
     return "\n".join(
         [
             *local_distinct.described(distinct),
-            f"stage 1, inside one mapInArrow: rows of {of} are packed",
+            *side(rows, checked, route).described(),
             *packed.moved(checked, "rows in order of time, of which duplicates are dropped"),
             *(["  all rows of a key are in one task"] if distinct.by else []),
         ]

@@ -1,8 +1,8 @@
 """Joins in Spark: rows of both sides cross the shuffle packed, by bucket of keys, then one `mapInArrow`.
 
-Each side is packed as `rolling` packs rows, with the columns that the result has. Keys of both sides have the
-same types, and so they are in the same buckets; stage 2 joins one bucket after the other. With `split`, each
-block of time of a key is joined by itself.
+Each side is packed as `rolling` packs rows, from files or from Spark, with the columns that the result has.
+Keys of both sides have the same types, and so they are in the same buckets; stage 2 joins one bucket after
+the other. With `split`, each block of time of a key is joined by itself.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from windowkit.language.join import Join
 from windowkit.language.query import Query
 from windowkit.language.windows.user import Custom
 from windowkit.local import join as local_join
-from windowkit.spark.jobs import Job, arrow_type, check_batch, columns_at, identifier, keyed, position_of
+from windowkit.spark.jobs import Job, arrow_type, check_batch, check_metrics, columns_at, keyed, position_of
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks, described
+from windowkit.spark.routes.sides import sides
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain_join", "join"]
 
+SIDES: Final = ("left", "right")
 KEPT: Final = {"left": ("left",), "right": ("right",), "full": ("left", "right"), "anti": ("left",)}
 """The sides of which rows without a partner are in the result."""
 STREAMS: Final = "join.operator(left, right) joins streams in one process"
@@ -45,6 +47,7 @@ def join(
     join: Join,
     *,
     split: Length | None = None,
+    route: str | None = None,
     metrics: Metrics | None = None,
 ) -> DataFrame:
     """Join two DataFrames by keys and times, lazily: ``join.run(left, right)`` calls it.
@@ -61,6 +64,10 @@ def join(
         shared by several tasks. It is as long as the band, or a window, and best many times that: rows of one
         side, the left one of right joins and else the right one, are read twice where they are so close to an
         end. Not for full joins.
+    route : str, optional
+        ``"scan"`` if tasks are to read the Parquet files of both sides themselves, ``"packed"`` if Spark is
+        to hand over the rows of both. By default tasks read each side that is a read of Parquet files, and
+        has many rows.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -74,13 +81,14 @@ def join(
     ------
     UnknownColumn, InvalidType, InvalidValue
         The join does not fit the DataFrames: see `windowkit.Join.schema`. Or one is streaming, or has a
-        column of a type that Spark does not exchange with Arrow. Or keys cannot be cut by `split`. No Spark
-        job has started then.
+        column of a type that Spark does not exchange with Arrow. Or keys cannot be cut by `split`, or `route`
+        is unknown or not possible. No Spark job has started then.
 
     Notes
     -----
     Without `split` all rows of a key are in one task; those of a bucket of keys are in its memory. A row
-    crosses from Spark to Python once; one that has no key or no time, and is not in the result, does not.
+    crosses from Spark to Python once; one that has no key or no time, and is not in the result, does not, nor
+    does one that tasks read from a file.
 
     Examples
     --------
@@ -89,20 +97,22 @@ def join(
     >>> wk.spark.join(df, df, nearby)
     DataFrame[device: string, ts: timestamp, v: double, ts_right: timestamp, v_right: double]
     """
-    sides = prepared(left, right, join)
-    what = in_one_line(sides.join)
-    packs, of_block = packs_of(sides, split)
+    check_metrics(metrics)
+    pair = prepared(left, right, join)
+    what = in_one_line(pair.join)
+    packs, of_block = packs_of(pair, split)
     packed_by = tuple((each.query, each.schema) for each in packs)
-    task = Joined(of_block, packed_by, sides.leads)
-    of_keys = list(zip(sides.rows, packs, strict=True))
-    ordered = of_keys[sides.leads :] + of_keys[: sides.leads]
-    in_turn = buckets.united(ordered, what, metrics, spread=bool(of_block.left_by))
+    task = Joined(of_block, packed_by, pair.leads)
+    read = sides(SIDES, pair.rows, pair.jobs, route)
+    chunks = [each.chunks(pack, what) for each, pack in zip(read, packs, strict=True)]
+    ordered = chunks[pair.leads :] + chunks[: pair.leads]
+    in_turn = buckets.united(ordered, metrics, spread=bool(of_block.left_by))
     numbered = [
         spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
-        for at, field in enumerate(sides.fields)
+        for at, field in enumerate(pair.fields)
     ]
     result = in_turn.mapInArrow(shipped(task, what), spark.StructType(numbered))
-    return observed_count(metrics, "rows out", result.toDF(*(field.name for field in sides.fields)))
+    return observed_count(metrics, "rows out", result.toDF(*(field.name for field in pair.fields)))
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,7 @@ class Sides:
         return int(self.join.how == "right")
 
 
-def packs_of(sides: Sides, split: Length | None) -> tuple[list[stages.Pack | PackBlocks], Join]:
+def packs_of(pair: Sides, split: Length | None) -> tuple[list[stages.Pack | PackBlocks], Join]:
     """Return what packs the rows of each side, and the join of rows as they are packed then.
 
     Raises
@@ -140,9 +150,9 @@ def packs_of(sides: Sides, split: Length | None) -> tuple[list[stages.Pack | Pac
     InvalidType, InvalidValue
         Keys cannot be cut by `split`.
     """
-    join = sides.join
+    join = pair.join
     if split is None:
-        return [packed.pack(each, never=True) for each in sides.jobs], join
+        return [packed.pack(each, never=True) for each in pair.jobs], join
     if join.how == "full":
         raise InvalidValue(
             "split: it is given for a full join, and only of one side is it known in a block which rows have "
@@ -150,9 +160,9 @@ def packs_of(sides: Sides, split: Length | None) -> tuple[list[stages.Pack | Pac
         )
     before, after = reaches(join)
     # What is at most so far after a left row is that much after it.
-    cut = blocks(split, (before, after) if sides.leads else (after, before), sides.jobs)
-    packs = [cut.pack(each, is_guest=at != sides.leads) for at, each in enumerate(sides.jobs)]
-    own = tuple(sides.jobs[0].schema.names) if join.left_columns is None else join.left_columns
+    cut = blocks(split, (before, after) if pair.leads else (after, before), pair.jobs)
+    packs = [cut.pack(each, is_guest=at != pair.leads) for at, each in enumerate(pair.jobs)]
+    own = tuple(pair.jobs[0].schema.names) if join.left_columns is None else join.left_columns
     return list(packs), replace(
         join, left_by=(*join.left_by, cut.name), right_by=(*join.right_by, cut.name), left_columns=own
     )
@@ -180,30 +190,29 @@ def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
     """Check a join against two DataFrames; starts no Spark job."""
     if not isinstance(join, Join):
         raise InvalidType(f"join: {a_type(join)} is given; it is what windowkit.join(...) returns")
-    frames = {"left": left, "right": right}
-    for side, frame in frames.items():
+    for name, frame in zip(SIDES, (left, right), strict=True):
         if not is_spark(frame):
             raise InvalidType(
-                f"{side}: {a_type(frame)} is given; left and right both are Spark DataFrames, or neither is"
+                f"{name}: {a_type(frame)} is given; left and right both are Spark DataFrames, or neither is"
             )
-        check_batch(frame, side, STREAMS)
-        weight = getattr(join, f"{side}_weight")
+        check_batch(frame, name, STREAMS)
+        weight = getattr(join, f"{name}_weight")
         if weight is not None:
             raise InvalidValue(
-                f"{side}_weight: {weight!r} is given for DataFrames of Spark, which are joined without "
+                f"{name}_weight: {weight!r} is given for DataFrames of Spark, which are joined without "
                 "weights; allowed are tables and streams of one process"
             )
     join = found(join, left, right)
     read = [(left, join.left_by, join.left_time, join.left_columns)]
     read += [(right, join.right_by, join.right_time, () if lacks_right(join) else join.right_columns)]
-    chosen = alike([columns(*side) for side in read], join)
+    chosen = alike([columns(*each) for each in read], join)
     rows, jobs = [], []
-    for side, frame, (_, by, time, _) in zip(frames, chosen, read, strict=True):
-        these, checked = keyed(frame, by, time, side, of_side=side)
-        if side not in KEPT.get(join.how, ()):
+    for name, frame, (_, by, time, _) in zip(SIDES, chosen, read, strict=True):
+        these, checked = keyed(frame, by, time, name, of_side=name)
+        if name not in KEPT.get(join.how, ()):
             # They have no partners.
             needed = dict.fromkeys([*by, time])
-            these = these.where(" and ".join(f"c{checked.positions[name]} is not null" for name in needed))
+            these = these.where(" and ".join(f"c{checked.positions[key]} is not null" for key in needed))
         rows.append(these)
         jobs.append(checked)
     return Sides(join, rows, jobs, fields(join, jobs))
@@ -369,7 +378,9 @@ class Joined:
             yield from map(partial(local_join.shaped, join=self.join), made)
 
 
-def explain_join(left: DataFrame, right: DataFrame, join: Join, *, split: Length | None = None) -> str:
+def explain_join(
+    left: DataFrame, right: DataFrame, join: Join, *, split: Length | None = None, route: str | None = None
+) -> str:
     """Describe how `join` is evaluated in Spark: what is stored, and what runs where.
 
     Raises
@@ -377,18 +388,17 @@ def explain_join(left: DataFrame, right: DataFrame, join: Join, *, split: Length
     UnknownColumn, InvalidType, InvalidValue
         As `windowkit.spark.join`.
     """
-    sides = prepared(left, right, join)
-    lines = local_join.described(sides.join)
-    for side, checked in zip(("left", "right"), sides.jobs, strict=True):
-        of = ", ".join(map(identifier, checked.frame.columns))
-        less = "" if side in KEPT.get(sides.join.how, ()) else ", but for those without a key or a time"
-        lines.append(f"stage 1 of the {side} side, inside one mapInArrow: rows of {of} are packed{less}")
-    lines += packed.moved(sides.jobs[0], "rows of both sides in order of time, and their partners")
-    packs_of(sides, split)
+    pair = prepared(left, right, join)
+    packs_of(pair, split)
+    lines = local_join.described(pair.join)
+    for name, read in zip(SIDES, sides(SIDES, pair.rows, pair.jobs, route), strict=True):
+        less = "" if name in KEPT.get(pair.join.how, ()) else ", but for those without a key or a time"
+        lines += read.described(f" of the {name} side", less)
+    lines += packed.moved(pair.jobs[0], "rows of both sides in order of time, and their partners")
     if split is not None:
         lines.append(described(split))
-    elif sides.join.left_by:
+    elif pair.join.left_by:
         lines.append("  all rows of a key are in one task, unless split= cuts keys by time")
     lines.append("output")
-    lines += [f"  {field.name}: {field.dataType.simpleString()}" for field in sides.fields]
+    lines += [f"  {field.name}: {field.dataType.simpleString()}" for field in pair.fields]
     return "\n".join(lines)

@@ -27,14 +27,14 @@ from windowkit.spark.jobs import (
     Job,
     check_frame,
     computed,
-    identifier,
     job,
     output_schema,
     position_of,
     whole,
 )
-from windowkit.spark.routes import buckets, packed, pieces, scan, stages
+from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.pack_pieces import PackPieces, verify
+from windowkit.spark.routes.sides import Side, side
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ STREAMS: Final = "a query over windowkit.sliding(size, slide) aggregates streams
 
 
 def roll(
-    df: DataFrame, rolling: Rolling, *, split: bool | None = None, metrics: Metrics | None = None
+    df: DataFrame,
+    rolling: Rolling,
+    *,
+    split: bool | None = None,
+    route: str | None = None,
+    metrics: Metrics | None = None,
 ) -> DataFrame:
     """Evaluate rolling aggregates in Spark, lazily.
 
@@ -62,6 +67,9 @@ def roll(
         To find them, Spark jobs read keys and times as soon as this is called. By default they do if `df` is
         cached itself and may have 16 million rows or more. Keys are not cut where frames are so long that
         tasks would read many rows twice; where a frame has no bound they are not, and True is refused.
+    route : str, optional
+        ``"scan"`` if tasks are to read the Parquet files of `df` themselves, ``"packed"`` if Spark is to hand
+        over rows. By default tasks read them where `df` is a read of Parquet files, and has many rows.
     metrics : Metrics, optional
         Counts rows and packed bytes while the result is computed.
 
@@ -76,8 +84,9 @@ def roll(
     ------
     UnknownColumn, InvalidType, InvalidValue
         `rolling` does not fit `df`, `df` is streaming, or it has a column of a type that Spark does not
-        exchange with Arrow. No Spark job has started then. With `split` and a frame by rows, the action fails
-        if `df` does not have the same rows each time it is computed.
+        exchange with Arrow; or `route` is unknown or not possible. No Spark job has started then. With
+        `split` and a frame by rows, the action fails if `df` does not have the same rows each time it is
+        computed.
 
     Notes
     -----
@@ -94,13 +103,10 @@ def roll(
     expressions = checked_expressions(rolling)
     if expressions:
         wide, of_names = computed(df, expressions, replaces=False), rolling.resolved(df.columns).plain
-        return roll(wide, of_names, split=split, metrics=metrics).drop(*map(str, expressions))
+        return roll(wide, of_names, split=split, route=route, metrics=metrics).drop(*map(str, expressions))
     rows, checked = checked_rows(df, rolling, metrics)
     check_split(split, rolling, checked)
-    files = by_files(rows, checked, split)
-    if isinstance(files, scan.Scan):
-        task = Roll(rolling, checked.query, checked.schema)
-        return answered(files.chunks(in_one_line(rolling)), checked, rolling, task)
+    read = given(rows, checked, split, route)
     partitions, each = packed.spread(df.sparkSession)
     cut = None
     if is_worthwhile(checked) if split is None else split:
@@ -110,29 +116,26 @@ def roll(
             # The rows fail, and then so does the action.
             if split:
                 raise
-    pack: stages.Pack | PackPieces
+    what = in_one_line(rolling)
     if cut is None:
-        pack, task = packed.pack(checked, never=True), Roll(rolling, checked.query, checked.schema)
+        chunks = read.chunks(packed.pack(checked, never=True), what)
+        task = Roll(rolling, checked.query, checked.schema)
     else:
-        rows, own = cut.rows, unused(checked.schema.names)
+        own = unused(checked.schema.names)
         schema = pa.schema([*checked.schema, (own[0], pa.int32()), (own[1], pa.bool_())])
         of_pieces = stages.Pack(checked.query, schema, partitions, each, never=True)
         pack = PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
         of_key = replace(rolling.resolved(checked.schema.names), by=(*rolling.by, own[0]))
         task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
-    packs = shipped(pack, in_one_line(rolling))
-    chunks = observed_chunks(metrics, rows.mapInArrow(packs, packed.CHUNKS))
+        chunks = cut.rows.mapInArrow(shipped(pack, what), packed.CHUNKS)
+    chunks = observed_chunks(metrics, chunks)
     # The pieces of a key were placed in partitions of their own, which are to remain so.
     return answered(chunks, checked, rolling, task, partitions=None if cut is None else partitions)
 
 
-def by_files(rows: DataFrame, checked: Job, split: bool | None) -> scan.Scan | str:
-    """Return a job whose tasks read the files that a DataFrame reads, or why they do not."""
-    if split:
-        return "keys are to be cut"
-    if checked.most_rows < scan.FROM:
-        return "there are few rows"
-    return scan.of_files(checked, rows)
+def given(rows: DataFrame, checked: Job, split: bool | None, route: str | None) -> Side:
+    """Return who reads the rows."""
+    return side(rows, checked, route, instead="keys are to be cut" if split else None)
 
 
 def answered(
@@ -279,7 +282,9 @@ def whole_keys(rolling: Rolling, checked: Job, split: bool | None) -> list[str]:
     return [f"  all rows of a key are in one task; with split=True, {looks}"]
 
 
-def explain_roll(df: DataFrame, rolling: Rolling, *, split: bool | None = None) -> str:
+def explain_roll(
+    df: DataFrame, rolling: Rolling, *, split: bool | None = None, route: str | None = None
+) -> str:
     """Describe how `roll` evaluates rolling aggregates: what is stored, and what runs where.
 
     Raises
@@ -291,21 +296,14 @@ def explain_roll(df: DataFrame, rolling: Rolling, *, split: bool | None = None) 
     expressions = checked_expressions(rolling)
     if expressions:
         wide = computed(df, expressions, replaces=False)
-        return explain_roll(wide, rolling.resolved(df.columns).plain, split=split)
+        return explain_roll(wide, rolling.resolved(df.columns).plain, split=split, route=route)
     rows, checked = checked_rows(df, rolling)
     check_split(split, rolling, checked)
     bound = local_rolling.bound(rolling, checked.schema)
-    columns = ", ".join(map(identifier, df.columns))
-    files = by_files(rows, checked, split)
-    stage_1 = [f"stage 1, inside one mapInArrow: rows of {columns} are packed"]
-    if isinstance(files, scan.Scan):
-        stage_1 = [*files.described(), "  rows are packed with all their columns"]
-    else:
-        stage_1.append(f"  not read from files by tasks, as {files}")
     return "\n".join(
         [
             *local_rolling.described(rolling, bound.plan),
-            *stage_1,
+            *given(rows, checked, split, route).described(),
             *moved(checked),
             *whole_keys(rolling, checked, split),
         ]

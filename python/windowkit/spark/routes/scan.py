@@ -23,6 +23,7 @@ from windowkit.language.query import Query
 from windowkit.spark.jobs import Job, identifier
 from windowkit.spark.parquet import Reader, filters, planned, pruning, reading, survey
 from windowkit.spark.routes import packed, stages
+from windowkit.spark.routes.blocks import PackBlocks
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import WITHOUT_TIME, observed_chunks, shipped
 
@@ -52,20 +53,20 @@ class ReadAndPack:
 
     Parameters
     ----------
-    pack : Pack
+    pack : Pack or PackBlocks
     reader : Reader
         Of `names`, and the columns that its filter needs.
     tasks : tuple of tuple of Part
         Of every task; a task gets its number.
     names : tuple of str
-        How files call the columns of ``pack.schema``.
+        How files call the columns of ``pack.schema``, but for that of a block.
     keeps_all : bool
         Whether rows without time are packed too.
     counts : bool
         Whether to say how many of these were left out.
     """
 
-    pack: stages.Pack
+    pack: stages.Pack | PackBlocks
     reader: Reader
     tasks: tuple[tuple[listing.Part, ...], ...]
     names: tuple[str, ...]
@@ -151,9 +152,9 @@ class Scan(Job):
         """Which parts of which files each task reads."""
         return tuple(listing.parts(self.source, parallelism(self.frame.sparkSession)))
 
-    def stage_1(self) -> ReadAndPack:
-        """Return what reads the files."""
-        pack = packed.pack(self, never=self.never)
+    def stage_1(self, pack: stages.Pack | PackBlocks | None = None) -> ReadAndPack:
+        """Return what reads the files, and packs rows by `pack`, or as the job does."""
+        pack = packed.pack(self, never=self.never) if pack is None else pack
         return ReadAndPack(pack, self.reader, self.tasks, self.names, self.keeps_all, self.counts)
 
     @property
@@ -161,22 +162,27 @@ class Scan(Job):
         """Whether rows without a time are counted."""
         return self.metrics is not None and not self.keeps_all
 
-    def chunks(self, what: str | None = None) -> DataFrame:
+    def uncounted(self, what: str | None = None, pack: stages.Pack | PackBlocks | None = None) -> DataFrame:
         """Return what stage 1 makes of the rows; errors call what it is part of `what`, or the query."""
         session = self.frame.sparkSession
         # Also of no file at all there is one task, of nothing.
         numbers = session.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
-        read = numbers.mapInArrow(shipped(self.stage_1(), what), COUNTED if self.counts else packed.CHUNKS)
+        task = shipped(self.stage_1(pack), what)
+        return numbers.mapInArrow(task, COUNTED if self.counts else packed.CHUNKS)
+
+    def chunks(self, what: str | None = None) -> DataFrame:
+        """Return the same, with what the job's metrics count."""
+        read = self.uncounted(what)
         if self.metrics is not None and self.counts:
             read = self.metrics.observed(read, {WITHOUT_TIME: coalesce(total("dropped"), lit(0))})
             read = read.where("chunk is not null").drop("dropped")
         return observed_chunks(self.metrics, read)
 
-    def described(self) -> list[str]:
-        """Describe what stage 1 reads."""
+    def described(self, of: str = "") -> list[str]:
+        """Describe what stage 1 reads; `of` says of which side it is."""
         source, chosen = self.source, self.reader.chosen
         lines = [
-            f"stage 1, in Rust inside one mapInArrow: {counted(len(self.tasks), 'task')} read "
+            f"stage 1{of}, in Rust inside one mapInArrow: {counted(len(self.tasks), 'task')} read "
             f"{counted(len(source.files), 'file')} of {source.bytes:,} bytes, no row enters the JVM",
             f"  columns: {', '.join(map(identifier, self.reader.schema.names))}",
         ]

@@ -111,17 +111,17 @@ impl KeyTuples {
 
     /// Restores the recorded state.
     pub(super) fn take_back(&mut self, before: Before) {
-        let mut kept = before.at.min(self.len());
-        for place in kept..self.len() {
-            if self.ats[place] < before.base {
-                (self.times[kept], self.ats[kept]) = (self.times[place], self.ats[place]);
-                if let Some(&marks) = self.marks.get(place) {
-                    self.marks[kept] = marks;
-                } else if let Some(marks) = self.marks.get_mut(kept) {
-                    *marks = 0;
-                }
-                kept += 1;
+        let from = before.at.min(self.len());
+        let mut kept = from;
+        for place in from..self.len() {
+            if self.ats[place] >= before.base {
+                continue;
             }
+            (self.times[kept], self.ats[kept]) = (self.times[place], self.ats[place]);
+            if kept < self.marks.len() {
+                self.marks[kept] = self.marks_of(place);
+            }
+            kept += 1;
         }
         self.times.truncate(kept);
         self.ats.truncate(kept);
