@@ -40,8 +40,13 @@ enum Call {
 
 impl Join {
     fn plan(&self) -> Arc<JoinPlan> {
-        let side =
-            || SideSpec { input: rows(&[]).schema(), by: names(self.keys), time: "t".into(), columns: None };
+        let side = || SideSpec {
+            input: rows(&[]).schema(),
+            by: names(self.keys),
+            time: "t".into(),
+            columns: None,
+            weight: None,
+        };
         let band = |before, after, closed| ConditionSpec::Band {
             before: Length::Units(before),
             after: Length::Units(after),
