@@ -34,7 +34,7 @@ def rolled(of: Any) -> _native.Rolling:
 
 def joined(side: Any) -> _native.Join:
     other = Side(SCHEMA, (), "t", None)
-    return _native.Join(side, other, None, wk.tumbling(1), "inner", "_right")
+    return _native.Join(side, other, None, wk.tumbling(1), "inner", "_right", False, False)
 
 
 def streamed(delay: Any) -> _native.Operator:

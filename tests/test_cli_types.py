@@ -362,7 +362,14 @@ def test_files_of_which_one_has_zones(
     )
 
 
-@pytest.mark.parametrize("header", ["Ger\xe4t,k,t\n".encode("latin1"), gzip.compress(b"k,t\na,2024-01-01\n")])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Ger\xe4t,k,t\n".encode("latin1"),
+        gzip.compress(b"k,t\na,2024-01-01\n", mtime=0),
+        b"\x1f\x8b\x08\x00\x14 \x0bk\x02\xff",
+    ],
+)
 def test_headers_that_are_not_utf_8(
     header: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,28 @@ pub(super) struct PyWatermarks {
     joint: Option<(i64, i64)>,
 }
 
+/// What a plan needs to be that of a snapshot.
+#[pyclass(name = "JoinContents", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyJoinContents {
+    /// The schemas of both sides.
+    sides: Vec<Py<PySchema>>,
+    /// Whether rows without a partner are in the result at once.
+    early: bool,
+    /// Whether keys may be dropped.
+    sheds: bool,
+}
+
+/// How the watermark of a side follows its rows.
+#[pyclass(name = "Followed", module = "windowkit._native", frozen, get_all)]
+pub(super) struct PyFollowed {
+    /// The position of the column that names sources, if one does.
+    source: Option<usize>,
+    /// Whether the watermark follows rows.
+    follows: bool,
+    /// Whether the clock matters, to sources that are silent.
+    has_clock: bool,
+}
+
 /// What a join of streams holds and has done; see `windowkit.streams.stats.JoinStats`.
 #[pyclass(name = "JoinStats", module = "windowkit._native", frozen, get_all)]
 pub(super) struct PyJoinStats {
@@ -77,15 +99,12 @@ impl PyJoinOperator {
         })
     }
 
-    /// The schemas of the sides of a snapshot of this join, and whether rows without a partner are returned at once, and
-    /// keys may be dropped.
+    /// What a snapshot of this join is of.
     #[staticmethod]
-    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyOut<(Vec<PySchema>, bool, bool)> {
-        detached(py, || {
-            let JoinContents { sides, early, sheds } = JoinStream::contents(snapshot, identity)?;
-            Ok((sides.map(PySchema::new).into(), early, sheds))
-        })
-        .map(Out)
+    fn contents(py: Python<'_>, snapshot: &[u8], identity: &str) -> PyResult<PyJoinContents> {
+        let JoinContents { sides, early, sheds } = detached(py, || JoinStream::contents(snapshot, identity))?;
+        let sides = sides.into_iter().map(|side| Py::new(py, PySchema::new(side)));
+        Ok(PyJoinContents { sides: sides.collect::<PyResult<_>>()?, early, sheds })
     }
 
     /// Restores the operator of a snapshot.
@@ -165,14 +184,15 @@ impl PyJoinOperator {
         detached(py, || self.call(JoinStep::EndSource(side(is_left), source.batch("source")?.column(0))))
     }
 
-    /// The position of the column of a side that names sources, whether its watermark follows rows, and whether the clock
-    /// matters to sources that are silent.
-    fn followed(&self, py: Python<'_>, is_left: bool) -> PyResult<(Option<usize>, bool, bool)> {
-        let of = |stream: &mut JoinStream| match stream.options().progress[usize::from(!is_left)] {
-            None => (None, false, false),
-            Some(delay) => (delay.source, true, delay.silence().is_some()),
-        };
-        detached(py, || self.0.ask(|stream| Ok(of(stream))))
+    /// How the watermark of a side follows its rows.
+    fn followed(&self, py: Python<'_>, is_left: bool) -> PyResult<PyFollowed> {
+        let delay =
+            detached(py, || self.0.ask(|stream| Ok(stream.options().progress[usize::from(!is_left)])))?;
+        Ok(PyFollowed {
+            source: delay.and_then(|delay| delay.source),
+            follows: delay.is_some(),
+            has_clock: delay.is_some_and(|delay| delay.silence().is_some()),
+        })
     }
 
     /// Sets the clock of a side to these microseconds, until which the caller has waited for rows, or has done something

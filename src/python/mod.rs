@@ -64,6 +64,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<join::PyJoin>()?;
     module.add_class::<join_operator::PyJoinOperator>()?;
     module.add_class::<join_operator::PyJoinStats>()?;
+    module.add_class::<join_operator::PyFollowed>()?;
+    module.add_class::<join_operator::PyJoinContents>()?;
     module.add_class::<join_operator::PyWatermarks>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;

@@ -8,6 +8,7 @@ their text is read as these types. What a job reads of lines of JSON is copied t
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset as ds
+import pyarrow.fs as fs
 
 from windowkit.arrow.schemas import united
 from windowkit.cli.failing import UNREADABLE, failed
@@ -49,6 +51,9 @@ INPUTS: Final = {
 TYPE: Final = re.compile(r"(?P<name>`(?:[^`]|``)*`|[^`=]+)=(?P<type>[^=]+)")
 SIDE: Final = re.compile("-*(left|right|labels)[_-]|within:")
 """What errors of an argument of one of two inputs begin with, or of the first and perhaps the second."""
+BEGIN: Final = 4096
+"""Bytes of a file by which it is told whether it is text."""
+
 TIMED: Final = re.compile(
     r"column '(?P<name>.*)' is (?P<type>\w+)(?P<allowed>; a time column is a [^;]*)", re.DOTALL
 )
@@ -251,6 +256,9 @@ def dataset(
     try:
         schemas = {each.path: each.physical_schema for each in fragments}
     except pa.ArrowInvalid as error:
+        if kind == "csv":
+            for each in fragments:
+                check_text(each.path, source.filesystem)
         if kind != "arrow":
             raise
         raise ArgumentsError(
@@ -292,10 +300,25 @@ def of_text(path: str, schema: pa.Schema) -> pa.Schema:
     try:
         return pa.schema([(name, pa.string()) for name in schema.names])
     except UnicodeDecodeError:
-        raise ArgumentsError(
-            f"--input: the header of {path!r} is not text in UTF-8; what is packed has a name that says so, "
-            "such as .csv.gz, and other text is converted first, as by iconv -f latin1 -t utf-8"
-        ) from None
+        raise no_text(path) from None
+
+
+def check_text(path: str, filesystem: fs.FileSystem) -> None:
+    """Refuse a file of CSV that begins with bytes that are no text, which may be taken for an empty one."""
+    with filesystem.open_input_stream(path) as stream:
+        begin = stream.read(BEGIN)
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        raise no_text(path) from None
+
+
+def no_text(path: str) -> ArgumentsError:
+    """Return what is raised for a file of CSV that is not text in UTF-8."""
+    return ArgumentsError(
+        f"--input: the header of {path!r} is not text in UTF-8; what is packed has a name that says so, "
+        "such as .csv.gz, and other text is converted first, as by iconv -f latin1 -t utf-8"
+    )
 
 
 def parsed_types(given: Sequence[str]) -> dict[str, pa.DataType]:

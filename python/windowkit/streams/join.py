@@ -494,8 +494,9 @@ class JoinOperator(Held[_native.JoinOperator]):
             raise InvalidType(f"join: it is {a_type(join)}; it is what windowkit.join returns")
         name = name_of(join)
         this = cls.__new__(cls)
-        sides, early, sheds = _native.JoinOperator.contents(given, name)
-        this._bind(join, *map(pa.schema, sides), early=early, sheds=sheds)
+        contents = _native.JoinOperator.contents(given, name)
+        sides = map(pa.schema, contents.sides)
+        this._bind(join, *sides, early=contents.early, sheds=contents.sheds)
         core = _native.JoinOperator.restore(given, name, this._planned)
         this._follow(core, clock)
         this._hold(core)
@@ -561,7 +562,9 @@ class Side:
 
     def __init__(self, core: _native.JoinOperator, *, is_left: bool) -> None:
         self._core, self.is_left = core, is_left
-        self.source, self.follows, self.has_clock = core.followed(is_left)
+        followed = core.followed(is_left)
+        self.source, self.follows = followed.source, followed.follows
+        self.has_clock = followed.has_clock
 
     def set_clock(self, now: int, has_waited: bool) -> None:
         """Set the clock, until which the caller has waited for rows, or has done something else."""
