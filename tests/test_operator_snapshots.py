@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -402,3 +403,13 @@ def test_a_snapshot_is_of_functions_of_the_same_properties() -> None:
     for other in (query(commutative=False), query(commutative=True, invert=pc.subtract)):
         with pytest.raises(wk.InvalidValue, match="queries: query 'q1' differs from the one in the snapshot"):
             wk.Operator.restore(bytes_, other)
+
+
+def test_a_policy_that_was_given_to_the_operator_is_asked_for_where_it_is_restored() -> None:
+    query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count())
+    op = query.operator(emit=wk.emit(wk.rows(1)))
+    op.push(pa.table({"t": [1]}))
+    with pytest.raises(wk.InvalidValue, match=r"policy; .*dataclasses\.replace\(query, emit=\.\.\.\)$"):
+        wk.Operator.restore(op.snapshot(), query)
+    again = dataclasses.replace(query, emit=wk.emit(wk.rows(1)))
+    assert wk.Operator.restore(op.snapshot(), again).push(pa.table({"t": [2]})).num_rows == 1

@@ -175,9 +175,13 @@ fn bound(
             differences.insert(0, "name");
         }
         if !differences.is_empty() {
+            let given = match differences.contains(&"emission policy") {
+                true => ": one with a policy of its operator is dataclasses.replace(query, emit=...)",
+                false => "",
+            };
             return Err(Error::InvalidValue(format!(
                 "queries: query '{name}' differs from {other} in the snapshot by its {}; an operator is restored with the \
-                 queries that it was made of",
+                 queries that it was made of{given}",
                 differences.join(", ")
             )));
         }
