@@ -153,6 +153,10 @@ def test_it_is_refused_where_nothing_measures_how_late_rows_are() -> None:
     measured = by_time.operator(order="out-of-order", progress=wk.delay(5), schema=SCHEMA)
     with pytest.raises(wk.InvalidValue, match="complete: how late rows are is not measured"):
         measured.completeness(0, 10)
+    with pytest.raises(wk.InvalidValue, match="end: 5 is before start=10"):
+        query.operator(**following()).completeness(10, 5)
+    with pytest.raises(wk.InvalidType, match=r"start: 1\.5 is a float"):
+        query.operator(**following()).completeness(1.5, 3)
     with pytest.raises(wk.InvalidType, match="complete"):
         wk.emit(complete="yes")  # type: ignore[arg-type]
     named = wk.count().alias("complete")

@@ -166,7 +166,7 @@ def test_no_rows() -> None:
         ({"key": "z"}, wk.InvalidValue, "key: data has no rows of k 'z'"),
         ({"key": 3}, wk.InvalidType, "key: 3 is not a value of column 'k'"),
         ({"key": {"x": 1}}, wk.InvalidValue, r"key: it has \['x'\]"),
-        ({"key": "a", "start": "noon"}, wk.InvalidType, "integer, and so is the start of a picture"),
+        ({"key": "a", "start": "noon"}, wk.InvalidType, "integer, and so is where a stretch of it starts"),
         ({"key": "a", "end": 2.5}, wk.InvalidType, "end: 2.5 is a float"),
     ],
 )

@@ -36,17 +36,19 @@ impl Scanned {
         Self { last, waiting: waiting.map(|run| (run, view.ats[run.lo])).collect() }
     }
 
-    /// The windows that wait, if the call's rows follow those that were looked at. First rows may have been dropped
-    /// since.
-    pub fn waiting(&self, view: &View<'_>) -> Option<Vec<Run>> {
-        let before = view.changed().checked_sub(1)?;
+    /// The windows that wait, and the first row that was not looked at, if all rows since follow those that were. First rows
+    /// may have been dropped.
+    pub fn waiting(&self, view: &View<'_>) -> Option<(usize, Vec<Run>)> {
+        let (time, at) = self.last?;
+        let last = place_from(view.times, view.ats, (time, at));
         let now = |(run, at): &(Run, u64)| {
             let lo = place_from(view.times, view.ats, (run.extent.0, *at));
             let is_there = view.times.get(lo) == Some(&run.extent.0) && view.ats[lo] == *at;
             is_there.then(|| Run { lo, hi: lo + run.hi - run.lo, ..*run })
         };
-        let is_known = self.last == Some((view.times[before], view.ats[before]));
-        is_known.then(|| self.waiting.iter().map(now).collect()).flatten()
+        let is_known = view.times.get(last) == Some(&time) && view.ats[last] == at;
+        let waiting = is_known.then(|| self.waiting.iter().map(now).collect::<Option<_>>()).flatten()?;
+        Some((last + 1, waiting))
     }
 }
 
@@ -91,11 +93,6 @@ impl From<Kept> for Memory {
 }
 
 impl Memory {
-    /// Whether rows were looked at in the order in which they are.
-    pub fn is_scanned(&self) -> bool {
-        self.scanned.last.is_some()
-    }
-
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.next == 0 && self.from.is_none() && self.emitted.is_empty() && self.observed.is_none()

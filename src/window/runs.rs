@@ -42,8 +42,8 @@ pub(super) fn ready(
     let (mut from, mut emitted) = (memory.first(view), Vec::new());
     if !view.is_appended {
         emitted = std::mem::take(&mut memory.emitted);
-    } else if waited.is_some() {
-        from = view.changed();
+    } else if let Some((unseen, _)) = waited {
+        from = unseen;
     } else if let Some(last) = memory.emitted.last() {
         // All rows come after the last emitted window: it stays as it is, unless some are late and join it.
         from = view.place_from((last.time, last.first)) + if is_late { 0 } else { last.rows as usize };
@@ -59,7 +59,7 @@ pub(super) fn ready(
         }
         true
     };
-    let mut waited = waited.unwrap_or_default();
+    let mut waited = waited.map(|(_, waiting)| waiting).unwrap_or_default();
     let last = waited.pop();
     waited.into_iter().for_each(|run| {
         take(run);

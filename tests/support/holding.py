@@ -110,8 +110,8 @@ class Definition(Kept):
             if reached is not None and end <= reached:
                 yield FinalWindow(None, start, end, tuple(inside), None)
 
-    def end_key(self, group: tuple[Any, ...]) -> None:
-        """Keep all windows of a key as they are; with rows that come later, it begins anew."""
+    def end_key(self, group: tuple[Any, ...]) -> bool:
+        """Keep all windows of a key as they are, which begins anew with later rows; return whether any ends now."""
         known = [each for each in self.expected()[0] if each.at[1] == group]
         ahead, self.ahead[group], self.closing = self.ahead.pop(group, None), NEVER, True
         if self.seals:
@@ -136,6 +136,7 @@ class Definition(Kept):
         del self.ahead[group]
         if ends and (self.watermark is None or max(ends) > self.watermark):
             self.ahead[group] = max(ends)
+        return any(each not in known for each in final)
 
     def check(
         self, held: Held, asked: Callable[[tuple[str, tuple[Any, ...], str]], bool] = lambda at: True

@@ -304,8 +304,9 @@ class Times(Queried):
         A row of time t is expected to be there with the probability that rows are no further behind the
         latest row than t is, by the sketch of the delays so far; the share is the mean of that over the
         window, and over sources by their rows. So it takes rows to come evenly over the window, and no later
-        than they did. The error is that of the sketch (1.33 %, once there are some hundred rows), and of a
-        sample of n rows (1.36/√n; Massart 1990). O(256) for each source.
+        than they did: a stream has to last for many times its delays before they are all known. The error is
+        that of the sketch (1.33 %, once there are some hundred rows), and of a sample of n rows (1.36/√n;
+        Massart 1990). O(256) for each source.
 
         Examples
         --------
@@ -319,11 +320,14 @@ class Times(Queried):
         """
 
         def completeness(core: _native.Operator, state: Known) -> Completeness | None:
-            edges = [
-                scalar(in_time(name, given, state.time_type), state.time_type)
-                for name, given in (("start", start), ("end", end))
-            ]
-            arrays = [pa.array([edge], state.time_type) for edge in edges]
+            kind = state.time_type
+            edges = in_time("start", start, kind), in_time("end", end, kind)
+            if edges[0] > edges[1]:
+                raise InvalidValue(
+                    f"end: {as_given(end)} is before start={as_given(start)}; a window ends where it starts, "
+                    "or later"
+                )
+            arrays = [pa.array([scalar(edge, kind)], kind) for edge in edges]
             found = pa.record_batch(core.completeness(pa.record_batch(arrays, ["start", "end"]))).to_pylist()[
                 0
             ]

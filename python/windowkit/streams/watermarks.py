@@ -21,8 +21,8 @@ REFUSALS: Final = (pa.ArrowNotImplementedError, OverflowError, TypeError, ValueE
 MEANT: Final = {
     "watermark": "its watermark",
     "time": "the time of a punctuation",
-    "start": "the start of a picture",
-    "end": "the end of a picture",
+    "start": "where a stretch of it starts",
+    "end": "where it ends",
 }
 
 

@@ -309,8 +309,8 @@ impl Progress {
 pub(super) fn followed(progress: &Option<Progress>) -> Result<&Progress> {
     progress.as_ref().ok_or_else(|| {
         Error::InvalidValue(
-            "progress: no watermark follows the rows of this operator; progress=windowkit.delay(...) makes one do so \
-             where the operator is made"
+            "progress: no watermark follows the rows of this operator; progress=windowkit.delay(...) makes one do so where \
+             the operator is made, left_progress and right_progress of a join"
                 .into(),
         )
     })
@@ -324,7 +324,7 @@ pub(super) fn with_sources(progress: &mut Option<Progress>) -> Result<&mut Progr
     progress.as_mut().filter(|progress| progress.delay().source.is_some()).ok_or_else(|| {
         Error::InvalidValue(
             "source: the rows of this operator have no column that names it; progress=windowkit.delay(..., source=...) \
-             says which one does where the operator is made"
+             says which one does where the operator is made, left_progress and right_progress of a join"
                 .into(),
         )
     })

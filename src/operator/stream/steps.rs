@@ -241,8 +241,8 @@ impl Operator {
             },
             None => None,
         };
-        let moved =
-            WatermarkMove { watermark: Some(i64::MAX), closing: true, of_key, ..WatermarkMove::default() };
+        let (all, one) = (of_key.is_none().then_some(i64::MAX), of_key.map(|key| (key, i64::MAX)));
+        let moved = WatermarkMove { watermark: all, key_watermark: one, closing: true };
         let mut outcomes = self.moved(moved)?;
         let results = outcomes.iter_mut().flat_map(|outcome| outcome.take_results());
         let results = marked(self.shedding.as_ref(), results)?;

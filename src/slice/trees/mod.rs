@@ -10,6 +10,7 @@ mod running_totals;
 mod trial;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::store::{Delta, Store, Wanted};
 use super::timeline::Timelines;
@@ -127,10 +128,10 @@ impl Eager {
         self.flat_fat.update(dirty, given, timelines, poll)
     }
 
-    /// Drops what covers dropped slices.
-    pub fn forget(&mut self, timelines: &Timelines) {
+    /// Drops what covers dropped slices of these keys.
+    pub fn forget(&mut self, timelines: &Timelines, keys: Range<u32>) {
         if let Some(run_tree) = &mut self.run_tree {
-            run_tree.forget(timelines);
+            run_tree.forget(timelines, keys);
         }
     }
 

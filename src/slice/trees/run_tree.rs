@@ -13,6 +13,7 @@
 //! changed slice invalidates the nodes above it up to the first missing one.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::super::store::{Delta, Store, Wanted};
 use super::super::timeline::{Dirty, Timelines};
@@ -109,11 +110,13 @@ impl RunTree {
         }
     }
 
-    /// Drops nodes that cover dropped slices.
-    pub fn forget(&mut self, timelines: &Timelines) {
+    /// Drops nodes that cover dropped slices of these keys.
+    pub fn forget(&mut self, timelines: &Timelines, keys: Range<u32>) {
         let mut dropped = Vec::new();
-        for (key, levels) in self.keys.iter_mut().enumerate().filter(|(_, levels)| !levels.is_empty()) {
-            let gone = timelines.gone(key as u32);
+        let known = self.keys.len();
+        let own = &mut self.keys[(keys.start as usize).min(known)..(keys.end as usize).min(known)];
+        for (key, levels) in (keys.start..).zip(own).filter(|(_, levels)| !levels.is_empty()) {
+            let gone = timelines.gone(key);
             for (height, level) in levels.iter_mut().enumerate() {
                 let first = gone.div_ceil(1 << height);
                 while level.first < first
@@ -319,7 +322,7 @@ mod tests {
         }
 
         fn forget(&mut self, timelines: &Timelines) {
-            self.forget(timelines);
+            self.forget(timelines, 0..timelines.keys() as u32);
         }
     }
 

@@ -153,8 +153,7 @@ class QueryRun(Run):
                 definition.advance(at, self.group(of))
             case "end_key":
                 emitted = self.surely(lambda: op.end_key(argument))
-                definition.end_key(self.group(argument))
-                self.check_ahead(self.group(argument))
+                self.check_ahead(self.group(argument), definition.end_key(self.group(argument)))
             case "punctuate":
                 at, of = argument
                 self.wind(at)
@@ -195,14 +194,14 @@ class QueryRun(Run):
                 self.shedding.check(self.received.held, share, definition, said)
         return emitted
 
-    def check_ahead(self, ended: tuple[Any, ...]) -> None:
+    def check_ahead(self, ended: tuple[Any, ...], has_windows: bool) -> None:
         """Assert that the keys which are complete further than the stream are those of the definition."""
         table, by = self.op.keys_ahead(), self.setting.query.by
         columns = [[key(value) for value in plain(table[name])] for name in by]
         told = dict(zip(zip(*columns, strict=True), plain(table["watermark"]), strict=True))
         reached, ahead = self.definition.watermark, self.definition.ahead
-        if any(discards(query) for query in self.op.queries.values()):
-            # A window all of whose panes have come out is not returned.
+        if not has_windows or any(discards(query) for query in self.op.queries.values()):
+            # A window all of whose panes have come out is not returned, and a key may have been forgotten before.
             ahead.pop(ended, None)
             ahead |= {ended: told[ended]} if ended in told else {}
         expected = {group: mark for group, mark in ahead.items() if reached is None or mark > reached}

@@ -21,17 +21,15 @@ use crate::slice::Keys;
 use crate::slice::strategy::Order;
 use crate::window::Call;
 
-/// How a call moves the watermarks, and which results are asked for.
+/// How a call moves the watermarks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::operator::stream) struct WatermarkMove {
     /// The watermark of the stream after the call; it never goes back.
     pub(in crate::operator::stream) watermark: Option<i64>,
     /// The only key whose watermark moves, and where to.
     pub(in crate::operator::stream) key_watermark: Option<(u32, i64)>,
-    /// Whether the stream ends, so that all windows are final.
+    /// Whether the stream ends, or the only key, so that all windows are final.
     pub(in crate::operator::stream) closing: bool,
-    /// The only key whose results are asked for, if it is not all of them.
-    pub(in crate::operator::stream) of_key: Option<u32>,
 }
 
 /// Watermark and horizon, and what follows from them.

@@ -276,9 +276,6 @@ impl Engine {
         slices.above.update((&slices.store, delta), &slices.timelines, check)?;
         let over = (&*queries, &slices.timelines);
         windows.list_ready(over, &mut ingested, moved, &keys.ahead, &mut outgoing)?;
-        if let Some(key) = moved.of_key {
-            outgoing.iter_mut().for_each(|outgoing| outgoing.windows.retain(|each| each.key == key));
-        }
         let last_end = |(registered, outgoing): (&Registered, &Outgoing)| {
             let windows = registered.plan.windows();
             // A row at the end of a session would join it.
@@ -407,8 +404,9 @@ impl Engine {
     /// Drops what nothing needs any longer of these keys.
     fn forget_keys(&mut self, keys: Range<u32>, ahead: &Ahead) {
         let Self { queries, slices, windows, pending, .. } = self;
-        slices.forget(queries, &windows.horizon, keys, ahead);
-        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, slices.keeps_rows()));
+        slices.forget(queries, &windows.horizon, keys.clone(), ahead);
+        let keeps_rows = slices.keeps_rows();
+        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, keys.clone(), keeps_rows));
         windows.forget(&slices.timelines);
     }
 
@@ -416,7 +414,8 @@ impl Engine {
     pub(super) fn end_key(&mut self, key: u32) {
         let Self { queries, slices, windows, pending, .. } = self;
         slices.end_key(queries, key);
-        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, slices.keeps_rows()));
+        let (keys, keeps_rows) = (key..key + 1, slices.keeps_rows());
+        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, keys.clone(), keeps_rows));
         windows.forget(&slices.timelines);
     }
 

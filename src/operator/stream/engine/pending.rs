@@ -6,6 +6,7 @@
 //! | a call is committed | [`Pending::settle`]: its rows are pending, and those of keys that fired no longer are |
 //! | slices have expired, or were dropped | [`Pending::forget`], [`Pending::keep_those_in`] |
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, UInt32Array, cast::AsArray, types::*};
@@ -110,10 +111,13 @@ impl Pending {
         }
     }
 
-    /// Drops those before the slices that are left, except for the last one if a row may change windows after it.
-    pub(super) fn forget(&mut self, slices: &Timelines, keeps_rows: bool) {
-        for keys in self.queries.iter_mut().flatten() {
-            for (key, times) in (0..).zip(keys).filter(|(_, times)| !times.is_empty()) {
+    /// Drops those of these keys before the slices that are left, except for the last one if a row may change windows after
+    /// it.
+    pub(super) fn forget(&mut self, slices: &Timelines, keys: Range<u32>, keeps_rows: bool) {
+        for known in self.queries.iter_mut().flatten() {
+            let places = (keys.start as usize).min(known.len())..(keys.end as usize).min(known.len());
+            let own = (keys.start..).zip(&mut known[places]);
+            for (key, times) in own.filter(|(_, times)| !times.is_empty()) {
                 let first = slices.of(key).firsts.first().copied();
                 let is_there = |time: i64| first.is_some_and(|first| first <= time);
                 let gone = times.iter().copied().filter(|&time| !is_there(time));

@@ -126,7 +126,8 @@ impl SliceManager {
         let base = self.tuples.as_ref().map_or(0, Tuples::next);
         let slices = &mut self.timelines;
         let calls = horizon.calls_at_rest(base, (queries, ahead));
-        for key in keys.start..keys.end.min(slices.keys() as u32) {
+        let keys = keys.start..keys.end.min(slices.keys() as u32);
+        for key in keys.clone() {
             let Some(needed) = horizon.cutoff_at(queries, ahead.of(key)) else { continue };
             let expired = slices.expired(key, needed, queries.widest_gap());
             match &mut self.tuples {
@@ -134,7 +135,7 @@ impl SliceManager {
                 Some(tuples) => tuples.forget((queries, slices), key, expired, calls.of(key)),
             }
         }
-        self.above.forget(slices);
+        self.above.forget(slices, keys);
     }
 
     /// Drops the slices of these keys that are in sessions which are final at this watermark, and were emitted.
@@ -146,7 +147,7 @@ impl SliceManager {
         ahead: &Ahead,
     ) {
         let slices = &mut self.timelines;
-        for key in keys {
+        for key in keys.clone() {
             let Some(watermark) = ahead.watermark_of(watermark, key) else { continue };
             // Those of one window: windows that are sealed share slices with no others.
             let by_time = windows(queries.registered()).find_map(|(_, window)| window.merging());
@@ -156,7 +157,7 @@ impl SliceManager {
                 (Some(tuples), count) => tuples.seal(slices, key, count),
             }
         }
-        self.above.forget(slices);
+        self.above.forget(slices, keys);
     }
 
     /// Drops the punctuations that no row to come can be around.
@@ -175,8 +176,8 @@ impl SliceManager {
                 None if (key as usize) < slices.keys() => slices.forget(key, slices.of(key).len(), 0),
                 None => {}
             }
+            self.above.forget(slices, key..key + 1);
         }
-        self.above.forget(slices);
     }
 
     /// Drops all that is held of a key.

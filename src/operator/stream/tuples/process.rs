@@ -124,12 +124,11 @@ impl Tuples {
             let next = tuples.next.map_or(time, |next| next.min(time));
             call.now.is_none_or(|now| now < next) && by_rows(queries).next().is_some()
         };
-        let put_off =
-            first.filter(|&time| is_local && is_unready(time) && !(is_appended && tuples.is_scanned()));
+        let put_off = first.filter(|&time| is_local && is_unready(time));
         let mut listed = match put_off {
             None => self.list(queries, key, tuples, new, is_appended, call)?,
             Some(time) => {
-                tuples.put_off(time);
+                tuples.put_off(time, is_appended);
                 Listed::default()
             }
         };

@@ -194,15 +194,13 @@ impl KeyTuples {
         Ok(places)
     }
 
-    /// Whether its rows were looked at for windows in the order in which they are, where windows are remembered.
-    pub(super) fn is_scanned(&self) -> bool {
-        self.memories.iter().all(|(_, memory)| memory.is_scanned())
-    }
-
-    /// Takes note of a row at this time for which no window was listed, as none can be final before.
-    pub(super) fn put_off(&mut self, time: i64) {
+    /// Takes note of rows from this time on for which no window was listed, as none can be final before; what is known of
+    /// others holds if these follow them.
+    pub(super) fn put_off(&mut self, time: i64, is_appended: bool) {
         self.next = Some(self.next.map_or(time, |next| next.min(time)));
-        self.memories.iter_mut().for_each(|(_, memory)| memory.scanned = Default::default());
+        if !is_appended {
+            self.memories.iter_mut().for_each(|(_, memory)| memory.scanned = Default::default());
+        }
     }
 
     /// Adapts to `queries` queries: `places` has the new place of each former one, and `bits` that of each column of
