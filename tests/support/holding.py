@@ -111,7 +111,7 @@ class Definition(Kept):
                 yield FinalWindow(None, start, end, tuple(inside), None)
 
     def end_key(self, group: tuple[Any, ...]) -> bool:
-        """Keep all windows of a key as they are, which begins anew with later rows; return whether any ends now."""
+        """Keep all windows of a key, which begins anew later, as they are; return whether any ends now."""
         known = [each for each in self.expected()[0] if each.at[1] == group]
         ahead, self.ahead[group], self.closing = self.ahead.pop(group, None), NEVER, True
         if self.seals:

@@ -201,7 +201,7 @@ class QueryRun(Run):
         told = dict(zip(zip(*columns, strict=True), plain(table["watermark"]), strict=True))
         reached, ahead = self.definition.watermark, self.definition.ahead
         if not has_windows or any(discards(query) for query in self.op.queries.values()):
-            # A window all of whose panes have come out is not returned, and a key may have been forgotten before.
+            # A window all of whose panes have come out is not returned; keys without any may be forgotten.
             ahead.pop(ended, None)
             ahead |= {ended: told[ended]} if ended in told else {}
         expected = {group: mark for group, mark in ahead.items() if reached is None or mark > reached}
