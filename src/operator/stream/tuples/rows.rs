@@ -111,9 +111,11 @@ impl KeyTuples {
 
     /// Restores the recorded state.
     pub(super) fn take_back(&mut self, before: Before) {
-        let from = before.at.min(self.len());
+        // Where memory ran out, rows that were being appended have times, and no numbers yet.
+        let rows = self.len().min(self.ats.len());
+        let from = before.at.min(rows);
         let mut kept = from;
-        for place in from..self.len() {
+        for place in from..rows {
             if self.ats[place] >= before.base {
                 continue;
             }
@@ -171,6 +173,12 @@ impl KeyTuples {
         let mut to = from + rows.len();
         let mut places = vec![0; rows.len()];
         let is_marked = !self.marks.is_empty() || rows.iter().any(|row| row.marks != 0);
+        // Nothing can fail once anything has changed.
+        self.times.reserve(rows.len());
+        self.ats.reserve(rows.len());
+        if is_marked {
+            self.marks.reserve(to - self.marks.len());
+        }
         self.times.resize(to, 0);
         self.ats.resize(to, 0);
         if is_marked {
