@@ -374,7 +374,8 @@ impl Operator {
         followed(&self.progress)?.table(self.input(), self.leader().measure())
     }
 
-    /// Which share of the rows of windows can be expected to have arrived: see [`Progress::completeness`].
+    /// Which share of the rows of windows can be expected to have arrived, and how much that may be wrong: columns
+    /// `complete` and `complete_error` for columns of starts and ends.
     ///
     /// # Errors
     /// `InvalidValue` if no watermark follows rows by their delays.
