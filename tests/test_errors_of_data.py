@@ -119,7 +119,7 @@ class TestRun:
                 "threads: 2 is given with a Spark DataFrame; only tables have it; allowed",
             ):
                 call(frame, frame, threads=2)
-        with refused(wk.InvalidValue, "; only tables have it; allowed is metrics"):
+        with refused(wk.InvalidValue, "; only tables have it; allowed are route and metrics"):
             distinct.run(frame, 2)
         for call, others in ((query().run, ()), (rolling.run, ()), (join.run, (frame,)), (distinct.run, ())):
             with refused(
