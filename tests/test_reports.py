@@ -326,8 +326,8 @@ def test_a_row_that_is_late_for_some_of_its_windows(
     times: list[int], slide: int, overlap: int, lateness: int
 ) -> None:
     """https://github.com/hazelcast/hazelcast-jet/pull/675 and https://github.com/numaproj/numaflow/pull/1472:
-    a row in several windows, of which some had expired, was lost for the others, or taken out of windows it
-    had not been in."""
+    a row in several windows, some of which had expired, was lost for the others, or was taken out of windows
+    that did not have it."""
     size = slide + overlap
     query = wk.query(by=[], time="t", windows=wk.sliding(size, slide), aggs=wk.sum("t").alias("sum"))
     op = query.operator(order="out-of-order", allowed_lateness=lateness, schema=TIMES)

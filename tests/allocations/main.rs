@@ -198,7 +198,7 @@ fn join(condition: ConditionSpec) -> JoinSpec {
     JoinSpec { left, right, condition, kind, suffix: "_right".into(), early: false, sheds: false }
 }
 
-/// The same, whose rows have weights.
+/// The join of sides whose rows have weights.
 fn weighed(join: JoinSpec) -> JoinSpec {
     let of = |side| SideSpec { weight: Some("w".into()), ..side };
     JoinSpec { left: of(join.left), right: of(join.right), ..join }

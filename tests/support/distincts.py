@@ -50,7 +50,7 @@ LEFT = {"first": firsts, "interval": one_per_interval}
 
 @dataclass
 class Sources:
-    """Up to when a stream is complete, by a delay behind the latest row of each source that has not ended."""
+    """The sources of a stream that have not ended: complete up to a delay before each latest row."""
 
     delay: int
     latest: dict[Any, int | None] = field(default_factory=dict)

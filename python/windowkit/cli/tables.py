@@ -52,7 +52,7 @@ TYPE: Final = re.compile(r"(?P<name>`(?:[^`]|``)*`|[^`=]+)=(?P<type>[^=]+)")
 SIDE: Final = re.compile("-*(left|right|labels)[_-]|within:")
 """What errors of an argument of one of two inputs begin with, or of the first and perhaps the second."""
 BEGIN: Final = 4096
-"""Bytes of a file by which it is told whether it is text."""
+"""How many bytes of a file are read to tell whether it is text."""
 
 TIMED: Final = re.compile(
     r"column '(?P<name>.*)' is (?P<type>\w+)(?P<allowed>; a time column is a [^;]*)", re.DOTALL

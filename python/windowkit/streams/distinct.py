@@ -11,7 +11,7 @@ from windowkit import _native
 from windowkit.arrow.given import refuse_spark, schema_of
 from windowkit.arrow.incoming import Incoming
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.language.checks import a_type, as_given, limit, snapshot_bytes
+from windowkit.language.checks import a_type, limit, snapshot_bytes
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import hinting
 from windowkit.language.identity import identity
@@ -24,7 +24,7 @@ from windowkit.local.distinct import bound
 from windowkit.streams.held import Held
 from windowkit.streams.progress import announce, clock_for, look_at_clock, progress_of, source_row
 from windowkit.streams.stats import DistinctStats, reported
-from windowkit.streams.watermarks import in_time, one_key, scalar, time_type
+from windowkit.streams.watermarks import in_time, one_key, refuse_key, refuse_timeless, scalar, time_type
 
 __all__ = ["DistinctOperator"]
 
@@ -203,16 +203,9 @@ class DistinctOperator(Held[_native.DistinctOperator]):
 
     def _of_key(self, watermark: Any, key: Any) -> tuple[int, pa.RecordBatch]:
         """Return up to when a key is complete, and the key."""
-        if not self._distinct.by:
-            raise InvalidValue(
-                f"key: {as_given(key)} is given, but duplicates are equal in nothing (by=[]); "
-                "advance(watermark) without a key moves the watermark of the stream"
-            )
-        if watermark is None:
-            raise InvalidValue(
-                f"watermark: none is given for the key {as_given(key)}; a key is complete up to a time, as "
-                "in advance(time, key=...)"
-            )
+        instead = "advance(watermark) without a key moves the watermark of the stream"
+        refuse_key(key, self._distinct.by, "duplicates are equal in nothing", instead)
+        refuse_timeless(key, watermark)
         at = in_time("watermark", watermark, self._time)
         return at, one_key(key, self._distinct.by, self._input, "duplicates are")
 

@@ -30,7 +30,7 @@ from windowkit.streams.calls import State
 from windowkit.streams.held import Held
 from windowkit.streams.progress import announce, clock_for, look_at_clock, progress_of, source_row
 from windowkit.streams.stats import JoinStats, reported
-from windowkit.streams.watermarks import in_time, one_key, scalar, time_type
+from windowkit.streams.watermarks import in_time, one_key, refuse_key, scalar, time_type
 
 __all__ = ["JoinOperator", "Watermarks"]
 
@@ -544,11 +544,8 @@ class JoinOperator(Held[_native.JoinOperator]):
                 self._look_at_clock(core, is_left if at is None else None)
                 return core.follow(is_left) if at is None else core.advance(is_left, at)
             by = self._join.left_by if is_left else self._join.right_by
-            if not by:
-                raise InvalidValue(
-                    f"key: {as_given(key)} is given, but the join has no keys (by=[]); {call}(watermark) "
-                    "without a key moves the watermark of the side"
-                )
+            instead = f"{call}(watermark) without a key moves the watermark of the side"
+            refuse_key(key, by, "the join has no keys", instead)
             one = one_key(key, by, self._schemas[is_left], "the join is")
             self._look_at_clock(core)
             assert at is not None, "a key is complete up to a time"

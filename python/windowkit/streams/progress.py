@@ -41,7 +41,8 @@ def source_row(core: Followed, schema: pa.Schema, name: Any, argument: str = "so
     if core.source is None:
         raise InvalidValue(
             f"{argument}: {as_given(name)} is given, but the rows of this operator have no column that "
-            "names their source; progress=windowkit.delay(..., source=...) says which one does"
+            "names their source; progress=windowkit.delay(..., source=...) says which one does, "
+            "left_progress and right_progress of a join"
         )
     return one_row(argument, [name], [schema.field(core.source)])
 
@@ -59,7 +60,8 @@ def clock_for(core: Followed, clock: Clock | None) -> Stamps | None:
     if clock is not None:
         raise InvalidValue(
             "clock: it is given for an operator whose watermark does not depend on one; it requires "
-            "progress=windowkit.delay(...) with idle= or heartbeat="
+            "progress=windowkit.delay(...) with idle= or heartbeat=, of a join left_progress or "
+            "right_progress"
         )
     return None
 

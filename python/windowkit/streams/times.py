@@ -14,7 +14,7 @@ from windowkit.streams.completeness import Completeness
 from windowkit.streams.known import Known
 from windowkit.streams.progress import progress_of
 from windowkit.streams.queried import Queried
-from windowkit.streams.watermarks import in_time, scalar
+from windowkit.streams.watermarks import in_time, refuse_key, refuse_timeless, scalar
 
 __all__ = ["Times"]
 
@@ -152,12 +152,8 @@ class Times(Queried):
 
     def _advanced(self, core: _native.Operator, state: Known, watermark: Any, key: Any) -> pa.Table:
         """Return what becomes ready as one key is complete up to a time."""
-        refuse_key(state, key, "advance(watermark) without a key moves the watermark of the stream")
-        if watermark is None:
-            raise InvalidValue(
-                f"watermark: none is given for the key {as_given(key)}; a key is complete up to a time, as "
-                "in advance(time, key=...)"
-            )
+        check_key(state, key, "advance(watermark) without a key moves the watermark of the stream")
+        refuse_timeless(key, watermark)
         at = in_time("watermark", watermark, state.time_type)
         self._look_at_clock(core, state)
         return self._emitted(state, core.advance_key, at, state.key(key))
@@ -207,7 +203,7 @@ class Times(Queried):
         """
 
         def end_key(core: _native.Operator, state: Known) -> pa.Table:
-            refuse_key(state, key, "close() ends the stream")
+            check_key(state, key, "close() ends the stream")
             if key is None:
                 raise InvalidValue("key: None is given; a null key is given as a mapping, {column: None}")
             self._look_at_clock(core, state)
@@ -459,14 +455,11 @@ class Times(Queried):
         return self._ask("punctuate", punctuate)
 
 
-def refuse_key(state: Known, key: Any, instead: str) -> None:
+def check_key(state: Known, key: Any, instead: str) -> None:
     """Refuse a key where the time of its rows is the clock's, or where there are no keys."""
     if state.is_stamped:
         raise InvalidValue(
             f"key: {as_given(key)} is given over PROCESSING_TIME, where rows get the time of the clock, "
             "whatever their key; allowed are keys over a column of times"
         )
-    if not state.leader.by:
-        raise InvalidValue(
-            f"key: {as_given(key)} is given, but the queries group by nothing (by=[]); {instead}"
-        )
+    refuse_key(key, state.leader.by, "the queries group by nothing", instead)

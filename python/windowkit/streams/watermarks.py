@@ -104,6 +104,21 @@ def in_units(argument: str, given: Duration, kind: pa.DataType) -> int:
     return count
 
 
+def refuse_key(key: Any, by: Sequence[object], none: str, instead: str) -> None:
+    """Refuse a key where there are no columns of keys."""
+    if not by:
+        raise InvalidValue(f"key: {as_given(key)} is given, but {none} (by=[]); {instead}")
+
+
+def refuse_timeless(key: Any, watermark: Any) -> None:
+    """Refuse a key that is complete, and not up to when."""
+    if watermark is None:
+        raise InvalidValue(
+            f"watermark: none is given for the key {as_given(key)}; a key is complete up to a time, as in "
+            "advance(time, key=...)"
+        )
+
+
 def one_key(key: Any, by: Sequence[str], schema: pa.Schema, whose: str = "the queries are") -> pa.RecordBatch:
     """Return a key as a batch of one row of the key columns."""
     if isinstance(key, Mapping):

@@ -71,7 +71,7 @@ pub(super) fn forget(
 /// Drops all keys but these, which ascend: the n-th of them becomes key n. The others have no rows.
 ///
 /// # Errors
-/// Those of Arrow; nothing has changed then.
+/// Errors of Arrow; no key was dropped then.
 pub(super) fn keep_keys(
     keys: &mut KeyIndex,
     stores: &mut [Store],

@@ -249,7 +249,7 @@ impl Progress {
         Ok(RecordBatch::try_new(Arc::new(schema), vec![column(|each| each.0), column(|each| each.1)])?)
     }
 
-    /// What was seen of the sources that have not ended, and their numbers.
+    /// The sources that have not ended: their numbers, and what was seen of them.
     fn of_live(&self) -> Result<(KeyIndex, Seen)> {
         let Seen { delay, sources, ended, present } = &self.seen;
         let is_live = |&at: &u32| sources[at as usize].is_live() || present.holds(at);

@@ -46,7 +46,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// The same with another weight.
+    /// What stands beside a row of another weight.
     pub(super) fn weighing(self, weight: i8) -> Self {
         Self { weight: Some(weight), ..self }
     }

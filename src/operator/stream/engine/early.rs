@@ -130,7 +130,7 @@ impl Early<'_> {
             for (number, (_, window)) in registered.plan.windows().iter().enumerate() {
                 let Some(window) = window.by_time() else { continue };
                 found.clear();
-                // Of windows that grow without end, those that follow have not begun to differ from this one.
+                // Of windows that grow without end, only the next one to end has rows by now that none before has.
                 let ending = Ending { upto: window.begun_upto(open.within(now)), ..open };
                 window.list(spans.from(from), &ending, &mut Cursor::default(), usize::MAX, &mut found);
                 pace.check(VISIT + found.len())?;
