@@ -1,7 +1,7 @@
 """The native core: what `windowkit.local` and `windowkit.spark` call. Not part of the public interface."""
 
-from collections.abc import Iterator, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from windowkit.kernels.arguments import ByRows, ByTime, Question
 from windowkit.language.aggregation import Aggregate
@@ -355,9 +355,9 @@ class Engine:
     def finish(self) -> Batches: ...
 
 class Synchronized(Generic[_T]):
-    """An iterator whose next item one thread at a time asks for."""
+    """An iterator whose next item one thread at a time asks for, as `make` returns it."""
 
-    def __init__(self, iterator: Iterator[_T]) -> None: ...
+    def __init__(self, iterator: Iterator[Any], make: Callable[[Any], _T] | None = None) -> None: ...
     def __iter__(self) -> Synchronized[_T]: ...
     def __next__(self) -> _T: ...
 

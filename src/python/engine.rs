@@ -6,11 +6,10 @@ use std::sync::Mutex;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
-use super::errors::{Out, PyOut, detached, exception, interruptible};
+use super::errors::{Out, PyOut, detached, exception, interruptible, within_iterator};
 use super::given::Given;
 use super::shared::Shared;
 use crate::operator::{Bounded, Output};
@@ -195,15 +194,7 @@ impl PyBatches {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         let next = detached(py, || Ok(self.read()?.map(PyRecordBatch::new)));
-        next.map_err(|error| {
-            if !error.is_instance_of::<PyStopIteration>(py) {
-                return error;
-            }
-            // As in generators: batches that are missing would not be noticed.
-            let ended = PyRuntimeError::new_err("a handler of signals raised StopIteration");
-            ended.set_cause(py, Some(error));
-            ended
-        })
+        next.map_err(|error| within_iterator(py, error))
     }
 
     /// All that are left.

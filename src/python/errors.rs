@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyException, PyMemoryError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -102,6 +102,17 @@ pub(super) fn of_user(py: Python<'_>, raised: PyErr, message: impl FnOnce(&str) 
             Error::User { message: message(&shown), cause: Cause(Arc::new(raised)) }
         }
     }
+}
+
+/// What an iterator raises where `error` came up: a StopIteration, of a handler of signals, would end it, and nobody
+/// would notice what is missing. As in Python's generators.
+pub(super) fn within_iterator(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py) {
+        return error;
+    }
+    let failed = PyRuntimeError::new_err("a handler of signals raised StopIteration");
+    failed.set_cause(py, Some(error));
+    failed
 }
 
 /// The exception for an error.

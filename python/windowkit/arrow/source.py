@@ -205,7 +205,9 @@ class Source:
             # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
             # KeyboardInterrupt into text, is given one that has started.
             yield None
-            yield from self._made() if self._keep is None else map(self._keep, self._made())
+            # Not `map`: a StopIteration of a handler of signals would end it, and rows would be missing.
+            for batch in self._made():
+                yield batch if self._keep is None else self._keep(batch)
         except BaseException as failure:
             self._note(failure)
             raise
@@ -223,7 +225,12 @@ class Source:
             yield from made.to_batches()
 
     def _note(self, failure: BaseException) -> None:
-        """Remember why the stream failed; what comes first is not yet what a generator makes of it."""
+        """Remember why the stream failed: what came first, not what a generator made of it."""
+        if isinstance(failure, RuntimeError) and isinstance(
+            failure.__cause__, StopIteration | StopAsyncIteration
+        ):
+            # A generator that a handler's StopIteration leaves outside of any `try`, as it starts or yields.
+            failure = failure.__cause__ if self._is_own(failure.__traceback__) else failure
         # Those that handlers of signals raise, too; not the one that closes a generator.
         closes = isinstance(failure, GeneratorExit) and self._is_own(failure.__traceback__)
         if self._failure is None and not closes:

@@ -69,7 +69,7 @@ def batches(
     planned = bound(distinct, source.schema)
     table = source.table()
     rows = kept(table, is_first(distinct, planned.within, table, count))
-    return lent(rows.schema, iter(rows.to_batches()))
+    return lent(rows.schema, rows.to_batches())
 
 
 def schema(distinct: Distinct, data: Any) -> pa.Schema:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
 from windowkit.language.windows import time_type, units
-from windowkit.local.query import checked_threads, lent, remade, warn_of_times
+from windowkit.local.query import checked_threads, lent, warn_of_times
 
 __all__ = [
     "Band",
@@ -109,10 +108,7 @@ def batches(
     """Evaluate `join` batch by batch; see `windowkit.Join.batches`."""
     refuse_sparks(left, right, f"; batches are of one process; {IN_SPARK}")
     planned, made = started(join, left, right, checked_threads(threads), validate)
-    result = map(pa.record_batch, made)
-    if join.windows is not None:
-        result = map(partial(remade, partial(shaped, join=join)), result)
-    return lent(schema_of_result(planned, join), result)
+    return lent(schema_of_result(planned, join), made, lambda batch: shaped(pa.record_batch(batch), join))
 
 
 def started(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -101,11 +101,7 @@ def batches(
     warn_of_times(source, query.time, IN_NO_WINDOW)
     # As an iterator the core raises its own exceptions, of which a C stream would keep only the text.
     # A generator would end with the first of them, as if there were no more batches.
-    # Where Python runs no code of its own between batches, no handler of signals runs there.
-    made = map(pa.record_batch, result)
-    if query.window_columns != "struct" or chosen is not None:
-        made = map(partial(remade, partial(own_batch, query, chosen)), made)
-    return lent(shaped_schema(pa.schema(result.schema), query), made)
+    return lent(shaped_schema(pa.schema(result.schema), query), result, partial(own_batch, query, chosen))
 
 
 def warn_of_times(source: Source, time: str, so: str) -> None:
@@ -126,24 +122,17 @@ def asked(query: Query, data: Any, validate: bool | None) -> tuple[Query, Source
     return own, source
 
 
-def lent(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return a reader of batches that several threads may read: each batch goes to one of them."""
-    return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(batches))
+def lent(
+    schema: pa.Schema, batches: Iterable[Any], make: Callable[[Any], pa.RecordBatch] | None = None
+) -> pa.RecordBatchReader:
+    """Return a reader that several threads may read: each batch goes to one of them, as `make` returns it."""
+    return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(iter(batches), make))
 
 
-def own_batch(query: Query, chosen: Where | None, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch in the columns that `query` asks for, of the windows that are chosen."""
-    made = shaped(batch, query)
+def own_batch(query: Query, chosen: Where | None, batch: Any) -> pa.RecordBatch:
+    """Return a batch of the core in the columns that `query` asks for, of the windows that are chosen."""
+    made = shaped(pa.record_batch(batch), query)
     return made if chosen is None else chosen.windows(made)
-
-
-def remade(make: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return what is made of a batch as a reader is read."""
-    try:
-        return make(batch)
-    except StopIteration as error:
-        # As in generators: batches that are missing would not be noticed.
-        raise RuntimeError("a handler of signals raised StopIteration") from error
 
 
 def slices(query: Query, data: Any, *, validate: bool | None = None) -> pa.Table:
