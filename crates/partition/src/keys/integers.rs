@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::numbering::{Numbering, number_all};
 use crate::Result;
 
 /// No id yet.
@@ -57,10 +58,15 @@ impl IntegerKeys {
     pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
         let values = read(column);
         self.rows += values.len();
+        let is_hashed = matches!(self.lookup, Lookup::Hashed { .. });
         match column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None if is_hashed => number_all(self, values.len(), |row| Some(values[row]), out),
             None => out.extend(values.iter().enumerate().map(|(row, &value)| {
                 self.known(value).unwrap_or_else(|| self.id_of_new(value, values[row..].iter()))
             })),
+            Some(nulls) if is_hashed => {
+                number_all(self, values.len(), |row| nulls.is_valid(row).then(|| values[row]), out);
+            }
             Some(nulls) => {
                 let valid = |from: usize| nulls.valid_indices().skip_while(move |&row| row < from);
                 out.extend(values.iter().enumerate().map(|(row, &value)| match self.known(value) {
@@ -186,6 +192,38 @@ impl IntegerKeys {
         let data =
             ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
         Ok(make_array(data.build()?))
+    }
+}
+
+/// Of the hash table: a direct one needs no numbering block by block.
+impl Numbering for IntegerKeys {
+    type Key<'a> = Option<i64>;
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn hash(&self, value: Option<i64>) -> u64 {
+        value.map_or(0, |value| self.hasher.hash_one(value))
+    }
+
+    fn candidate(&self, hash: u64) -> Option<u32> {
+        match &self.lookup {
+            Lookup::Hashed { table, .. } => table.find(hash, |_| true).copied(),
+            Lookup::Direct { .. } => None,
+        }
+    }
+
+    fn is(&self, id: u32, value: Option<i64>) -> bool {
+        value == Some(self.values[id as usize]) && Some(id) != self.null
+    }
+
+    fn number(&mut self, value: Option<i64>, _: u64) -> u32 {
+        match value {
+            // The table may be a direct one by now.
+            Some(value) => self.id_of_new(value, std::iter::once(&value)),
+            None => self.id_of_null(),
+        }
     }
 }
 

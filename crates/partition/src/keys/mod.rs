@@ -5,6 +5,7 @@
 
 mod hash;
 mod integers;
+mod numbering;
 mod rows;
 mod text;
 

@@ -13,14 +13,20 @@ use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::numbering::{Numbering, number_all};
 use crate::{Error, Result};
 use windowkit_kernels::types::named;
 
-/// Distinct rows.
+/// Keys by their row encoding.
 pub(super) struct RowKeys {
     converter: RowConverter,
     batch: Rows,
-    distinct: Rows,
+    distinct: Distinct,
+}
+
+/// Distinct rows.
+struct Distinct {
+    rows: Rows,
     table: HashTable<u32>,
     hasher: FixedState,
 }
@@ -35,57 +41,74 @@ impl RowKeys {
             )));
         }
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
-        let (batch, distinct) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
-        Ok(Self { converter, batch, distinct, table: HashTable::new(), hasher: FixedState::default() })
+        let (batch, rows) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
+        let distinct = Distinct { rows, table: HashTable::new(), hasher: FixedState::default() };
+        Ok(Self { converter, batch, distinct })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.distinct.num_rows()
+        self.distinct.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let rows = self.batch.size() + self.distinct.size();
-        self.converter.size() + rows + self.table.allocation_size()
+        let rows = self.batch.size() + self.distinct.rows.size();
+        self.converter.size() + rows + self.distinct.table.allocation_size()
     }
 
     pub(super) fn assign(&mut self, columns: &[ArrayRef], out: &mut Vec<u32>) -> Result<()> {
         let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
         self.batch.clear();
         self.converter.append(&mut self.batch, &columns)?;
-        let Self { batch, distinct, table, hasher, .. } = self;
-        out.reserve(batch.num_rows());
-        out.extend(batch.iter().map(|row| number(row, distinct, table, hasher)));
+        let Self { batch, distinct, .. } = self;
+        number_all(distinct, batch.num_rows(), |row| batch.row(row), out);
         Ok(())
     }
 
     /// As `assign`, of the keys of another index of these types. They are taken as they are encoded, which is the same
     /// for all: values that were decoded are not dictionaries any more where the types say so.
     pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
-        let Self { converter, distinct, table, hasher, .. } = self;
-        let parser = converter.parser();
-        out.extend(
-            other.distinct.iter().map(|row| number(parser.parse(row.data()), distinct, table, hasher)),
-        );
+        let parser = self.converter.parser();
+        let rows = &other.distinct.rows;
+        number_all(&mut self.distinct, rows.num_rows(), |row| parser.parse(rows.row(row).data()), out);
     }
 
     pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
-        Ok(self.converter.convert_rows(self.distinct.iter())?)
+        Ok(self.converter.convert_rows(self.distinct.rows.iter())?)
     }
 }
 
-/// The number of a row among the distinct ones, to which it is added if it is new.
-fn number(row: Row<'_>, distinct: &mut Rows, table: &mut HashTable<u32>, hasher: &FixedState) -> u32 {
-    let hash = hasher.hash_one(row.data());
-    if let Some(&id) = table.find(hash, |&id| distinct.row(id as usize) == row) {
-        return id;
+impl Numbering for Distinct {
+    type Key<'a> = Row<'a>;
+
+    fn len(&self) -> usize {
+        self.rows.num_rows()
     }
-    let id = distinct.num_rows() as u32;
-    // First of all: a key that was added half-way would remain if there were no memory for the rest.
-    distinct.reserve(1, row.data().len());
-    table.reserve(1, |&id| hasher.hash_one(distinct.row(id as usize).data()));
-    distinct.push(row);
-    table.insert_unique(hash, id, |&id| hasher.hash_one(distinct.row(id as usize).data()));
-    id
+
+    fn hash(&self, row: Row<'_>) -> u64 {
+        self.hasher.hash_one(row.data())
+    }
+
+    fn candidate(&self, hash: u64) -> Option<u32> {
+        self.table.find(hash, |_| true).copied()
+    }
+
+    fn is(&self, id: u32, row: Row<'_>) -> bool {
+        self.rows.row(id as usize) == row
+    }
+
+    fn number(&mut self, row: Row<'_>, hash: u64) -> u32 {
+        let Self { rows, table, hasher } = self;
+        if let Some(&id) = table.find(hash, |&id| rows.row(id as usize) == row) {
+            return id;
+        }
+        let id = rows.num_rows() as u32;
+        // First of all: a key that was added half-way would remain if there were no memory for the rest.
+        rows.reserve(1, row.data().len());
+        table.reserve(1, |&id| hasher.hash_one(rows.row(id as usize).data()));
+        rows.push(row);
+        table.insert_unique(hash, id, |&id| hasher.hash_one(rows.row(id as usize).data()));
+        id
+    }
 }
 
 /// Whether values of a type have a row encoding that is equal where they are.

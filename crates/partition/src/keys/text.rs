@@ -3,13 +3,14 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, LargeBinaryArray, LargeStringArray, cast::AsArray};
+use arrow_array::{Array, ArrayAccessor, ArrayRef, LargeBinaryArray, LargeStringArray, cast::AsArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::numbering::{Numbering, number_all};
 use crate::{Error, Result};
 
 /// Distinct strings or bytes.
@@ -45,31 +46,36 @@ impl TextKeys {
 
     pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) {
         use DataType::*;
-        fn text(value: Option<&str>) -> Option<&[u8]> {
-            value.map(str::as_bytes)
-        }
-        out.reserve(column.len());
         match column.data_type() {
-            Utf8 => self.number_all(column.as_string::<i32>().iter().map(text), out),
-            LargeUtf8 => self.number_all(column.as_string::<i64>().iter().map(text), out),
-            Utf8View => self.number_all(column.as_string_view().iter().map(text), out),
-            Binary => self.number_all(column.as_binary::<i32>().iter(), out),
-            LargeBinary => self.number_all(column.as_binary::<i64>().iter(), out),
-            _ => self.number_all(column.as_binary_view().iter(), out),
+            Utf8 => self.number_each(column.as_string::<i32>(), str::as_bytes, out),
+            LargeUtf8 => self.number_each(column.as_string::<i64>(), str::as_bytes, out),
+            Utf8View => self.number_each(column.as_string_view(), str::as_bytes, out),
+            Binary => self.number_each(column.as_binary::<i32>(), |bytes| bytes, out),
+            LargeBinary => self.number_each(column.as_binary::<i64>(), |bytes| bytes, out),
+            _ => self.number_each(column.as_binary_view(), |bytes| bytes, out),
+        }
+    }
+
+    fn number_each<'a, A: ArrayAccessor>(
+        &mut self,
+        column: A,
+        bytes: impl Fn(A::Item) -> &'a [u8],
+        out: &mut Vec<u32>,
+    ) {
+        let key = |row| Some(bytes(column.value(row)));
+        match column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => number_all(self, column.len(), key, out),
+            Some(nulls) => {
+                let key = |row| if nulls.is_valid(row) { key(row) } else { None };
+                number_all(self, column.len(), key, out);
+            }
         }
     }
 
     /// As `assign`, of the keys of another index, whatever their layout.
     pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
-        let values = (0..other.len() as u32).map(|id| (other.null != Some(id)).then(|| other.value(id)));
-        self.number_all(values, out);
-    }
-
-    fn number_all<'a>(&mut self, values: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u32>) {
-        out.extend(values.map(|value| match value {
-            Some(value) => self.number(value),
-            None => self.number_of_null(),
-        }));
+        let key = |id| (other.null != Some(id as u32)).then(|| other.value(id as u32));
+        number_all(self, other.len(), key, out);
     }
 
     fn value(&self, id: u32) -> &[u8] {
@@ -77,8 +83,7 @@ impl TextKeys {
     }
 
     #[inline]
-    fn number(&mut self, value: &[u8]) -> u32 {
-        let half = (self.hasher.hash_one(value) >> 32) as u32;
+    fn number_of(&mut self, value: &[u8], half: u32) -> u32 {
         if let Some(&(_, id)) =
             self.table.find(place(half), |&(own, id)| own == half && self.value(id) == value)
         {
@@ -126,6 +131,36 @@ impl TextKeys {
             _ => Arc::new(LargeBinaryArray::try_new(offsets, bytes, nulls)?),
         };
         Ok(if *values.data_type() == self.data_type { values } else { cast(&values, &self.data_type)? })
+    }
+}
+
+impl Numbering for TextKeys {
+    type Key<'a> = Option<&'a [u8]>;
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn hash(&self, value: Self::Key<'_>) -> u64 {
+        value.map_or(0, |value| self.hasher.hash_one(value) >> 32)
+    }
+
+    fn candidate(&self, half: u64) -> Option<u32> {
+        let half = half as u32;
+        self.table.find(place(half), |&(own, _)| own == half).map(|&(_, id)| id)
+    }
+
+    fn is(&self, id: u32, value: Self::Key<'_>) -> bool {
+        value.is_some_and(|value| self.value(id) == value)
+    }
+
+    #[inline]
+    fn number(&mut self, value: Self::Key<'_>, half: u64) -> u32 {
+        match value {
+            Some(value) => self.number_of(value, half as u32),
+            None => self.number_of_null(),
+        }
     }
 }
 
