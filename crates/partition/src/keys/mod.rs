@@ -239,6 +239,7 @@ impl KeyIndex {
 mod tests {
     use super::*;
     use arrow_array::{DictionaryArray, Float64Array, Int64Array, StringArray, types::Int32Type};
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn ids(index: &mut KeyIndex, columns: Vec<ArrayRef>) -> Vec<u32> {
@@ -268,6 +269,49 @@ mod tests {
         assert_eq!(of(&far), first);
         assert_eq!(of(&dense), all);
         assert_eq!(index.len(), 500_002);
+    }
+
+    proptest! {
+        /// Keys of every kind are numbered as they come, also where they are looked up block by block.
+        #[test]
+        fn keys_of_every_kind_are_numbered_as_they_come(
+            parts in prop::collection::vec(prop::collection::vec(prop::option::of(0i64..60), 0..300), 1..5),
+        ) {
+            let far = |number: i64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64);
+            let column = |part: &[Option<i64>], kind: usize| -> Vec<ArrayRef> {
+                let numbers = || -> ArrayRef {
+                    Arc::new(part.iter().map(|number| number.map(far)).collect::<Int64Array>())
+                };
+                let text = || -> ArrayRef {
+                    Arc::new(part.iter().map(|number| number.map(|n| format!("k{n}"))).collect::<StringArray>())
+                };
+                match kind {
+                    0 => vec![numbers()],
+                    1 => vec![text()],
+                    _ => vec![numbers(), text()],
+                }
+            };
+            for kind in 0..3 {
+                let types = column(&[], kind).iter().map(|column| column.data_type().clone()).collect();
+                let mut index = KeyIndex::new(types).unwrap();
+                let mut known: Vec<Option<i64>> = Vec::new();
+                for part in &parts {
+                    let mut found = Vec::new();
+                    index.assign(&column(part, kind), part.len(), &mut found).unwrap();
+                    let naive: Vec<u32> = part.iter().map(|number| {
+                        let at = known.iter().position(|own| own == number);
+                        at.unwrap_or_else(|| {
+                            known.push(*number);
+                            known.len() - 1
+                        }) as u32
+                    }).collect();
+                    prop_assert_eq!(found, naive);
+                }
+                if !known.is_empty() {
+                    prop_assert_eq!(&index.plain_values().unwrap(), &column(&known, kind));
+                }
+            }
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ const BLOCK: usize = 128;
 /// Rows that are numbered one by one, before it is looked at again whether that is best.
 const ROUND: usize = 2048;
 
-/// From so many keys on, they outgrow the caches.
-const MANY: usize = 1 << 15;
+/// From so many keys on, they outgrow the caches; in tests, a few are enough.
+const MANY: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
 /// The ids of keys, by hash.
 pub(super) trait Numbering {
