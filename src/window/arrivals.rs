@@ -189,6 +189,11 @@ impl ByRows for Arrivals {
         Ok(next)
     }
 
+    /// Rows are counted as they arrive.
+    fn lets_wait(&self) -> bool {
+        false
+    }
+
     fn final_edges(
         &self,
         view: &View<'_>,

@@ -234,6 +234,11 @@ impl ByRows for RowSession {
         runs::ready(self, view, memory, out)
     }
 
+    /// Gaps that make no session are refused with their rows.
+    fn lets_wait(&self) -> bool {
+        matches!(self.gap, Gap::Fixed(_))
+    }
+
     fn is_cut_by_neighbours(&self) -> bool {
         matches!(self.gap, Gap::Fixed(_))
     }

@@ -318,6 +318,12 @@ pub trait ByRows: Rules {
     /// As [`ByRows::list`].
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>>;
 
+    /// Whether the times of rows and their marks alone determine windows, each of which is final once the watermark reaches
+    /// its last row, or later: rows that it has not reached are then as good as not there.
+    fn lets_wait(&self) -> bool {
+        true
+    }
+
     /// Whether slices are cut where two neighbouring rows, by their times and marks, say so, and a row makes no window final
     /// before its own time: nothing changes far behind a row that is inserted.
     fn is_cut_by_neighbours(&self) -> bool {

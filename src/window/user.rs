@@ -149,6 +149,11 @@ impl ByRows for User {
         false
     }
 
+    /// It is shown rows as they arrive, and may refuse them.
+    fn lets_wait(&self) -> bool {
+        false
+    }
+
     fn ready(&self, view: &View<'_>, memory: &mut Memory, out: &mut Ready) -> Result<Option<i64>> {
         match self.is_calendar() {
             true => self.by_calendar(view, out),

@@ -73,6 +73,14 @@ impl New<'_> {
         (from..rows).chain(these.iter().copied())
     }
 
+    /// Whether this place is among them.
+    pub fn has(&self, place: usize) -> bool {
+        match self {
+            New::From(from) => *from <= place,
+            New::At(places) => places.binary_search(&place).is_ok(),
+        }
+    }
+
     /// How many lie before this place.
     fn before(&self, place: usize) -> usize {
         match self {

@@ -241,6 +241,7 @@ impl Engine {
                 tuples.put(batches.collect(), &Accepted::joined_keys(accepted), keys.len())?
             }
         };
+        let fresh = tuples.sift(fresh, keys.len(), &calls, self.pending.is_none())?;
         let watermark = |key| keys.ahead.watermark_of(windows.watermark(), key);
         let late = tuples.late(&fresh, watermark);
         let touched = match self.pending {
@@ -255,7 +256,7 @@ impl Engine {
                 reopened.note((cell, watermark), queries, timelines);
             }
         }
-        let changed = tuples.process((queries, timelines), store, keys.len(), &fresh, &calls, outgoing)?;
+        let changed = tuples.process((queries, timelines), store, &fresh, &calls, outgoing)?;
         Ok(Ingested { changed, late, touched, reopened, rows: rows as u64 })
     }
 

@@ -18,17 +18,17 @@ impl Engine {
         self.slices.mark_live(&self.queries, is_live, numbered);
     }
 
-    /// Whether a key of a sample has slices.
+    /// Whether a key of a sample has slices, or rows.
     pub(in crate::operator::stream) fn has_slices_of(&self, kept: &BooleanBuffer) -> bool {
-        kept.set_indices().any(|key| !self.slices.timelines.of(key as u32).is_empty())
+        kept.set_indices_u32().any(|key| self.slices.has(key))
     }
 
-    /// Drops the slices of all keys but these. Returns how many keys had slices, and how many these were.
+    /// Drops the slices of all keys but these. Returns how many keys had slices or rows, and how many slices.
     pub(in crate::operator::stream) fn discard_others(&mut self, kept: &BooleanBuffer) -> (usize, usize) {
         let slices = &mut self.slices;
         let known = slices.timelines.keys().min(kept.len()) as u32;
         let others = (0..known).filter(|&key| !kept.value(key as usize));
-        let counts = others.clone().map(|key| slices.timelines.of(key).len()).filter(|&count| count > 0);
+        let counts = others.clone().filter(|&key| slices.has(key)).map(|key| slices.timelines.of(key).len());
         let dropped = counts.fold((0, 0), |(keys, slices), count| (keys + 1, slices + count));
         slices.discard(&self.queries, others);
         dropped

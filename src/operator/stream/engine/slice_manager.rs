@@ -63,9 +63,15 @@ impl SliceManager {
     /// What is stored, and what calls have done; `did` is what was counted of the latter.
     pub(super) fn stats(&self, did: Stats) -> Stats {
         let slices = &self.timelines;
+    /// Whether a key has slices, or rows that wait for their places in some.
+    pub(super) fn has(&self, key: u32) -> bool {
+        !self.timelines.of(key).is_empty()
+            || self.tuples.as_ref().is_some_and(|tuples| tuples.has_waiting(key))
+    }
+
         let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
         Stats {
-            keys: (0..slices.keys() as u32).filter(|&key| !slices.of(key).is_empty()).count(),
+            keys: (0..slices.keys() as u32).filter(|&key| self.has(key)).count(),
             slices: slices.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
             bytes: slices.bytes() + self.store.bytes() + self.above.bytes() + of_rows,

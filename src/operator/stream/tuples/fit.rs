@@ -98,8 +98,7 @@ impl Tuples {
         cuts
     }
 
-    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, which begin at arrival
-    /// number `base`. `edges` are those of final windows, from there on. The resulting changes are added to the work.
+    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, at the places `new`. `edges` are those of final windows, from there on. The resulting changes are added to the work.
     ///
     /// If slices are cut by neighbouring rows, and rows were `inserted` at some places, which ascend, all other slices stay as
     /// they are.
@@ -108,7 +107,7 @@ impl Tuples {
         (queries, slices): (&Queries, &mut Timelines),
         key: u32,
         tuples: &KeyTuples,
-        (from, base, inserted): (usize, u64, &[usize]),
+        (from, new, inserted): (usize, New<'_>, &[usize]),
         mut edges: Vec<usize>,
         work: &mut Work,
     ) -> Result<()> {
@@ -134,7 +133,7 @@ impl Tuples {
             let edges = &edges[edges.partition_point(|&edge| edge < rows.start)..];
             let edges = &edges[..edges.iter().take_while(|&edge| within(edge)).count()];
             let cuts = self.cuts(queries, key, tuples, from..rows.end, edges);
-            let fit = Fit::of(tuples, own, &cuts, (rows.start, from..rows.end, base))?;
+            let fit = Fit::of(own, &cuts, (rows.start, from..rows.end, new))?;
             fit.count(&mut work.did);
             let at = slices.of(key).len();
             self.refill((key, tuples), slices, &fit, work)?;
@@ -149,7 +148,7 @@ impl Tuples {
         &self,
         (key, tuples): (u32, &KeyTuples),
         slices: &mut Timelines,
-        fit: &Fit,
+        fit: &Fit<'_>,
         work: &mut Work,
     ) -> Result<()> {
         let mut refolded = None;
@@ -232,7 +231,7 @@ impl Patch {
 }
 
 /// How the rows of old slices are distributed over new slices.
-struct Fit {
+struct Fit<'a> {
     old: Vec<Slice>,
     /// Places where new slices begin, and why.
     starts: Vec<usize>,
@@ -241,8 +240,8 @@ struct Fit {
     from: usize,
     /// The place after the last new slice.
     end: usize,
-    /// Arrival number of the first new row.
-    base: u64,
+    /// The places of new rows.
+    rows: New<'a>,
     /// Rows of each old slice, new slice by new slice.
     pieces: Vec<Vec<Piece>>,
     /// The new slice that takes over each old one's partials: the one with most of its rows.
@@ -251,14 +250,13 @@ struct Fit {
     bases: Vec<Vec<usize>>,
 }
 
-impl Fit {
+impl<'a> Fit<'a> {
     /// `cuts` say where slices begin between `from` and `end`, and why; before that there is only the one that begins at
     /// `start`.
     fn of(
-        tuples: &KeyTuples,
         old: Vec<Slice>,
         cuts: &[(usize, u8)],
-        (start, Range { start: from, end }, base): (usize, Range<usize>, u64),
+        (start, Range { start: from, end }, rows): (usize, Range<usize>, New<'a>),
     ) -> Result<Self> {
         let cuts = cuts.iter().copied().filter(|&(place, _)| place > start);
         let (starts, why) = std::iter::once((start, BY_EDGE)).chain(cuts).unzip();
@@ -269,11 +267,11 @@ impl Fit {
             why,
             from,
             end,
-            base,
+            rows,
             heirs: Vec::new(),
             bases: Vec::new(),
         };
-        fit.part(tuples, start)?;
+        fit.part(start)?;
         fit.bases = fit.starts.iter().map(|_| Vec::new()).collect();
         for (slice, pieces) in fit.pieces.iter().enumerate() {
             let all: usize = pieces.iter().map(|piece| piece.rows).sum();
@@ -287,7 +285,7 @@ impl Fit {
     }
 
     /// Finds the pieces of old slices.
-    fn part(&mut self, tuples: &KeyTuples, start: usize) -> Result<()> {
+    fn part(&mut self, start: usize) -> Result<()> {
         if self.old.is_empty() {
             return Ok(());
         }
@@ -307,7 +305,7 @@ impl Fit {
             while place >= self.starts.get(new + 1).copied().unwrap_or(self.end) {
                 new += 1;
             }
-            if tuples.ats[place] >= self.base {
+            if self.rows.has(place) {
                 continue;
             }
             while left == 0 {
@@ -347,7 +345,7 @@ impl Fit {
     ) -> Change {
         let lo = self.starts[new];
         let hi = self.starts.get(new + 1).copied().unwrap_or(self.end);
-        let is_new = |place: &usize| tuples.ats[*place] >= self.base;
+        let is_new = |place: &usize| self.rows.has(*place);
         let mut change = Change { key, lo, hi, ..Change::default() };
         // Rows before `body` belong to the first old slice.
         let body = self.from.clamp(lo, hi);

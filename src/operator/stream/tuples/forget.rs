@@ -85,11 +85,11 @@ impl Tuples {
         key: u32,
     ) {
         let Some(tuples) = self.keys.get_mut(key as usize) else { return };
-        let rows = tuples.len();
+        let (rows, waiting) = (tuples.len(), std::mem::take(&mut tuples.waiting).len());
         tuples.next.map(|next| self.waiting.remove(&(next, key)));
         tuples.forget(rows, own(queries));
         slices.forget(key, slices.of(key).len(), rows as u32);
-        self.kept -= rows;
+        (self.kept, self.aside) = (self.kept - rows - waiting, self.aside - waiting);
     }
 
     /// Drops what is known of a key without rows: its numbers and punctuations.
@@ -146,7 +146,7 @@ impl Tuples {
         numbered: bool,
     ) {
         let numbered = numbered || windows(queries.registered()).any(|(_, window)| window.counts_on());
-        let has_any = |tuples: &KeyTuples| tuples.len() > 0 || (numbered && !tuples.is_done());
+        let has_any = |tuples: &KeyTuples| !tuples.has_no_rows() || (numbered && !tuples.is_done());
         self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= has_any(tuples));
         self.points.iter().filter_map(|point| point.key).for_each(|key| is_live[key as usize] = true);
     }

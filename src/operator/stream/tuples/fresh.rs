@@ -29,11 +29,14 @@ pub(super) struct Own {
     hi: u32,
 }
 
-/// Rows that came with a call, in order of arrival, and their order by key, time and arrival.
+/// Rows that came with a call, in order of arrival, and after them those that have waited since earlier calls; and their order
+/// by key, time and arrival, as far as they are put in place now.
 #[derive(Debug, Default)]
 pub(in crate::operator::stream) struct Fresh {
-    /// The arrival number of the first.
+    /// The arrival number of the first that came with the call.
     pub(super) base: u64,
+    /// The arrival numbers of those that have waited.
+    waited: Vec<u64>,
     pub(super) times: Vec<i64>,
     /// The columns of marks, as bits; empty if no column marks rows.
     marks: Vec<u64>,
@@ -62,7 +65,7 @@ impl Fresh {
                 let mut order = (!simd::is_ascending(&times)).then(|| (0..rows).collect::<Vec<u32>>());
                 order.as_mut().map_or(Ok(()), |order| sort_by_time(order, &times))?;
                 let keys = vec![Own { key, lo: 0, hi: rows }];
-                return Ok(Self { base, times, marks, order, keys });
+                return Ok(Self { base, waited: Vec::new(), times, marks, order, keys });
             }
         };
         let mut order = by_key(ids, keys);
@@ -78,7 +81,19 @@ impl Fresh {
             own.push(Own { key: ids[of_key[0] as usize], lo, hi });
             lo = hi;
         }
-        Ok(Self { base, times, marks, order: Some(order), keys: own })
+        Ok(Self { base, waited: Vec::new(), times, marks, order: Some(order), keys: own })
+    }
+
+    /// Those of these rows that were chosen, and rows that have waited.
+    pub(super) fn only(self, Chosen { order, keys, waited }: Chosen) -> Self {
+        let (mut times, mut marks) = (self.times, self.marks);
+        if !marks.is_empty() || waited.iter().any(|row| row.marks != 0) {
+            marks.resize(times.len(), 0);
+            marks.extend(waited.iter().map(|row| row.marks));
+        }
+        times.extend(waited.iter().map(|row| row.time));
+        let waited = waited.iter().map(|row| row.at).collect();
+        Self { base: self.base, waited, times, marks, order: Some(order), keys }
     }
 
     /// No rows.
@@ -86,7 +101,7 @@ impl Fresh {
         Self { base, ..Self::default() }
     }
 
-    /// Number of rows.
+    /// Number of rows, those included that are not put in place.
     pub(super) fn len(&self) -> usize {
         self.times.len()
     }
@@ -94,6 +109,17 @@ impl Fresh {
     /// Keys that have rows, ascending.
     pub(super) fn keys(&self) -> &[Own] {
         &self.keys
+    }
+
+    /// Whether all came with the call.
+    pub(super) fn is_of_call(&self) -> bool {
+        self.waited.is_empty()
+    }
+
+    /// The arrival number of the row at this place.
+    pub(super) fn at(&self, row: usize) -> u64 {
+        let came = self.times.len() - self.waited.len();
+        row.checked_sub(came).map_or(self.base + row as u64, |row| self.waited[row])
     }
 
     /// Whether rows are of one key and came in order.
@@ -117,15 +143,48 @@ impl Fresh {
         self.rows_of(own).next().map(|row| self.times[row])
     }
 
-    /// The row at this place in the order of arrival.
+    /// The row at this place.
     pub(super) fn row(&self, row: usize) -> Row {
         let marks = self.marks.get(row).copied().unwrap_or_default();
-        Row { time: self.times[row], at: self.base + row as u64, marks }
+        Row { time: self.times[row], at: self.at(row), marks }
     }
 
     /// The marks of rows, if any row may be marked.
     pub(super) fn marks(&self) -> Option<&[u64]> {
         (!self.marks.is_empty()).then_some(&self.marks)
+    }
+}
+
+/// Rows that are put in place, key by key: some of those that come with a call, and some that have waited.
+#[derive(Default)]
+pub(super) struct Chosen {
+    order: Vec<u32>,
+    keys: Vec<Own>,
+    waited: Vec<Row>,
+}
+
+impl Chosen {
+    /// Adds rows of a key: those at these places in `fresh`, and those that have `waited`; both in order.
+    pub(super) fn add(
+        &mut self,
+        (fresh, key): (&Fresh, u32),
+        rows: impl Iterator<Item = usize>,
+        waited: &[Row],
+    ) {
+        let (lo, came) = (self.order.len(), fresh.len());
+        self.order.extend(rows.map(|row| row as u32));
+        let first = came + self.waited.len();
+        self.order.extend((first as u32..).take(waited.len()));
+        self.waited.extend_from_slice(waited);
+        let all = &self.waited;
+        let row = |row: usize| row.checked_sub(came).map_or_else(|| fresh.row(row), |row| all[row]);
+        if !waited.is_empty() {
+            // Both are runs, which this sort merges.
+            self.order[lo..].sort_by_key(|&at| row(at as usize));
+        }
+        if lo < self.order.len() {
+            self.keys.push(Own { key, lo: lo as u32, hi: self.order.len() as u32 });
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Tuples {
                 listed.ready.is_shrunk |= ready.is_shrunk;
             }
         }
-        tuples.next = next;
+        tuples.next = earlier(next, tuples.first_waiting());
         Ok(listed)
     }
 

@@ -13,6 +13,7 @@ use crate::aggregate::{Input, Partial, Partials, Rows};
 use crate::interrupt::{Pace, STEPS, check};
 use crate::operator::plan::Stored;
 use crate::operator::stream::options::Stats;
+use crate::poll::sort_by_key;
 use crate::slice::{Delta, Store, copied};
 use arrow_array::ArrayRef;
 
@@ -243,15 +244,18 @@ pub(super) fn fold(column: Stretch<'_>, rows: &[&[(u64, i64)]]) -> Result<Box<dy
 fn grouped(column: Stretch<'_>, work: &Work, fresh: &Fresh) -> Result<Box<dyn Partials>> {
     let (store, groups) = (column.rows, work.groups.len());
     let mut partials = column.like.empty();
-    if work.grouped == fresh.len() {
+    if work.grouped == fresh.len() && fresh.is_of_call() {
         let input = column.input(|position| store.stretch(position, fresh.base, fresh.len()))?;
         let by_runs = input.taken.is_none() && !work.runs.is_empty();
         if !by_runs || !partials.update_runs(&input.columns, &work.runs, groups)? {
             input.feed(&mut *partials, Rows::all(&work.group_of, &fresh.times), groups)?;
         }
     } else {
-        let rows: Vec<usize> = (0..fresh.len()).filter(|&row| work.group_of[row] != NONE).collect();
-        let ats: Vec<u64> = rows.iter().map(|&row| fresh.base + row as u64).collect();
+        let mut rows: Vec<usize> = (0..fresh.len()).filter(|&row| work.group_of[row] != NONE).collect();
+        if !fresh.is_of_call() {
+            sort_by_key(&mut rows, |&row| fresh.at(row), check)?;
+        }
+        let ats: Vec<u64> = rows.iter().map(|&row| fresh.at(row)).collect();
         let slots: Vec<u32> = rows.iter().map(|&row| work.group_of[row]).collect();
         let times: Vec<i64> = rows.iter().map(|&row| fresh.times[row]).collect();
         let input = column.input(|position| store.column(position, &ats))?;

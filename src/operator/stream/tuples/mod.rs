@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | needs | nothing but associative functions |
-//! | time | O(1) per row in order; a row out of order moves the later rows of its key, and one row of each later slice between edges at ranks; O(1) per window besides the combinations |
+//! | time | O(1) per row in order, O(log n) for one of n that wait; a row behind the watermark moves the later rows of its key, and one row of each later slice between edges at ranks; O(1) per window besides the combinations |
 //! | space | the rows that some window or future row may need |
 //! | first appeared | Traub et al., EDBT 2019, §5.2-5.3 |
 //!
@@ -24,6 +24,7 @@ mod process;
 mod rows;
 mod snapshot;
 mod store;
+mod waiting;
 mod work;
 
 use std::collections::BTreeSet;
@@ -39,10 +40,12 @@ use crate::operator::plan::Stored;
 use crate::window::{Point, Punctuation};
 use crate::{Error, Result};
 pub(super) use fresh::Fresh;
+use fresh::Row;
 pub(super) use mend::Changed;
 use mend::Kind;
 use rows::{Before, KeyTuples};
 use store::TupleStore;
+use waiting::Sifted;
 
 /// Largest number of columns of marks: they are kept as bits.
 const MARKS: usize = 64;
@@ -53,6 +56,10 @@ pub(super) struct Tuples {
     keys: Vec<KeyTuples>,
     /// Rows of all keys.
     kept: usize,
+    /// Those of them that wait for their places.
+    aside: usize,
+    /// Whether rows may wait, as far as queries are concerned.
+    lets_wait: bool,
     /// Keys by the watermark that makes one of their windows final.
     waiting: BTreeSet<(i64, u32)>,
     kinds: Vec<Kind>,
@@ -67,6 +74,8 @@ pub(super) struct Tuples {
     swept: u64,
     idle: u64,
     undo: Vec<Before>,
+    /// By key, which rows of it a call lets wait, or no longer.
+    sifted: Vec<Sifted>,
     /// The arrival number of the first row of the current call.
     base: Option<u64>,
     /// The punctuation of the current call.
@@ -80,6 +89,8 @@ impl Tuples {
             store: store_of(queries),
             keys: Vec::new(),
             kept: 0,
+            aside: 0,
+            lets_wait: waiting::lets_wait(queries),
             waiting: BTreeSet::new(),
             kinds: kinds(queries.stored(), partials),
             mark_columns: marks_of(queries),
@@ -88,6 +99,7 @@ impl Tuples {
             swept: 0,
             idle: 0,
             undo: Vec::new(),
+            sifted: Vec::new(),
             base: None,
             point: None,
         })
@@ -184,11 +196,13 @@ impl Tuples {
     /// Commits a call, which brought `rows` rows.
     pub(super) fn settle(&mut self, rows: u64) {
         (self.point, self.base) = (None, None);
-        for before in self.undo.drain(..) {
-            let next = self.keys[before.key as usize].next;
-            if next != before.next {
-                before.next.map(|next| self.waiting.remove(&(next, before.key)));
-                next.map(|next| self.waiting.insert((next, before.key)));
+        self.settle_waiting();
+        let sifted = self.sifted.drain(..).map(|sifted| (sifted.key, sifted.next));
+        for (key, before) in sifted.chain(self.undo.drain(..).map(|before| (before.key, before.next))) {
+            let next = self.keys[key as usize].next;
+            if next != before {
+                before.map(|next| self.waiting.remove(&(next, key)));
+                next.map(|next| self.waiting.insert((next, key)));
             }
         }
         self.kept += rows as usize;
@@ -197,8 +211,10 @@ impl Tuples {
     /// Rolls back a call.
     pub(super) fn take_back(&mut self) {
         while let Some(before) = self.undo.pop() {
-            self.keys[before.key as usize].take_back(before);
+            let waited = waiting::waited(&self.sifted, before.key);
+            self.keys[before.key as usize].take_back(before, waited);
         }
+        self.take_back_waiting();
         if let Some(point) = self.point.take() {
             let at = self.points.iter().position(|other| *other == point);
             at.map(|at| self.points.remove(at));
@@ -217,7 +233,9 @@ impl Tuples {
     /// Drops the rows that no key needs.
     pub(super) fn squeeze(&mut self) {
         let squeezed = attempted(|| {
-            let ats = self.keys.iter().flat_map(|tuples| tuples.ats.iter().copied());
+            let ats = self.keys.iter().flat_map(|tuples| {
+                tuples.ats.iter().copied().chain(tuples.waiting.iter().map(|row| row.0.at))
+            });
             let numbers = self.store.renumbered(ats);
             Ok((self.store.squeezed(&numbers)?, numbers))
         });
@@ -227,6 +245,7 @@ impl Tuples {
         let renumber = |at: &mut u64| *at = numbers.of(*at);
         for tuples in &mut self.keys {
             tuples.ats.iter_mut().for_each(renumber);
+            tuples.change_waiting(|row| Row { at: numbers.of(row.at), ..row });
             for (_, memory) in &mut tuples.memories {
                 memory.renumber(|at| numbers.of(at));
             }
@@ -254,6 +273,7 @@ impl Tuples {
         self.keys.iter_mut().for_each(|tuples| tuples.change(queries.registered().len(), places, &bits));
         self.store = self.store.with(&store_of(queries));
         (self.mark_columns, self.kinds) = (mark_columns, kinds(queries.stored(), partials));
+        self.lets_wait = waiting::lets_wait(queries);
     }
 
     /// Rejects more columns of marks than a row has room for.

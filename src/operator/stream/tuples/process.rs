@@ -23,9 +23,11 @@ impl Tuples {
     fn visited(&self, fresh: &Fresh, calls: &Calls<'_>) -> Vec<(u32, Option<Own>)> {
         let call = calls.common;
         if let Some((key, now)) = calls.key_watermark {
-            let known = self.keys.get(key as usize).filter(|tuples| tuples.len() > 0);
-            let is_ready = |tuples: &&KeyTuples| call.closing || tuples.next.is_some_and(|next| next <= now);
-            return known.filter(is_ready).map(|_| (key, None)).into_iter().collect();
+            let own = fresh.keys().iter().find(|own| own.key == key).copied();
+            let known = self.keys.get(key as usize).filter(|tuples| own.is_some() || tuples.len() > 0);
+            let is_due = |tuples: &&KeyTuples| tuples.next.is_some_and(|next| next <= now);
+            let is_ready = |tuples: &&KeyTuples| own.is_some() || call.closing || is_due(tuples);
+            return known.filter(is_ready).map(|_| (key, own)).into_iter().collect();
         }
         let mut visited: Vec<(u32, Option<Own>)> =
             fresh.keys().iter().map(|&own| (own.key, Some(own))).collect();
@@ -50,13 +52,11 @@ impl Tuples {
         &mut self,
         (queries, slices): (&Queries, &mut Timelines),
         partials: &Store,
-        keys: usize,
         fresh: &Fresh,
         calls: &Calls<'_>,
         outgoing: &mut [Outgoing],
     ) -> Result<Changed> {
-        self.keys.resize_with(keys.max(self.keys.len()), KeyTuples::default);
-        slices.make_room(keys);
+        slices.make_room(self.keys.len());
         let mut work = Work::new(fresh.len(), partials.slots());
         let mut pace = Pace::new();
         for (key, own) in self.visited(fresh, calls) {
@@ -141,7 +141,7 @@ impl Tuples {
             let from = edges.into_iter().chain(listed.ready.from).fold(changed, usize::min);
             let edges = self.final_edges(queries, key, tuples, from, call)?;
             let inserted = if is_local && from == changed { &places[..] } else { &[] };
-            self.fit((queries, slices), key, tuples, (from, call.base, inserted), edges, work)?;
+            self.fit((queries, slices), key, tuples, (from, new, inserted), edges, work)?;
         }
         for (query, window) in listed.windows {
             let (lo, hi) = match window.lo < window.hi {
@@ -168,9 +168,10 @@ impl Tuples {
             let call = calls.of(key);
             let (slices, work) = (&mut *slices, &mut work);
             self.of_key(key, |all, tuples| {
-                all.list(queries, key, tuples, New::From(tuples.len()), true, call)?;
+                let new = New::From(tuples.len());
+                all.list(queries, key, tuples, new, true, call)?;
                 let edges = all.final_edges(queries, key, tuples, 0, call)?;
-                all.fit((queries, slices), key, tuples, (0, call.base, &[]), edges, work)
+                all.fit((queries, slices), key, tuples, (0, new, &[]), edges, work)
             })?;
         }
         let fresh = self.nothing();
@@ -200,7 +201,7 @@ impl Tuples {
 }
 
 /// The windows that are determined by rows.
-fn by_rows(queries: &Queries) -> impl Iterator<Item = &dyn ByRows> {
+pub(super) fn by_rows(queries: &Queries) -> impl Iterator<Item = &dyn ByRows> {
     windows(queries.registered()).filter_map(|(_, window)| window.by_rows())
 }
 

@@ -1,5 +1,8 @@
 //! A key's rows in the order of time, and of arrival where times are equal, and what is remembered of its windows.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::fresh::{Fresh, Own, Row};
 use crate::Result;
 use crate::interrupt::Pace;
@@ -9,7 +12,7 @@ use crate::window::{Kept, Memory, place_from};
 pub(super) type WindowAt = (usize, usize);
 
 /// Rows that there may be room for beyond those that a key has.
-const SLACK: usize = 16;
+pub(super) const SLACK: usize = 16;
 
 /// A key's rows.
 #[derive(Debug, Default)]
@@ -18,11 +21,13 @@ pub(super) struct KeyTuples {
     pub(super) ats: Vec<u64>,
     /// Marks of the first rows; later rows are unmarked.
     pub(super) marks: Vec<u64>,
+    /// Rows that wait for their places.
+    pub(super) waiting: BinaryHeap<Reverse<Row>>,
     /// How many rows were dropped for each query whose windows have ranks: the rank of its first row.
     pub(super) gone: Vec<u64>,
     /// What is remembered of windows that have numbers.
     pub(super) memories: Vec<(WindowAt, Memory)>,
-    /// No watermark before this one makes a window determined by rows final.
+    /// No watermark before this one makes a window determined by rows final, or gives a row its place.
     pub(super) next: Option<i64>,
 }
 
@@ -38,15 +43,26 @@ pub(super) struct Before {
 }
 
 impl KeyTuples {
-    /// Number of rows.
+    /// Number of rows in their places.
     pub(super) fn len(&self) -> usize {
         self.times.len()
+    }
+
+    /// Whether it has no rows, in their places or waiting for them.
+    pub(super) fn has_no_rows(&self) -> bool {
+        self.times.is_empty() && self.waiting.is_empty()
+    }
+
+    /// The time of the first row that waits for its place.
+    pub(super) fn first_waiting(&self) -> Option<i64> {
+        self.waiting.peek().map(|row| row.0.time)
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + (self.times.capacity() + self.ats.capacity() + self.marks.capacity()) * size_of::<u64>()
+            + self.waiting.capacity() * size_of::<Row>()
             + self.gone.capacity() * size_of::<u64>()
             + self.memories.iter().map(|(_, memory)| memory.bytes()).sum::<usize>()
     }
@@ -71,7 +87,6 @@ impl KeyTuples {
     }
 
     /// The row at a place.
-    #[cfg(test)]
     pub(super) fn row(&self, place: usize) -> Row {
         Row { time: self.times[place], at: self.ats[place], marks: self.marks_of(place) }
     }
@@ -109,17 +124,19 @@ impl KeyTuples {
         }
     }
 
-    /// Restores the recorded state.
-    pub(super) fn take_back(&mut self, before: Before) {
+    /// Restores the recorded state. Of the rows inserted, `waited` have come before the call.
+    pub(super) fn take_back(&mut self, before: Before, waited: &[Row]) {
         // Where memory ran out, rows that were being appended have times, and no numbers yet.
         let rows = self.len().min(self.ats.len());
         let from = before.at.min(rows);
         let mut kept = from;
         for place in from..rows {
-            if self.ats[place] >= before.base {
+            let (time, at) = (self.times[place], self.ats[place]);
+            let has_waited = || waited.binary_search_by_key(&(time, at), |row| (row.time, row.at)).is_ok();
+            if at >= before.base || has_waited() {
                 continue;
             }
-            (self.times[kept], self.ats[kept]) = (self.times[place], self.ats[place]);
+            (self.times[kept], self.ats[kept]) = (time, at);
             if kept < self.marks.len() {
                 self.marks[kept] = self.marks_of(place);
             }
@@ -154,14 +171,14 @@ impl KeyTuples {
     pub(super) fn append(&mut self, fresh: &Fresh, own: Own) {
         let old = self.len();
         self.times.extend(fresh.rows_of(own).map(|row| fresh.times[row]));
-        self.ats.extend(fresh.rows_of(own).map(|row| fresh.base + row as u64));
+        self.ats.extend(fresh.rows_of(own).map(|row| fresh.at(row)));
         if let Some(marks) = fresh.marks() {
             self.marks.resize(old, 0);
             self.marks.extend(fresh.rows_of(own).map(|row| marks[row]));
         }
     }
 
-    /// Inserts rows, which ascend and arrived after all existing ones, in order; returns their places. O(log n) a row, and a
+    /// Inserts rows, which ascend and follow all existing ones of their times, in order; returns their places. O(log n) a row, and a
     /// move of those after the first of them.
     ///
     /// # Errors
@@ -223,11 +240,19 @@ impl KeyTuples {
         self.gone = gone;
         let place = |query: usize| places.get(query).copied().flatten();
         self.memories.retain_mut(|((query, _), _)| place(*query).inspect(|&place| *query = place).is_some());
-        for marks in &mut self.marks {
-            let own = *marks;
+        let moved = |own: u64| {
             let moved = bits.iter().enumerate().filter(|&(bit, _)| own >> bit & 1 == 1);
-            *marks = moved.filter_map(|(_, bit)| *bit).fold(0, |marks, bit| marks | 1 << bit);
-        }
+            moved.filter_map(|(_, bit)| *bit).fold(0, |marks, bit| marks | 1 << bit)
+        };
+        self.marks.iter_mut().for_each(|marks| *marks = moved(*marks));
+        self.change_waiting(|row| Row { marks: moved(row.marks), ..row });
+    }
+
+    /// Changes rows that wait, but not their order.
+    pub(super) fn change_waiting(&mut self, change: impl Fn(Row) -> Row) {
+        let mut rows = std::mem::take(&mut self.waiting).into_vec();
+        rows.iter_mut().for_each(|row| row.0 = change(row.0));
+        self.waiting = rows.into();
     }
 
     /// Drops its first `rows` rows. `own` says after which time each query's rows begin, and whether its windows have
@@ -254,7 +279,8 @@ impl KeyTuples {
             }
         }
         if self.times.is_empty() {
-            (self.times, self.ats, self.marks, self.next) = (Vec::new(), Vec::new(), Vec::new(), None);
+            (self.times, self.ats, self.marks) = (Vec::new(), Vec::new(), Vec::new());
+            self.next = self.first_waiting();
         } else if self.times.capacity() > SLACK + 4 * self.len() {
             let room = 2 * self.len();
             self.times.shrink_to(room);
@@ -268,6 +294,7 @@ impl KeyTuples {
         self.times.shrink_to_fit();
         self.ats.shrink_to_fit();
         self.marks.shrink_to_fit();
+        self.waiting.shrink_to_fit();
         self.memories.iter_mut().for_each(|(_, memory)| memory.emitted.shrink_to_fit());
     }
 
@@ -275,7 +302,7 @@ impl KeyTuples {
     pub(super) fn is_done(&self) -> bool {
         let has_rank = self.gone.iter().any(|&gone| gone > 0);
         let has_number = self.memories.iter().any(|(_, memory)| memory.next > 0);
-        self.len() == 0 && !has_rank && !has_number
+        self.has_no_rows() && !has_rank && !has_number
     }
 }
 
@@ -300,7 +327,7 @@ mod tests {
                 let there: Vec<Row> = places.iter().map(|&place| tuples.row(place)).collect();
                 prop_assert_eq!(&there, &rows);
                 if fails {
-                    tuples.take_back(before);
+                    tuples.take_back(before, &[]);
                 } else {
                     kept.extend(rows);
                     kept.sort_unstable();

@@ -4,6 +4,7 @@
 //! would fail if the rows of a window did not begin and end at slices, or if an emitted window did not exist: such
 //! contents are rejected.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array, UInt64Array, cast::AsArray, types::*};
@@ -45,27 +46,70 @@ struct Remembered {
     memories: Vec<((usize, usize), Kept)>,
 }
 
+/// Writes rows, key by key, with other numbers of their arrival.
+fn save_rows<R: Iterator<Item = (u32, Row)>>(
+    to: &mut Writer,
+    rows: impl Fn() -> R,
+    number: impl Fn(u64) -> u64,
+) -> Result<()> {
+    let (mut ats, mut pace) = (Vec::new(), Pace::new());
+    for (_, row) in rows() {
+        pace.check(SEARCHED)?;
+        ats.push(number(row.at));
+    }
+    let count = ats.len();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt32Array::from_iter_values(rows().map(|(key, _)| key))),
+        Arc::new(Int64Array::from_iter_values(rows().map(|(_, row)| row.time))),
+        numbers(ats.into_iter()),
+        numbers(rows().map(|(_, row)| row.marks)),
+    ];
+    check()?;
+    to.columns(columns, count)
+}
+
+/// Reads what [`save_rows`] wrote.
+fn load_rows(from: &mut Reader<'_>) -> Result<Vec<(u32, Row)>> {
+    let (rows, count) = from.columns()?;
+    let [keys, times, ats, marks] = &rows[..] else { return broken() };
+    let (Some(keys), Some(times), Some(ats), Some(marks)) = (
+        keys.as_primitive_opt::<UInt32Type>(),
+        times.as_primitive_opt::<Int64Type>(),
+        ats.as_primitive_opt::<UInt64Type>(),
+        marks.as_primitive_opt::<UInt64Type>(),
+    ) else {
+        return broken();
+    };
+    check()?;
+    let row = |row| Row { time: times.value(row), at: ats.value(row), marks: marks.value(row) };
+    Ok((0..count).map(|at| (keys.value(at), row(at))).collect())
+}
+
+/// Whether an operator could have let these rows of a key wait: the watermark has not reached any, and none comes before one of
+/// its time.
+fn may_wait(queries: &Queries, own: &KeyTuples, call: Call) -> bool {
+    let (least, most) = queries.edges().bounds();
+    own.waiting.iter().all(|&Reverse(Row { time, at, .. })| {
+        let is_last = own.place_from((time, at)) == own.place_of(Some(time));
+        (least..=most).contains(&time) && !call.has_reached(Some(time)) && is_last
+    })
+}
+
 impl Tuples {
     /// Writes everything it holds. O(rows).
     pub(in crate::operator::stream) fn save(&self, to: &mut Writer) -> Result<()> {
-        let each =
-            || (0u32..).zip(&self.keys).flat_map(|(key, own)| (0..own.len()).map(move |at| (key, own, at)));
-        let mut live: Vec<u64> = each().map(|(_, own, at)| own.ats[at]).collect();
+        let each = || (0u32..).zip(&self.keys);
+        let in_place =
+            || each().flat_map(|(key, own)| (0..own.len()).map(move |place| (key, own.row(place))));
+        let waiting = || each().flat_map(|(key, own)| own.waiting.iter().map(move |row| (key, row.0)));
+        let mut live: Vec<u64> = in_place().chain(waiting()).map(|(_, row)| row.at).collect();
         sort_unstable(&mut live, check)?;
         let renumbered = |at: u64| live.partition_point(|&own| own < at) as u64;
-        let (mut ats, mut pace) = (Vec::with_capacity(live.len()), Pace::new());
-        for (_, own, at) in each() {
-            pace.check(SEARCHED)?;
-            ats.push(renumbered(own.ats[at]));
-        }
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt32Array::from_iter_values(each().map(|(key, ..)| key))),
-            Arc::new(Int64Array::from_iter_values(each().map(|(_, own, at)| own.times[at]))),
-            numbers(ats.into_iter()),
-            numbers(each().map(|(_, own, at)| own.marks_of(at))),
-        ];
-        check()?;
-        to.columns(columns, live.len())?;
+        let mut waiting: Vec<(u32, Row)> = waiting().collect();
+        // The same rows lead to the same bytes.
+        sort_unstable(&mut waiting, check)?;
+        save_rows(to, in_place, renumbered)?;
+        save_rows(to, || waiting.iter().copied(), renumbered)?;
         let values = self.store.read_columns().iter().map(|&position| {
             check()?;
             self.store.column(position, &live)
@@ -94,31 +138,27 @@ impl Tuples {
         key_count: usize,
     ) -> Result<()> {
         self.keys.resize_with(key_count, KeyTuples::default);
-        let (rows, row_count) = from.columns()?;
-        let [keys, times, ats, marks] = &rows[..] else { return broken() };
-        let (Some(keys), Some(times), Some(ats), Some(marks)) = (
-            keys.as_primitive_opt::<UInt32Type>(),
-            times.as_primitive_opt::<Int64Type>(),
-            ats.as_primitive_opt::<UInt64Type>(),
-            marks.as_primitive_opt::<UInt64Type>(),
-        ) else {
-            return broken();
-        };
+        let (in_place, waiting) = (load_rows(from)?, load_rows(from)?);
+        let row_count = in_place.len() + waiting.len();
         if row_count > LIMIT {
             return broken();
         }
         let mut seen = vec![false; row_count];
         let mut pace = Pace::new();
-        for row in 0..row_count {
+        let in_place = in_place.into_iter().map(|row| (row, true));
+        for ((key, row), is_in_place) in in_place.chain(waiting.iter().map(|&row| (row, false))) {
             pace.check(1)?;
-            let (time, at, marks) = (times.value(row), ats.value(row), marks.value(row));
-            let place = (self.keys.get_mut(keys.value(row) as usize), seen.get_mut(at as usize));
+            let place = (self.keys.get_mut(key as usize), seen.get_mut(row.at as usize));
             let (Some(own), Some(seen)) = place else { return broken() };
-            let follows = own.len() == 0 || (own.times[own.len() - 1], own.ats[own.len() - 1]) < (time, at);
-            if std::mem::replace(seen, true) || !follows {
+            let follows =
+                own.len() == 0 || (own.times[own.len() - 1], own.ats[own.len() - 1]) < (row.time, row.at);
+            if std::mem::replace(seen, true) || is_in_place && !follows {
                 return broken();
             }
-            own.push(Row { time, at, marks });
+            match is_in_place {
+                true => own.push(row),
+                false => own.waiting.push(Reverse(row)),
+            }
         }
         let (values, value_count) = from.columns()?;
         let types = values.iter().map(|values| plain(values.data_type()));
@@ -127,7 +167,7 @@ impl Tuples {
             return broken();
         }
         self.store.push(&[values], row_count)?;
-        self.kept = row_count;
+        (self.kept, self.aside) = (row_count, waiting.len());
         for Remembered { key, gone, memories } in from.value::<Vec<Remembered>>()? {
             if key >= key_count {
                 return broken();
@@ -149,7 +189,7 @@ impl Tuples {
             return broken();
         }
         // The next watermark finds what is ready.
-        self.keys.iter_mut().for_each(|own| own.next = (own.len() > 0).then_some(i64::MIN));
+        self.keys.iter_mut().for_each(|own| own.next = (!own.has_no_rows()).then_some(i64::MIN));
         self.wait();
         Ok(())
     }
@@ -195,7 +235,9 @@ impl Tuples {
         calls: &Calls<'_>,
     ) -> Result<()> {
         let is_sound = |(key, own): (u32, &KeyTuples)| {
-            self.has_sound_windows(queries, key, own, calls.of(key)) && self.is_cut(queries, slices, key, own)
+            self.has_sound_windows(queries, key, own, calls.of(key))
+                && self.is_cut(queries, slices, key, own)
+                && may_wait(queries, own, calls.of(key))
         };
         match self.points.is_sorted() && (0..).zip(&self.keys).all(is_sound) {
             true => Ok(()),
