@@ -148,6 +148,18 @@ pub fn check() -> Result<()> {
     WATCH.with(Watch::check)
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The steps that were counted on this thread.
+    static COUNTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The steps that were counted on this thread.
+#[cfg(test)]
+pub fn counted() -> u64 {
+    COUNTED.get()
+}
+
 /// Counts simple steps, and looks once there were [`STEPS`] of them.
 pub struct Pace(usize);
 
@@ -167,6 +179,8 @@ impl Pace {
     /// Errors of [`check`].
     #[inline]
     pub fn check(&mut self, steps: usize) -> Result<()> {
+        #[cfg(test)]
+        COUNTED.set(COUNTED.get() + steps as u64);
         let is_due = self.0 <= steps;
         self.0 = if is_due { STEPS } else { self.0 - steps };
         if is_due { check() } else { Ok(()) }

@@ -16,6 +16,8 @@ mod dates;
 mod distinct;
 mod fill;
 mod gathered;
+#[cfg(test)]
+mod growth;
 mod held;
 mod join;
 mod length;

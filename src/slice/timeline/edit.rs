@@ -3,7 +3,6 @@
 use super::undo::Change;
 use super::{NONE, Slice, Timelines};
 use crate::slice::cells::Cell;
-use crate::window::{Spans, place};
 
 impl Timelines {
     /// Adds a slot.
@@ -12,16 +11,20 @@ impl Timelines {
         self.next.len() as u32 - 1
     }
 
-    /// Adds a slot that was opened, with the cell it holds, where it belongs: to the slices within `[start, end)` (and within `gap` of the rows, if it is
-    /// given), which it merges into one, or else as a new slice. O(log n) of n slices of the key, and O(n) for a new
-    /// slice among them.
-    pub fn add(&mut self, (cell, slot): (Cell, u32), (start, end): (i64, i64), gap: Option<i64>) {
+    /// Adds a slot that was opened, with the cell it holds, where it belongs: to the slices within `[start, end)` (and within
+    /// `gap` of the rows, if it is given), which it merges into one, or else as a new slice. Returns how many slices were
+    /// moved. O(log n) of n slices of the key; for a new slice among them, and where some are merged, also those between
+    /// it and the last one of the key to which that happened, or up to the nearer end.
+    ///
+    /// [`Timelines::close`] ends a call's additions.
+    pub fn add(&mut self, (cell, slot): (Cell, u32), (start, end): (i64, i64), gap: Option<i64>) -> usize {
         let Cell { key, first, last } = cell;
         self.make_room(key as usize + 1);
         let timeline = &mut self.keys[key as usize];
-        let Spans { firsts, lasts } = timeline.spans();
-        let joins = |at: usize| {
-            let (own_first, own_last) = (firsts[at], lasts[at]);
+        // Usually it is the last one.
+        let (after, count) = (timeline.upto(first), timeline.len());
+        let joins = |place: usize| {
+            let (own_first, own_last) = timeline.times(place);
             let within = own_first >= start
                 && own_last < end
                 && gap.is_none_or(|gap| {
@@ -30,65 +33,66 @@ impl Timelines {
             // A slice that was merged from several, between which no edge was needed, has rows on both sides.
             within || (own_first <= last && first <= own_last)
         };
-        // Usually it is the last one.
-        let mut near = timeline.near;
-        let after = match firsts.last() {
-            Some(&own) if own > first => {
-                near = place(firsts, near, |&own| own <= first);
-                near
-            }
-            _ => firsts.len(),
-        };
-        let is_last = after == firsts.len() && after.checked_sub(1).is_none_or(|last| !joins(last));
+        let is_last = after == count && after.checked_sub(1).is_none_or(|last| !joins(last));
         if is_last {
             // So it is for nearly all slices of rows in order.
-            let at = timeline.from + after;
-            timeline.near = near;
             self.undo.reserve(1);
             timeline.reserve(false);
             timeline.push(Slice { first, last, lo: 0, chain: (slot, slot) }, false);
             self.slices += 1;
-            self.undo.push(Change::Added { key, at });
-            return;
+            self.undo.push(Change::Added { key, place: after });
+            return 0;
         }
-        let from = after - (0..after).rev().take_while(|&at| joins(at)).count();
-        let to = after + (after..firsts.len()).take_while(|&at| joins(at)).count();
-        let (from, to) = (timeline.from + from, timeline.from + to);
-        timeline.near = near;
+        let from = after - (0..after).rev().take_while(|&place| joins(place)).count();
+        let to = after + (after..count).take_while(|&place| joins(place)).count();
         // Room first: a change that was made is in the undo log.
         self.undo.reserve(2 * (to - from) + 1);
-        timeline.reserve(self.keeps_rows);
+        let mut moved = if to == from + 1 { 0 } else { self.open_only(key) };
+        let timeline = &mut self.keys[key as usize];
         if from == to {
-            timeline.insert(from, Slice { first, last, lo: 0, chain: (slot, slot) });
+            moved += timeline.insert(from, Slice { first, last, lo: 0, chain: (slot, slot) });
             self.slices += 1;
-            self.undo.push(Change::Added { key, at: from });
-            return;
+            self.undo.push(Change::Added { key, place: from });
+            return moved;
         }
-        for at in (from + 1..to).rev() {
-            let old = timeline.remove(at);
-            self.undo.push(Change::Removed { key, at, old });
-            let one = timeline.get(at - 1);
-            self.undo.push(Change::Widened { key, at: at - 1, old: one });
+        for place in (from + 1..to).rev() {
+            let (old, own_moved) = timeline.remove(place);
+            moved += own_moved;
+            self.undo.push(Change::Removed { key, place, old });
+            let one = timeline.get(place - 1);
+            self.undo.push(Change::Widened { key, place: place - 1, old: one });
             self.next[one.chain.1 as usize] = old.chain.0;
             let chain = (one.chain.0, old.chain.1);
-            timeline.set(at - 1, Slice { last: one.last.max(old.last), chain, ..one });
+            timeline.set(place - 1, Slice { last: one.last.max(old.last), chain, ..one });
             self.slices -= 1;
             self.merges += 1;
         }
         let one = timeline.get(from);
-        self.undo.push(Change::Widened { key, at: from, old: one });
+        self.undo.push(Change::Widened { key, place: from, old: one });
         self.next[one.chain.1 as usize] = slot;
         let (first, last) = (one.first.min(first), one.last.max(last));
         timeline.set(from, Slice { first, last, chain: (one.chain.0, slot), ..one });
+        moved
+    }
+
+    /// Lets slices of this key alone be put among others; returns how many of another key were moved for it.
+    pub(super) fn open_only(&mut self, key: u32) -> usize {
+        let moved = if self.open == Some(key) { 0 } else { self.close() };
+        self.open = Some(key);
+        moved
+    }
+
+    /// Ends the additions of a call; returns how many slices were moved.
+    pub fn close(&mut self) -> usize {
+        self.open.take().map_or(0, |key| self.keys[key as usize].close())
     }
 
     /// Removes the slices of a key from this place on, to be replaced by others.
     pub fn split_off(&mut self, key: u32, place: usize) -> Vec<Slice> {
         let timeline = &mut self.keys[key as usize];
-        let at = timeline.from + place;
-        let old: Vec<Slice> = (at..timeline.firsts.len()).map(|at| timeline.get(at)).collect();
-        self.undo.push(Change::Replaced { key, at, old: old.clone() });
-        timeline.truncate(at);
+        let old: Vec<Slice> = (place..timeline.len()).map(|place| timeline.get(place)).collect();
+        self.undo.push(Change::Replaced { key, place, old: old.clone() });
+        timeline.truncate(place);
         self.slices -= old.len();
         old
     }
@@ -96,14 +100,14 @@ impl Timelines {
     /// Appends a slice to those of a key, with slots of its own or of removed slices.
     pub fn push(&mut self, key: u32, slice: Slice) {
         let timeline = &mut self.keys[key as usize];
-        let at = timeline.firsts.len();
+        let place = timeline.len();
         self.undo.reserve(1);
         timeline.reserve(self.keeps_rows);
         timeline.push(slice, self.keeps_rows);
         self.slices += 1;
         // Slices that replace others are rolled back with them.
         if !matches!(self.undo.last(), Some(Change::Replaced { key: own, .. }) if *own == key) {
-            self.undo.push(Change::Added { key, at });
+            self.undo.push(Change::Added { key, place });
         }
     }
 
@@ -116,11 +120,11 @@ impl Timelines {
     /// Adds a slot to the last slice of a key.
     pub fn grow(&mut self, key: u32, slot: u32) {
         let timeline = &mut self.keys[key as usize];
-        let at = timeline.firsts.len() - 1;
-        let old = timeline.get(at);
-        self.undo.push(Change::Widened { key, at, old });
+        let place = timeline.len() - 1;
+        let old = timeline.get(place);
+        self.undo.push(Change::Widened { key, place, old });
         self.next[old.chain.1 as usize] = slot;
-        timeline.set(at, Slice { chain: (old.chain.0, slot), ..old });
+        timeline.set(place, Slice { chain: (old.chain.0, slot), ..old });
     }
 
     /// Sets the first and last times of a key's slices from this place on; `times` are those of its rows so far.

@@ -63,6 +63,8 @@ pub struct Timelines {
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
     undo: Log<Change>,
+    /// The key among whose slices others are being put.
+    open: Option<u32>,
     /// Number of slots when the call began.
     settled: usize,
     slices: usize,
@@ -95,7 +97,7 @@ impl Timelines {
     /// The slice of a key at this place.
     pub fn get(&self, key: u32, place: usize) -> Slice {
         let timeline = &self.keys[key as usize];
-        timeline.get(timeline.from + place)
+        timeline.get(place)
     }
 
     /// The places of the first rows of a key's slices, where rows are stored.
@@ -213,6 +215,7 @@ mod tests {
             let slot = timelines.open();
             timelines.add((Cell { key, first: t, last: t }, slot), (start, start + 16), gap);
         }
+        timelines.close();
     }
 
     proptest! {

@@ -17,22 +17,22 @@ pub struct Dirty {
 pub(super) enum Change {
     Added {
         key: u32,
-        at: usize,
+        place: usize,
     },
     Widened {
         key: u32,
-        at: usize,
+        place: usize,
         old: Slice,
     },
     Removed {
         key: u32,
-        at: usize,
+        place: usize,
         old: Slice,
     },
     /// All slices from `at` on were replaced.
     Replaced {
         key: u32,
-        at: usize,
+        place: usize,
         old: Vec<Slice>,
     },
 }
@@ -41,10 +41,10 @@ impl Change {
     /// The key, and the first slice that changed.
     pub(super) fn place(&self) -> (u32, usize) {
         match *self {
-            Change::Added { key, at }
-            | Change::Widened { key, at, .. }
-            | Change::Removed { key, at, .. }
-            | Change::Replaced { key, at, .. } => (key, at),
+            Change::Added { key, place }
+            | Change::Widened { key, place, .. }
+            | Change::Removed { key, place, .. }
+            | Change::Replaced { key, place, .. } => (key, place),
         }
     }
 }
@@ -55,8 +55,7 @@ impl Timelines {
     pub(in crate::slice) fn dirty(&self) -> Vec<Dirty> {
         let mut dirty: Vec<Dirty> = Vec::new();
         for change in self.undo.iter() {
-            let ((key, at), is_widened) = (change.place(), matches!(change, Change::Widened { .. }));
-            let place = at - self.keys[key as usize].from;
+            let ((key, place), is_widened) = (change.place(), matches!(change, Change::Widened { .. }));
             let known = match dirty.last_mut() {
                 Some(last) if last.key == key => last,
                 _ => {
@@ -76,13 +75,13 @@ impl Timelines {
     /// slots it is.
     pub(in crate::slice) fn appended(&self) -> impl Iterator<Item = (u32, u64, bool, u32)> + '_ {
         self.undo.iter().map(|change| {
-            let (key, at) = change.place();
+            let (key, place) = change.place();
             let timeline = &self.keys[key as usize];
-            let number = timeline.gone + (at - timeline.from) as u64;
+            let number = timeline.gone + place as u64;
             let (is_new, slot) = match change {
                 // It was put after the slots that the slice had.
                 Change::Widened { old, .. } => (false, self.next[old.chain.1 as usize]),
-                _ => (true, timeline.chains[at].0),
+                _ => (true, timeline.get(place).chain.0),
             };
             (key, number, is_new, slot - self.settled as u32)
         })
@@ -102,28 +101,30 @@ impl Timelines {
     /// Rolls back the changes since the last [`Timelines::settle`].
     pub fn take_back(&mut self) {
         while let Some(change) = self.undo.pop() {
+            self.open_only(change.place().0);
             match change {
-                Change::Added { key, at } => {
+                Change::Added { key, place } => {
                     let timeline = &mut self.keys[key as usize];
-                    timeline.remove(at);
-                    timeline.los.truncate(at);
+                    timeline.remove(place);
+                    timeline.los.truncate(timeline.from + place);
                     self.slices -= 1;
                 }
-                Change::Widened { key, at, old } => {
+                Change::Widened { key, place, old } => {
                     self.next[old.chain.1 as usize] = NONE;
-                    self.keys[key as usize].set(at, old);
+                    self.keys[key as usize].set(place, old);
                 }
-                Change::Removed { key, at, old } => {
+                Change::Removed { key, place, old } => {
                     self.next[old.chain.1 as usize] = NONE;
-                    self.keys[key as usize].insert(at, old);
+                    self.keys[key as usize].insert(place, old);
                     self.slices += 1;
                     self.merges -= 1;
                 }
-                Change::Replaced { key, at, old } => {
+                Change::Replaced { key, place, old } => {
                     let timeline = &mut self.keys[key as usize];
-                    self.slices -= timeline.firsts.len() - at;
+                    timeline.close();
+                    self.slices -= timeline.len() - place;
                     self.slices += old.len();
-                    timeline.truncate(at);
+                    timeline.truncate(place);
                     for slice in old {
                         self.next[slice.chain.1 as usize] = NONE;
                         timeline.push(slice, self.keeps_rows);
@@ -131,6 +132,7 @@ impl Timelines {
                 }
             }
         }
+        self.close();
         self.next.truncate(self.settled);
     }
 }

@@ -78,7 +78,8 @@ impl Timelines {
             });
             self.merges += merged as u64;
             let timeline = &mut self.keys[key];
-            (timeline.gone, timeline.merged, timeline.near) = (0, 0, 0);
+            (timeline.gone, timeline.merged) = (0, 0);
+            timeline.lose_place();
         }
     }
 
@@ -116,16 +117,17 @@ impl Timelines {
     pub fn retain(&mut self, mut is_kept: impl FnMut() -> bool) -> usize {
         let mut dropped = 0;
         for timeline in &mut self.keys {
-            let mut kept = timeline.from;
-            for at in timeline.from..timeline.firsts.len() {
+            let mut kept = 0;
+            for place in 0..timeline.len() {
                 if is_kept() {
-                    timeline.set(kept, timeline.get(at));
+                    timeline.set(kept, timeline.get(place));
                     kept += 1;
                 }
             }
-            dropped += timeline.firsts.len() - kept;
+            dropped += timeline.len() - kept;
             timeline.truncate(kept);
-            (timeline.gone, timeline.merged, timeline.near) = (0, 0, 0);
+            (timeline.gone, timeline.merged) = (0, 0);
+            timeline.lose_place();
         }
         self.slices -= dropped;
         dropped
@@ -134,9 +136,9 @@ impl Timelines {
     /// Merges neighbouring slices of a key where `joins` says so; returns how many fewer there are.
     fn merge_pairs(&mut self, key: usize, mut joins: impl FnMut(&Slice, &Slice) -> bool) -> usize {
         let timeline = &mut self.keys[key];
-        let mut kept = timeline.from;
-        for at in timeline.from + 1..timeline.firsts.len() {
-            let (one, next) = (timeline.get(kept), timeline.get(at));
+        let mut kept = 0;
+        for place in 1..timeline.len() {
+            let (one, next) = (timeline.get(kept), timeline.get(place));
             if joins(&one, &next) {
                 self.next[one.chain.1 as usize] = next.chain.0;
                 let chain = (one.chain.0, next.chain.1);
@@ -146,7 +148,7 @@ impl Timelines {
                 timeline.set(kept, next);
             }
         }
-        let merged = timeline.firsts.len().saturating_sub(kept + 1);
+        let merged = timeline.len().saturating_sub(kept + 1);
         timeline.truncate(kept + 1);
         self.slices -= merged;
         merged

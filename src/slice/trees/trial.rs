@@ -125,6 +125,7 @@ pub(super) fn tried<A: Above>(calls: Vec<Call>) -> Result<A, TestCaseError> {
             let start = floor(time);
             timelines.add((Cell { key, first: time, last: time }, slot), (start, start + LENGTH), None);
         }
+        timelines.close();
         let poll: Poll = if fails && rows.len() % 3 == 0 { interrupted } else { never };
         let is_done = above.update((&store, &delta), &timelines, poll).is_ok();
         prop_assert!(is_done || fails);

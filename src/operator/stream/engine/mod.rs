@@ -200,7 +200,7 @@ impl Engine {
             }
         }
         sort_unstable(&mut late, check)?;
-        let sorted = sorted(slicer.cutter.cells(), keys.len())?;
+        let sorted = sorted(slicer.cutter.cells(), (slices.timelines.len(), keys.len()))?;
         let mut touched: Vec<(u32, i64)> = Vec::new();
         if self.pending.is_some() {
             let time = |cell: &Cell| (cell.key, cell.first);

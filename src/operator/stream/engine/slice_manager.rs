@@ -20,6 +20,9 @@ use crate::slice::{Cell, Delta, Eager, Store, Timelines};
 use crate::window::{Point, Window};
 use crate::{Error, Result};
 
+/// Slices that are moved in the time of a simple step.
+const MOVED: usize = 64;
+
 /// What is held at the end of a stream: nothing, but columns of the right kinds.
 pub(in crate::operator::stream) struct Emptied {
     store: Store,
@@ -60,15 +63,15 @@ impl SliceManager {
         self.tuples.is_some()
     }
 
-    /// What is stored, and what calls have done; `did` is what was counted of the latter.
-    pub(super) fn stats(&self, did: Stats) -> Stats {
-        let slices = &self.timelines;
     /// Whether a key has slices, or rows that wait for their places in some.
     pub(super) fn has(&self, key: u32) -> bool {
         !self.timelines.of(key).is_empty()
             || self.tuples.as_ref().is_some_and(|tuples| tuples.has_waiting(key))
     }
 
+    /// What is stored, and what calls have done; `did` is what was counted of the latter.
+    pub(super) fn stats(&self, did: Stats) -> Stats {
+        let slices = &self.timelines;
         let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
         Stats {
             keys: (0..slices.keys() as u32).filter(|&key| self.has(key)).count(),
@@ -100,15 +103,14 @@ impl SliceManager {
         for place in 0..count {
             let (cell, at) =
                 sorted.map_or_else(|| (slicer.cutter.cells()[place], place as u32), |sorted| sorted[place]);
-            // One among others moves those after it.
-            pace.check(8 + slices.of(cell.key).len() / 64)?;
-            slices.add(
+            let moved = slices.add(
                 (cell, base + at),
                 slicer.cutter.slice_of(cell.first),
                 queries.edges().gap_at(cell.first),
             );
+            pace.check(8 + moved / MOVED)?;
         }
-        Ok(())
+        pace.check(slices.close() / MOVED)
     }
 
     /// Commits a call, which brought so many rows.

@@ -17,8 +17,10 @@ use crate::poll::sort_by_key;
 use crate::simd;
 use crate::slice::{Calendar, Cell, Cutter, Delta, Timelines};
 
-/// Cells that are put in order before they are added to slices: each of many in disorder would move those after it.
+/// Cells that are put in order before they are added to slices, or slices of a key: each of many in disorder would move those
+/// between it and the one before.
 const MANY_CELLS: usize = 1024;
+const MANY_SLICES: usize = 64;
 
 /// With more keys than this for each cell, counting the cells of every key takes longer than sorting cells.
 const SPARSE: usize = 8;
@@ -154,12 +156,13 @@ impl StreamSlicer {
     }
 }
 
-/// Cells with their places, in the order of their keys and times, if they are many and come in another order.
+/// Cells with their places, in the order of their keys and times, if they come in another order, and they or the slices are
+/// many.
 ///
 /// They are copied, so that each is fetched from where it was only once.
-pub(super) fn sorted(cells: &[Cell], keys: usize) -> Result<Option<Vec<(Cell, u32)>>> {
+pub(super) fn sorted(cells: &[Cell], (slices, keys): (usize, usize)) -> Result<Option<Vec<(Cell, u32)>>> {
     let time = |cell: &Cell| (cell.key, cell.first);
-    if cells.len() < MANY_CELLS || cells.is_sorted_by_key(time) {
+    if cells.len() < MANY_CELLS && slices < MANY_SLICES * keys || cells.is_sorted_by_key(time) {
         return Ok(None);
     }
     let mut sorted = Vec::with_capacity(cells.len());
