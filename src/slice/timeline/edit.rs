@@ -129,11 +129,6 @@ impl Timelines {
 
     /// Sets the first and last times of a key's slices from this place on; `times` are those of its rows so far.
     pub fn retime(&mut self, key: u32, place: usize, times: &[i64]) {
-        let timeline = &mut self.keys[key as usize];
-        for at in timeline.from + place..timeline.firsts.len() {
-            let hi = timeline.los.get(at + 1).map_or(times.len(), |&next| next as usize);
-            timeline.firsts[at] = times[timeline.los[at] as usize];
-            timeline.lasts[at] = times[hi - 1];
-        }
+        self.keys[key as usize].retime(place, times);
     }
 }

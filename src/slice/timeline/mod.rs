@@ -6,11 +6,12 @@
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 //!
-//! `of_key` has the slices of one key, `edit` changes them in a call, and `undo` knows what was changed and rolls it back;
-//! `upkeep` drops and merges slices between calls.
+//! `of_key` has the slices of one key, and `many` those of one that has more than a few; `edit` changes them in a call, and
+//! `undo` knows what was changed and rolls it back; `upkeep` drops and merges slices between calls.
 
 mod edit;
 mod log;
+mod many;
 mod of_key;
 mod undo;
 mod upkeep;
@@ -103,12 +104,12 @@ impl Timelines {
     /// The places of the first rows of a key's slices, where rows are stored.
     pub fn los(&self, key: u32) -> &[u32] {
         let timeline = self.keys.get(key as usize);
-        timeline.and_then(|timeline| timeline.los.get(timeline.from..)).unwrap_or_default()
+        timeline.map(Timeline::los).unwrap_or_default()
     }
 
     /// How many slices of a key were dropped so far.
     pub fn gone(&self, key: u32) -> u64 {
-        self.keys[key as usize].gone
+        self.keys[key as usize].gone()
     }
 
     /// Number of keys that there is room for.
@@ -154,9 +155,7 @@ impl Timelines {
         key: u32,
         slices: Range<usize>,
     ) -> impl Iterator<Item = impl Iterator<Item = u32> + '_> + '_ {
-        let timeline = &self.keys[key as usize];
-        let chains = &timeline.chains[timeline.from + slices.start..timeline.from + slices.end];
-        chains.iter().map(|chain| self.chain_from(chain.0))
+        self.keys[key as usize].chains(slices).iter().map(|chain| self.chain_from(chain.0))
     }
 
     /// The slots of a slice, in the order they came.

@@ -1,257 +1,314 @@
-//! The slices of one key.
-//!
-//! | | |
-//! |---|---|
-//! | technique | a gap buffer: where slices are put among others, there is room for more of them |
-//! | time | O(1) for a slice at either end, amortised, and for each that follows another one of the same call; a move of as many slices as lie between it and the last one, or the nearer end |
+//! The slices of one key. There may be a million keys, most of which have a slice or two: so these are in place, with all that
+//! there is of them in one line of the cache.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
-use super::Slice;
-use crate::window::{Spans, place};
+use super::many::Many;
+use super::{NONE, Slice};
+use crate::window::Spans;
 
-/// The slices of one key, ascending, a column per property. What is before `from` is room: slices that were dropped were there,
-/// or others will be.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Timeline {
-    pub(super) firsts: Vec<i64>,
-    pub(super) lasts: Vec<i64>,
-    pub(super) chains: Vec<(u32, u32)>,
-    /// Empty where rows are not kept.
-    pub(super) los: Vec<u32>,
-    pub(super) from: usize,
-    /// Room among the slices, while a call puts some there.
-    gap: Range<usize>,
-    /// How much room was made there at last.
-    room: usize,
-    /// Where the last search ended: the next one usually ends near it.
-    near: usize,
-    /// How many slices were dropped so far.
-    pub(super) gone: u64,
-    /// How many slices remained after the last merge of slices that were no longer needed.
-    pub(super) merged: usize,
+/// How many slices of a key are in place.
+const FEW: usize = 2;
+
+/// The slices of one key, ascending.
+#[derive(Debug, Clone)]
+pub(super) enum Timeline {
+    Few(Few),
+    /// More of them.
+    Many(Box<Many>),
 }
 
-/// Of n slices, room for n / SHARE is made before them at a time.
-const SHARE: usize = 8;
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::Few(Few::after(0))
+    }
+}
 
-impl Timeline {
-    pub(super) fn spans(&self) -> Spans<'_> {
-        debug_assert!(self.gap.is_empty(), "a call closes it");
-        Spans { firsts: &self.firsts[self.from..], lasts: &self.lasts[self.from..] }
+/// Up to [`FEW`] slices, a column per property.
+#[derive(Debug, Clone)]
+pub(super) struct Few {
+    firsts: [i64; FEW],
+    lasts: [i64; FEW],
+    /// [`NONE`] where there is no slice.
+    chains: [(u32, u32); FEW],
+    los: [u32; FEW],
+    /// The number of the first slice, of all that the key ever had, from 1 on: as it is never 0, [`Timeline`] has room for its tag.
+    number: NonZeroU64,
+}
+
+impl Few {
+    /// No slices, after so many were dropped.
+    fn after(gone: u64) -> Self {
+        let number = NonZeroU64::MIN.saturating_add(gone);
+        Self { firsts: [0; FEW], lasts: [0; FEW], chains: [(NONE, NONE); FEW], los: [0; FEW], number }
     }
 
-    /// Where a slice is in the columns.
-    fn at(&self, place: usize) -> usize {
-        let at = self.from + place;
-        if at < self.gap.start { at } else { at + self.gap.len() }
+    fn gone(&self) -> u64 {
+        self.number.get() - 1
+    }
+
+    fn len(&self) -> usize {
+        self.chains.iter().take_while(|chain| chain.0 != NONE).count()
+    }
+
+    fn get(&self, place: usize) -> Slice {
+        let (first, last) = (self.firsts[place], self.lasts[place]);
+        Slice { first, last, lo: self.los[place], chain: self.chains[place] }
+    }
+
+    fn set(&mut self, place: usize, slice: Slice) {
+        (self.firsts[place], self.lasts[place]) = (slice.first, slice.last);
+        (self.los[place], self.chains[place]) = (slice.lo, slice.chain);
+    }
+
+    /// Puts a slice at a place, where there is room for one; returns how many were moved.
+    fn insert(&mut self, place: usize, slice: Slice) -> usize {
+        let len = self.len();
+        (place..len).rev().for_each(|at| self.set(at + 1, self.get(at)));
+        self.set(place, slice);
+        len - place
+    }
+
+    /// Removes slices, given by their places; returns how many were moved.
+    fn remove(&mut self, places: Range<usize>) -> usize {
+        let len = self.len();
+        (places.end..len).for_each(|at| self.set(at - places.len(), self.get(at)));
+        self.chains[len - places.len()..].fill((NONE, NONE));
+        len - places.end
+    }
+}
+
+impl Timeline {
+    /// The slices apart, with room for more.
+    fn many(&mut self, keeps_rows: bool) -> &mut Many {
+        if let Self::Few(few) = self {
+            let mut many = Box::new(Many::default());
+            many.gone = few.gone();
+            (0..few.len()).for_each(|place| many.push(few.get(place), keeps_rows));
+            *self = Self::Many(many);
+        }
+        match self {
+            Self::Many(many) => many,
+            Self::Few(_) => unreachable!("they are apart now"),
+        }
+    }
+
+    pub(super) fn spans(&self) -> Spans<'_> {
+        match self {
+            Self::Few(few) => {
+                let len = few.len();
+                Spans { firsts: &few.firsts[..len], lasts: &few.lasts[..len] }
+            }
+            Self::Many(many) => many.spans(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Few(few) => few.len(),
+            Self::Many(many) => many.len(),
+        }
     }
 
     /// How many slices begin at or before this time.
     pub(super) fn upto(&mut self, time: i64) -> usize {
-        let count = self.len();
-        // Usually all.
-        if count.checked_sub(1).is_none_or(|last| self.firsts[self.at(last)] <= time) {
-            return count;
+        match self {
+            Self::Few(few) => few.firsts[..few.len()].iter().filter(|&&first| first <= time).count(),
+            Self::Many(many) => many.upto(time),
         }
-        let (before, behind) = match self.gap.is_empty() {
-            true => (&[][..], &self.firsts[self.from..]),
-            false => (&self.firsts[self.from..self.gap.start], &self.firsts[self.gap.end..]),
-        };
-        let is_before = |&first: &i64| first <= time;
-        self.near = match behind.first().is_some_and(is_before) || before.is_empty() {
-            true => before.len() + place(behind, self.near.saturating_sub(before.len()), is_before),
-            false => place(before, self.near.min(before.len()), is_before),
-        };
-        self.near
     }
 
     /// The first and the last time of a slice.
     pub(super) fn times(&self, place: usize) -> (i64, i64) {
-        let at = self.at(place);
-        (self.firsts[at], self.lasts[at])
+        match self {
+            Self::Few(few) => (few.firsts[place], few.lasts[place]),
+            Self::Many(many) => many.times(place),
+        }
+    }
+
+    /// The slots of slices, given by their places.
+    pub(super) fn chains(&self, places: Range<usize>) -> &[(u32, u32)] {
+        match self {
+            Self::Few(few) => &few.chains[places],
+            Self::Many(many) => many.chains(places),
+        }
+    }
+
+    /// The slots of all slices.
+    pub(super) fn chains_mut(&mut self) -> &mut [(u32, u32)] {
+        match self {
+            Self::Few(few) => {
+                let len = few.len();
+                &mut few.chains[..len]
+            }
+            Self::Many(many) => many.chains_mut(),
+        }
+    }
+
+    /// The places of the slices' first rows, where rows are kept.
+    pub(super) fn los(&self) -> &[u32] {
+        match self {
+            Self::Few(few) => &few.los[..few.len()],
+            Self::Many(many) => many.los(),
+        }
     }
 
     pub(super) fn get(&self, place: usize) -> Slice {
-        let at = self.at(place);
-        let lo = self.los.get(at).copied().unwrap_or_default();
-        Slice { first: self.firsts[at], last: self.lasts[at], lo, chain: self.chains[at] }
+        match self {
+            Self::Few(few) => few.get(place),
+            Self::Many(many) => many.get(place),
+        }
     }
 
     pub(super) fn set(&mut self, place: usize, slice: Slice) {
-        self.put(self.at(place), slice);
-    }
-
-    fn put(&mut self, at: usize, slice: Slice) {
-        (self.firsts[at], self.lasts[at], self.chains[at]) = (slice.first, slice.last, slice.chain);
+        match self {
+            Self::Few(few) => few.set(place, slice),
+            Self::Many(many) => many.set(place, slice),
+        }
     }
 
     /// Puts a slice at a place, where rows are not kept; returns how many were moved. Where memory runs out, nothing has changed.
     pub(super) fn insert(&mut self, place: usize, slice: Slice) -> usize {
-        let moved = if self.gap.is_empty() { self.open(place) } else { self.move_gap(place) };
-        self.put(self.gap.start, slice);
-        self.gap.start += 1;
-        moved
+        match self {
+            Self::Few(few) if few.len() < FEW => few.insert(place, slice),
+            _ => self.many(false).insert(place, slice),
+        }
     }
 
     /// Removes the slice at a place; returns how many were moved, too.
     pub(super) fn remove(&mut self, place: usize) -> (Slice, usize) {
-        let slice = self.get(place);
-        let moved = self.move_gap(place);
-        self.gap.end += 1;
-        (slice, moved)
-    }
-
-    /// Moves these slices, given by their places in the columns.
-    fn move_slices(&mut self, slices: Range<usize>, to: usize) -> usize {
-        self.firsts.copy_within(slices.clone(), to);
-        self.lasts.copy_within(slices.clone(), to);
-        self.chains.copy_within(slices.clone(), to);
-        slices.len()
-    }
-
-    /// Moves the gap to a place.
-    fn move_gap(&mut self, place: usize) -> usize {
-        let (to, Range { start, end }) = (self.from + place, self.gap.clone());
-        self.gap = to..to + (end - start);
-        if start == end {
-            0
-        } else if to < start {
-            self.move_slices(to..start, self.gap.end)
-        } else {
-            self.move_slices(end..end + (to - start), start)
+        match self {
+            Self::Few(few) => (few.get(place), few.remove(place..place + 1)),
+            Self::Many(many) => many.remove(place),
         }
     }
 
-    /// Makes room at a place: twice as much as the last time in this call.
-    fn open(&mut self, place: usize) -> usize {
-        let (count, mut moved) = (self.len(), 0);
-        let room = (2 * self.room).max(1);
-        if place < count - place {
-            if self.from < room {
-                let more = room.max(count / SHARE);
-                moved += self.lengthen(more, self.from);
-                self.from += more;
-            }
-            moved += self.move_slices(self.from..self.from + place, self.from - room);
-            self.from -= room;
-        } else {
-            moved += self.lengthen(room, self.from + place);
-        }
-        self.room = room;
-        self.gap = self.from + place..self.from + place + room;
-        moved
-    }
-
-    /// Makes room for so many slices before all from `at` on.
-    fn lengthen(&mut self, more: usize, at: usize) -> usize {
-        let len = self.firsts.len();
-        self.firsts.reserve(more);
-        self.lasts.reserve(more);
-        self.chains.reserve(more);
-        self.firsts.resize(len + more, 0);
-        self.lasts.resize(len + more, 0);
-        self.chains.resize(len + more, (0, 0));
-        self.move_slices(at..len, at + more)
-    }
-
-    /// Closes the gap, from the nearer end; returns how many slices were moved.
+    /// Ends the additions of a call; returns how many slices were moved.
     pub(super) fn close(&mut self) -> usize {
-        let (Range { start, end }, len) = (std::mem::take(&mut self.gap), self.firsts.len());
-        self.room = 0;
-        if start == end {
-            return 0;
+        match self {
+            Self::Few(_) => 0,
+            Self::Many(many) => many.close(),
         }
-        let (before, behind) = (self.from..start, end..len);
-        if before.len() < behind.len() {
-            let moved = self.move_slices(before, self.from + (end - start));
-            self.from += end - start;
-            return moved;
-        }
-        let moved = self.move_slices(behind, start);
-        self.cut(len - (end - start));
-        moved
     }
 
     pub(super) fn push(&mut self, slice: Slice, keeps_rows: bool) {
-        self.firsts.push(slice.first);
-        self.lasts.push(slice.last);
-        self.chains.push(slice.chain);
-        if keeps_rows {
-            self.los.push(slice.lo);
+        match self {
+            Self::Few(few) if few.len() < FEW => few.set(few.len(), slice),
+            _ => self.many(keeps_rows).push(slice, keeps_rows),
         }
     }
 
     /// Makes room for a slice at the end.
     pub(super) fn reserve(&mut self, keeps_rows: bool) {
-        self.firsts.reserve(1);
-        self.lasts.reserve(1);
-        self.chains.reserve(1);
-        self.los.reserve(usize::from(keeps_rows));
+        match self {
+            Self::Few(few) if few.len() < FEW => {}
+            _ => self.many(keeps_rows).reserve(keeps_rows),
+        }
     }
 
     /// Keeps the first `count` slices.
     pub(super) fn truncate(&mut self, count: usize) {
-        debug_assert!(self.gap.is_empty(), "nothing is put among slices that are replaced");
-        self.cut(self.from + count);
+        match self {
+            Self::Few(few) => few.chains[count..].fill((NONE, NONE)),
+            Self::Many(many) => many.truncate(count),
+        }
     }
 
-    fn cut(&mut self, len: usize) {
-        self.firsts.truncate(len);
-        self.lasts.truncate(len);
-        self.chains.truncate(len);
-        self.los.truncate(len);
+    /// Sets the times of the slices from this place on; `times` are those of the rows so far.
+    pub(super) fn retime(&mut self, place: usize, times: &[i64]) {
+        match self {
+            Self::Few(few) => {
+                let len = few.len();
+                for at in place..len {
+                    let hi = if at + 1 < len { few.los[at + 1] as usize } else { times.len() };
+                    (few.firsts[at], few.lasts[at]) = (times[few.los[at] as usize], times[hi - 1]);
+                }
+            }
+            Self::Many(many) => many.retime(place, times),
+        }
     }
 
-    /// Begins the search for a place anew.
-    pub(super) fn lose_place(&mut self) {
-        self.near = 0;
+    /// How many slices were dropped so far.
+    pub(super) fn gone(&self) -> u64 {
+        match self {
+            Self::Few(few) => few.gone(),
+            Self::Many(many) => many.gone,
+        }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.firsts.len() - self.from - self.gap.len()
+    /// Drops the first slices; where rows are kept, also the first `rows` rows.
+    pub(super) fn drop_first(&mut self, slices: usize, rows: u32) {
+        match self {
+            Self::Few(few) => {
+                few.number = few.number.saturating_add(slices as u64);
+                few.remove(0..slices);
+                let len = few.len();
+                few.los[..len].iter_mut().for_each(|lo| *lo -= rows);
+            }
+            Self::Many(many) => {
+                many.drop_first(slices, rows);
+                self.tidy();
+            }
+        }
+    }
+
+    /// Frees what the slices do not take, once that is the larger part.
+    fn tidy(&mut self) {
+        let Self::Many(many) = self else { return };
+        match many.len() {
+            // There may be many keys, most of them idle.
+            len @ 0..FEW => {
+                let mut few = Few::after(many.gone);
+                (0..len).for_each(|place| few.set(place, many.get(place)));
+                *self = Self::Few(few);
+            }
+            _ => many.tidy(),
+        }
+    }
+
+    /// Frees all memory that the slices do not take.
+    pub(super) fn shrink(&mut self) {
+        if let Self::Many(many) = self {
+            many.shrink();
+        }
+    }
+
+    /// How many slices remained after the last merge of slices that were no longer needed.
+    pub(super) fn merged(&self) -> usize {
+        match self {
+            Self::Few(few) => few.len(),
+            Self::Many(many) => many.merged,
+        }
+    }
+
+    /// Takes note of such a merge.
+    pub(super) fn note_merge(&mut self) {
+        if let Self::Many(many) = self {
+            many.merged = many.len();
+        }
+    }
+
+    /// Begins to count slices, and to search for places, anew.
+    pub(super) fn begin_anew(&mut self) {
+        match self {
+            Self::Few(few) => few.number = NonZeroU64::MIN,
+            Self::Many(many) => many.begin_anew(),
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + (self.firsts.capacity() + self.lasts.capacity()) * size_of::<i64>()
-            + self.chains.capacity() * size_of::<(u32, u32)>()
-            + self.los.capacity() * size_of::<u32>()
+        let apart = if let Self::Many(many) = self { many.bytes() } else { 0 };
+        size_of::<Self>() + apart
     }
+}
 
-    /// Removes the slices before `from` from memory, once they are the majority.
-    pub(super) fn tidy(&mut self) {
-        if self.from == self.firsts.len() {
-            // There may be many keys, most of them idle.
-            let Self { gone, .. } = std::mem::take(self);
-            self.gone = gone;
-            return;
-        }
-        if self.from <= self.firsts.len() / 2 {
-            return;
-        }
-        if self.firsts.capacity() > 4 * self.len().max(4) {
-            return self.shrink();
-        }
-        self.drain();
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Removes the slices before `from` from memory.
-    fn drain(&mut self) {
-        let from = std::mem::take(&mut self.from);
-        for times in [&mut self.firsts, &mut self.lasts] {
-            times.drain(..from);
-        }
-        self.chains.drain(..from);
-        self.los.drain(..from.min(self.los.len()));
-    }
-
-    /// Removes these slices, and frees all memory that the others do not take.
-    pub(super) fn shrink(&mut self) {
-        self.drain();
-        self.firsts.shrink_to_fit();
-        self.lasts.shrink_to_fit();
-        self.chains.shrink_to_fit();
-        self.los.shrink_to_fit();
+    #[test]
+    fn a_key_takes_a_line_of_the_cache() {
+        assert_eq!(size_of::<Timeline>(), 64);
     }
 }

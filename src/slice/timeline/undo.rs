@@ -77,7 +77,7 @@ impl Timelines {
         self.undo.iter().map(|change| {
             let (key, place) = change.place();
             let timeline = &self.keys[key as usize];
-            let number = timeline.gone + place as u64;
+            let number = timeline.gone() + place as u64;
             let (is_new, slot) = match change {
                 // It was put after the slots that the slice had.
                 Change::Widened { old, .. } => (false, self.next[old.chain.1 as usize]),
@@ -105,8 +105,10 @@ impl Timelines {
             match change {
                 Change::Added { key, place } => {
                     let timeline = &mut self.keys[key as usize];
-                    timeline.remove(place);
-                    timeline.los.truncate(timeline.from + place);
+                    match self.keeps_rows {
+                        true => timeline.truncate(place),
+                        false => drop(timeline.remove(place)),
+                    }
                     self.slices -= 1;
                 }
                 Change::Widened { key, place, old } => {

@@ -32,15 +32,8 @@ impl Timelines {
         if slices == 0 {
             return;
         }
-        let timeline = &mut self.keys[key as usize];
-        timeline.from += slices;
-        timeline.gone += slices as u64;
-        timeline.merged = timeline.merged.saturating_sub(slices);
+        self.keys[key as usize].drop_first(slices, rows);
         self.slices -= slices;
-        if rows > 0 {
-            timeline.los[timeline.from..].iter_mut().for_each(|lo| *lo -= rows);
-        }
-        timeline.tidy();
     }
 
     /// Frees all memory that a key's slices do not take.
@@ -52,7 +45,7 @@ impl Timelines {
     pub fn renumber(&mut self) {
         let mut slot = 0;
         for timeline in &mut self.keys {
-            for chain in &mut timeline.chains[timeline.from..] {
+            for chain in timeline.chains_mut() {
                 *chain = (slot, slot);
                 slot += 1;
             }
@@ -77,9 +70,7 @@ impl Timelines {
                 within && one.first >= start && next.last < end && one.last < end
             });
             self.merges += merged as u64;
-            let timeline = &mut self.keys[key];
-            (timeline.gone, timeline.merged) = (0, 0);
-            timeline.lose_place();
+            self.keys[key].begin_anew();
         }
     }
 
@@ -95,7 +86,7 @@ impl Timelines {
         let mut changed = Vec::new();
         for key in 0..self.keys.len() {
             let timeline = &self.keys[key];
-            if timeline.len() < 2 * timeline.merged + MANY {
+            if timeline.len() < 2 * timeline.merged() + MANY {
                 continue;
             }
             // Not counted as a merge of the stream: its time is a matter of upkeep, which a restart may delay.
@@ -104,7 +95,7 @@ impl Timelines {
                 within && is_settled(one.last.max(next.last)) && !is_needed(one.last, next.first)
             });
             let timeline = &mut self.keys[key];
-            timeline.merged = timeline.len();
+            timeline.note_merge();
             if merged > 0 {
                 changed.push(key as u32);
             }
@@ -126,8 +117,7 @@ impl Timelines {
             }
             dropped += timeline.len() - kept;
             timeline.truncate(kept);
-            (timeline.gone, timeline.merged) = (0, 0);
-            timeline.lose_place();
+            timeline.begin_anew();
         }
         self.slices -= dropped;
         dropped
