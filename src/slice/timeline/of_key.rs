@@ -258,11 +258,7 @@ impl Timeline {
         let Self::Many(many) = self else { return };
         match many.len() {
             // There may be many keys, most of them idle.
-            len @ 0..FEW => {
-                let mut few = Few::after(many.gone);
-                (0..len).for_each(|place| few.set(place, many.get(place)));
-                *self = Self::Few(few);
-            }
+            0 => *self = Self::Few(Few::after(many.gone)),
             _ => many.tidy(),
         }
     }
