@@ -86,7 +86,8 @@ impl Timeline {
         (self.firsts[at], self.lasts[at], self.chains[at]) = (slice.first, slice.last, slice.chain);
     }
 
-    /// Puts a slice at a place, where rows are not kept; returns how many were moved. Where memory runs out, nothing has changed.
+    /// Puts a slice at a place, where rows are not kept; returns how many were moved. Where memory runs out, nothing has
+    /// changed.
     pub(super) fn insert(&mut self, place: usize, slice: Slice) -> usize {
         let moved = if self.gap.is_empty() { self.open(place) } else { self.move_gap(place) };
         self.put(self.gap.start, slice);
