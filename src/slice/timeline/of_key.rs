@@ -168,7 +168,8 @@ impl Timeline {
         }
     }
 
-    /// Puts a slice at a place, where rows are not kept; returns how many were moved. Where memory runs out, nothing has changed.
+    /// Puts a slice at a place, where rows are not kept; returns how many were moved. Where memory runs out, nothing has
+    /// changed.
     pub(super) fn insert(&mut self, place: usize, slice: Slice) -> usize {
         match self {
             Self::Few(few) if few.len() < FEW => few.insert(place, slice),

@@ -98,7 +98,8 @@ impl Tuples {
         cuts
     }
 
-    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, at the places `new`. `edges` are those of final windows, from there on. The resulting changes are added to the work.
+    /// Fits a key's slices to its rows, from place `from` on. `tuples` has the call's rows, at the places `new`. `edges`
+    /// are those of final windows, from there on. The resulting changes are added to the work.
     ///
     /// If slices are cut by neighbouring rows, and rows were `inserted` at some places, which ascend, all other slices stay as
     /// they are.

@@ -178,8 +178,8 @@ impl KeyTuples {
         }
     }
 
-    /// Inserts rows, which ascend and follow all existing ones of their times, in order; returns their places. O(log n) a row, and a
-    /// move of those after the first of them.
+    /// Inserts rows, which ascend and follow all existing ones of their times, in order; returns their places. O(log n) a
+    /// row, and a move of those after the first of them.
     ///
     /// # Errors
     /// An interrupt, before anything is inserted.
