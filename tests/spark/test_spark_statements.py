@@ -1,12 +1,16 @@
 """`spark.sql`: windows of tables, views and queries within SQL, against the queries themselves."""
 
 import datetime as dt
-import random
+import os
+from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 
 import windowkit as wk
+from support.programs import ROOT, program
+from support.statements import SCOPES, VIEWS, Statements, written
+from windowkit.spark.statements import Statement, end_of_call
 
 OPTIONS = "by => 'device', time => 'ts', windows => 'tumbling(1 hour)', aggs => 'sum(v)'"
 CALL = f"windowkit(table(readings), {OPTIONS})"
@@ -112,6 +116,28 @@ def test_other_statements_are_sparks(spark):
     assert wk.spark.sql(spark, "select '{' as windowkit").collect() == [("{",)]
 
 
+def test_what_is_in_table_changes_nothing(spark, tmp_path):
+    spark.sql(f"create or replace temporary view kept (v int) using csv options (path '{tmp_path}')")
+    insert = f"select * from {CALL.replace('readings', 'from readings insert into kept select 1')}"
+    with pytest.raises(ParseException):
+        wk.spark.sql(spark, insert)
+    assert not list(tmp_path.iterdir())
+
+
+def test_comments_that_are_not_closed_are_refused(spark):
+    with pytest.raises(ParseException, match="UNCLOSED_BRACKETED_COMMENT"):
+        wk.spark.sql(spark, f"select * from {CALL} /* a comment")
+
+
+def test_a_minus_before_a_negative_parameter_begins_no_comment(spark):
+    """To versions of Spark that do not put text for parameters, it is the number 5."""
+    text = f"select * from {CALL} where device = 'a' and `sum(v)` > -:n or device = 'b'"
+    for value, is_read in ((5, True), (-5, False)):
+        made = Statement(spark, text, {"n": value})
+        at = [token.text for token in made.tokens].index("windowkit")
+        assert (made.where(at, end_of_call(made.tokens, at)) is not None) is is_read
+
+
 def test_parameters_of_statements(spark):
     call = CALL.replace("table(readings)", "table(select * from readings where v >= :least)")
     text = f"select * from {call} where window_start >= :since order by all"
@@ -136,6 +162,18 @@ def test_parameters_of_statements(spark):
         ("windowkit(table(readings), time => 'ts', time => 'ts')", "argument time is given twice"),
         ("windowkit(table(readings), time => 'ts', aggs => 'sum(v)')", "argument windows is not given"),
         ("windowkit(table(readings), ", "the parenthesis of windowkit\\( is not closed"),
+        (CALL.replace("(readings)", "(readings) partition by device"), "'partition by device' follows table"),
+        (CALL.replace("(readings)", " readings with single partition"), "'with single partition' follows"),
+        (
+            f"(with x as (table readings) select * from {CALL.replace('(readings)', '(table x) limit (1)')})",
+            "'limit",
+        ),
+        (
+            f"(with recursive x as (table readings union all select * from {OF_X[14:]}) table x)",
+            "windows of x",
+        ),
+        (CALL.replace("readings", "${name}"), r"it has \$\{...\}, in whose place Spark puts a setting"),
+        ("windowkit(table(select * from " * 65 + CALL + f"), {OPTIONS})" * 65, "more than 64 calls"),
         (CALL.replace("'sum(v)'", "'sum(w)'"), "no column 'w'"),
         (CALL.replace("sum(v)", "total(v)"), "'total\\(v\\)' is not an aggregate"),
     ],
@@ -148,6 +186,9 @@ def test_malformed_calls_are_refused(spark, call, message):
 def test_views_are_made_of_results(spark):
     with pytest.raises(wk.InvalidValue, match="it creates a view"):
         wk.spark.sql(spark, f"create or replace temporary view w as select * from {CALL}")
+    for cached in ("cache table w as", "cache lazy table w"):
+        with pytest.raises(wk.InvalidValue, match="it caches windowkit"):
+            wk.spark.sql(spark, f"{cached} select * from {CALL}")
     with pytest.raises(wk.InvalidType, match="text is SQL, a str"):
         wk.spark.sql(spark, 3)
 
@@ -165,100 +206,60 @@ def test_calls_take_weight_and_fill(spark):
         wk.spark.sql(spark, text.replace("'zero'", "'none'"))
 
 
-NAMES = ("r", "S", "`r`", "s", "R")
-NOISE = (
-    "/* windowkit( /* nested ' ( */ still a comment ) \" */",
-    "-- a comment with ' and ( that goes on \\\n and on with windowkit(\n",
-    "/*+ COALESCE(1) */",
-)
-ALWAYS = (
-    r"""r"\" <> ')'""",
-    r"""'\'' <> '(' 'with r as (select 1)'""",
-    """')' <> "" """,
-    r"'it''s' <> '\\'",
-    "`k` = `k`",
-    "'{' <> '}'",
-)
-WINDOWS = (
-    "'tumbling(1 minute)'",
-    "r'tumbling(1 minute)'",
-    "'tumbling(' '1 minute)'",
-    r"'tumbling(1\u0020minute)'",
-    '"tumbling(1 minute)"',
-)
-
-
-class Statements:
-    """Random queries of k, t and v, in which the windows of a query are written in one of two ways."""
-
-    def __init__(self, seed, ours):
-        self.draw, self.ours = random.Random(seed), ours
-
-    def query(self, depth):
-        if depth == 0:
-            return f"select {self.noise()} k, t, v from {self.name()} where {self.draw.choice(ALWAYS)}"
-        kinds = [self.more, self.union, self.windows, self.windows, self.within, self.within, self.lateral]
-        return self.draw.choice(kinds)(depth - 1)
-
-    def name(self):
-        return self.draw.choice(NAMES)
-
-    def noise(self):
-        return self.draw.choice(("", *NOISE[:2]))
-
-    def more(self, depth):
-        compared, added, hint = (
-            self.draw.choice(("in", "not in")),
-            self.draw.randrange(9),
-            self.draw.choice(NOISE),
-        )
-        return (
-            f"select {hint} k, t, v + {added} as v from ({self.query(depth)})"
-            f" where v {compared} (select max(v) {self.noise()} from {self.name()})"
-        )
-
-    def union(self, depth):
-        how = self.draw.choice(("union all", "except all", "intersect", "union"))
-        return f"({self.query(depth)}) {how} ({self.query(depth)})"
-
-    def lateral(self, depth):
-        return f"select b.* from ({self.query(depth)}) a, lateral (select a.k, a.t, a.v * 3 as v) b"
-
-    def within(self, depth):
-        defined = []
-        for _ in range(self.draw.randrange(1, 3)):
-            name = ("r", "s")[len(defined)] if self.draw.random() < 0.8 else f"other{len(defined)}"
-            form = self.draw.choice(("{} as ({})", "{} ({})", "{} (k, t, v) as ({})"))
-            defined.append(form.format(name, self.query(self.draw.randrange(depth + 1))))
-        return f"with {', '.join(defined)} {self.noise()} select * from ({self.query(depth)})"
-
-    def windows(self, depth):
-        name, inner = self.name(), self.query(depth)
-        named = self.draw.random() < 0.4
-        length = self.draw.choice(WINDOWS)
-        before, between = "" if named else self.noise(), self.noise()
-        if self.ours:
-            table = name if named else f"{before} {inner}"
-            options = f"by => 'k', time => 't', windows => {length}, aggs => 'sum(v) as sv'"
-            options += ", windowColumns => 'struct'"
-            made = f"windowkit(table({table}), {between} {options})"
-        else:
-            rows = name if named else f"({inner})"
-            made = f"(select k, window(t, '1 minute') as window, sum(v) as sv from {rows} group by 1, 2)"
-        return f"select k, window.start as t, sv as v from {made}"
-
-
 @pytest.fixture
 def two_views(spark):
-    row = "select k, timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, 0, n) as t, v + n as v"
-    for name, base in (("r", 1), ("s", 1000)):
-        frame = spark.sql(
-            f"{row} from (select explode(array('a', 'b')) as k, {base} as v), range(90) as x(n)"
-        )
-        frame.where("n % 30 = 0").createOrReplaceTempView(name)
+    for name, text in VIEWS.items():
+        spark.sql(text).createOrReplaceTempView(name)
+
+
+@pytest.mark.parametrize("text", SCOPES)
+def test_names_mean_what_they_do_in_spark(spark, two_views, text):
+    ours, theirs = (written(text, ours=each) for each in (True, False))
+    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_random_statements_mean_what_spark_says(spark, two_views, seed):
-    ours, theirs = (Statements(seed, ours).query(3) for ours in (True, False))
-    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)), ours
+    text = Statements(seed).query(3)
+    ours = written(text, ours=True, seed=seed)
+    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(written(text, ours=False))), ours
+
+
+def test_scopes_hold_through_connect(remote):
+    printed = program(
+        """
+        import sys
+
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+        from support.statements import SCOPES, VIEWS, Statements, written
+
+        spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+        assert "connect" in type(spark).__module__
+        for name, text in VIEWS.items():
+            spark.sql(text).createOrReplaceTempView(name)
+
+        def rows(frame):
+            return sorted(map(repr, frame.collect()))
+
+        texts = [*SCOPES, *(Statements(seed).query(2) for seed in range(4))]
+        for text in texts:
+            ours = written(text, ours=True)
+            assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(written(text, ours=False))), ours
+        call = "windowkit(table(${x}), time => 't', windows => 'tumbling(1 minute)', aggs => 'sum(v)')"
+        for begin in ("select", "cache table w as select"):
+            text = f"{begin} * from {call}".replace("${x}", "r" if "cache" in begin else "${x}")
+            try:
+                wk.spark.sql(spark, text)
+            except wk.InvalidValue as error:
+                print("refused", error)
+        print("equal", len(texts))
+        spark.stop()
+        """,
+        remote,
+        path=os.pathsep.join([ROOT, str(Path(__file__).parents[1])]),
+    )
+    refused = [line for line in printed.splitlines() if line.startswith("refused")]
+    assert "${...}" in refused[0]
+    assert "it caches windowkit" in refused[1]
+    assert f"equal {len(SCOPES) + 4}" in printed

@@ -34,6 +34,10 @@ AFTER_WHERE: Final = (
 """What follows a WHERE, and begins no operator within it."""
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
+AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
+"""With what begins, after a table's name, how Spark is to part and sort it."""
+DEEPEST: Final = 64
+"""How many calls may be within each other, as reading them calls itself for each."""
 FORM: Final = (
     "a call is windowkit(table(readings), by => 'device', time => 'ts', windows => 'tumbling(10 minutes)', "
     "aggs => 'sum(v); count(*)'), with the name of a table or view, or a query, in table(...)"
@@ -77,9 +81,9 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
-        A call is not of that form, or its query does not fit its table; or the statement creates a view,
-        which would refer to what is there only while it is made: call ``createOrReplaceTempView`` of the
-        result instead.
+        A call is not of that form, or its query does not fit its table; or the statement creates a view, or
+        caches a table, which would refer to what is there only while it is made: call
+        ``createOrReplaceTempView`` of the result instead; or it has ``${...}``, which Spark replaces.
 
     Examples
     --------
@@ -113,21 +117,10 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
         )
     values = None if args is None else dict(args)
     statement = Statement(session, text, values)
-    statement.replace_calls(0, len(statement.tokens))
-    if not statement.calls:
+    if not statement.has_calls:
         return session.sql(text, args=values)
-    words = [token.text.lower() for token in statement.tokens[:6]]
-    if words[0] in ("create", "alter") and {"view", "function"} & set(words):
-        raise InvalidValue(
-            "text: it creates a view of windowkit(...), which Spark would look up when the view is read; "
-            "give the select alone, and call createOrReplaceTempView of its result"
-        )
-    if words[0] == "begin":
-        raise InvalidValue(
-            "text: it is a script, of which windowkit(...) would be evaluated before its statements; give "
-            "statements one by one"
-        )
-    return statement.run(*statement.replaced(0, len(statement.tokens)))
+    statement.refuse_what_is_read_later()
+    return statement.made()
 
 
 class Statement:
@@ -144,15 +137,54 @@ class Statement:
         self.calls: dict[int, tuple[int, str, DataFrame]] = {}
         """Where calls begin: where they end, their names in braces, and what they stand for."""
 
-    def replace_calls(self, first: int, end: int) -> None:
-        """Evaluate the calls in a range of tokens."""
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is a call of windowkit."""
+        return any(end_of_call(self.tokens, at) is not None for at in range(len(self.tokens)))
+
+    def refuse_what_is_read_later(self) -> None:
+        """Refuse a statement that Spark reads otherwise, or at another time, than its calls are evaluated."""
+        if "${" in self.text and self.session.conf.get("spark.sql.variable.substitute", "true") == "true":
+            raise InvalidValue(
+                "text: it has ${...}, in whose place Spark puts a setting before it reads the statement, and "
+                "windowkit does not; format the text in Python, or give values by args"
+            )
+        words = [token.text.lower() for token in self.tokens[:6]]
+        if words[0] in ("create", "alter") and {"view", "function"} & set(words):
+            raise InvalidValue(
+                "text: it creates a view of windowkit(...), which Spark would look up when the view is read; "
+                "give the select alone, and call createOrReplaceTempView of its result"
+            )
+        if words[0] == "cache":
+            raise InvalidValue(
+                "text: it caches windowkit(...), which Spark would look up when the name is read; give the "
+                "select alone, and call cache and createOrReplaceTempView of its result"
+            )
+        if words[0] == "begin":
+            raise InvalidValue(
+                "text: it is a script, of which windowkit(...) would be evaluated before its statements; "
+                "give statements one by one"
+            )
+
+    def made(self) -> DataFrame:
+        """Return what the statement is."""
+        self.replace_calls(0, len(self.tokens))
+        text, frames = self.replaced(0, len(self.tokens))
+        # Spark refuses comments that are not closed.
+        before, after = self.text[: self.tokens[0].start], self.text[self.tokens[-1].end :]
+        return self.run(f"{braced(before)}{text}{braced(after)}", frames)
+
+    def replace_calls(self, first: int, end: int, depth: int = 0) -> None:
+        """Evaluate the calls in a range of tokens, which is within `depth` others."""
         at = first
         while at < end:
             last = end_of_call(self.tokens, at)
             if last is None:
                 at += 1
                 continue
-            windows = self.windows_of(at, last)
+            if depth == DEEPEST:
+                raise InvalidValue(f"text: more than {DEEPEST} calls of windowkit are within each other")
+            windows = self.windows_of(at, last, depth + 1)
             self.calls[at] = last, f"windowkit_{len(self.calls)}", windows
             at = last + 1
 
@@ -167,7 +199,10 @@ class Statement:
                 at += 1
                 continue
             last, name, frames[name] = self.calls[at]
-            pieces += [braced(self.text[done : self.tokens[at].start]), f"{{{name}}}"]
+            # After LATERAL, Spark takes a function of tables or a query, but not a name.
+            is_lateral = at > first and self.tokens[at - 1].text.lower() == "lateral"
+            stands = f"(table {{{name}}})" if is_lateral else f"{{{name}}}"
+            pieces += [braced(self.text[done : self.tokens[at].start]), stands]
             at, done = last + 1, self.tokens[last].end
         return "".join([*pieces, braced(self.text[done : self.tokens[end - 1].end])]), frames
 
@@ -178,38 +213,59 @@ class Statement:
         given: dict[str, Any] = dict(frames)
         return self.session.sql(text, args=self.args, **given)
 
-    def table(self, first: int, end: int) -> DataFrame:
+    def table(self, first: int, end: int, depth: int) -> DataFrame:
         """Return what is in table(...): a query or a name, as it is meant there."""
-        self.replace_calls(first, end)
+        self.replace_calls(first, end, depth)
         text, frames = self.replaced(first, end)
-        around = [
-            (each, [(begin, last) for begin, last in each.definitions if last < first])
-            for each in self.withs
-            if each.start < first < each.until
-        ]
-        is_query = self.tokens[first].text.lower() in QUERIES
-        if not is_query and not any(definitions for _, definitions in around):
-            return self.session.table(self.text[self.tokens[first].start : self.tokens[end - 1].end])
-        if not is_query:
-            text = f"select * from {text}"
-        for each, definitions in reversed(around):
-            defined = [self.replaced(begin, last + 1) for begin, last in definitions]
+        if self.tokens[first].text.lower() not in QUERIES:
+            text = f"table {text}"
+        # In parentheses, as Spark has it, it cannot be a statement that changes something.
+        text = f"select * from ({text})"
+        inside = [(first, end)]
+        for each in reversed([each for each in self.withs if each.start < first < each.until]):
+            defined = list[str]()
+            for begin, last in each.definitions:
+                if begin < first < last and each.is_recursive:
+                    self.refuse_recursion(begin, inside)
+                if last < first:
+                    inside.append((begin, last + 1))
+                    definition, used = self.replaced(begin, last + 1)
+                    defined.append(definition)
+                    frames |= used
             if defined:
                 begins = "with recursive" if each.is_recursive else "with"
-                text = f"{begins} {', '.join(definition for definition, _ in defined)} ({text})"
-                frames |= {name: frame for _, used in defined for name, frame in used.items()}
+                text = f"{begins} {', '.join(defined)} select * from ({text})"
         return self.run(text, frames)
 
-    def windows_of(self, at: int, last: int) -> DataFrame:
+    def refuse_recursion(self, begin: int, inside: Sequence[tuple[int, int]]) -> None:
+        """Refuse a recursive query whose definition, which begins here, takes windows of itself."""
+        name = self.tokens[begin].text.strip("`").lower()
+        words = {token.text.strip("`").lower() for first, end in inside for token in self.tokens[first:end]}
+        if name in words:
+            raise InvalidValue(
+                f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
+                "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
+            )
+
+    def windows_of(self, at: int, last: int, depth: int) -> DataFrame:
         """Return the windows that a call stands for."""
         (first, end), *others = arguments(self.tokens, at + 2, last)
         words = [token.text.lower() for token in self.tokens[first:end]]
         if len(words) < 2 or words[0] != "table":
             raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
-        first, end = (first + 2, end - 1) if words[1] == "(" else (first + 1, end)
-        if first >= end:
+        is_enclosed = words[1] == "("
+        within = first + 1 + is_enclosed
+        after = closed(self.tokens, within) if is_enclosed else end_of_name(self.tokens, within, end)
+        if within == after:
             raise InvalidValue(f"text: nothing is in table(...); {FORM}")
-        frame = self.table(first, end)
+        rest = after + is_enclosed
+        if rest < end:
+            written = self.text[self.tokens[rest].start : self.tokens[end - 1].end]
+            raise InvalidValue(
+                f"text: {written!r} follows table(...), where nothing may; by => '...' names the keys, and "
+                f"time => '...' the column by which rows are sorted; {FORM}"
+            )
+        frame = self.table(within, after, depth)
         given: dict[str, str] = {}
         for begin, stop in others:
             each = self.tokens[begin:stop]
@@ -273,6 +329,8 @@ class Statement:
                 given = (self.args or {}).get(name.text)
             if isinstance(given, str | int) and not isinstance(given, bool):
                 value = literal(given) if isinstance(given, str) else str(given)
+                if value.startswith("-") and self.text[: self.tokens[at].start].endswith("-"):
+                    raise InvalidValue("text: a minus before a negative number would begin a comment")
                 pieces += [self.text[done : self.tokens[at].start], value]
                 done = name.end
         return "".join([*pieces, self.text[done : self.tokens[end - 1].end]])
@@ -307,6 +365,14 @@ def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
     raise InvalidValue(f"text: the parenthesis of windowkit( is not closed; {FORM}")
 
 
+def end_of_name(tokens: Sequence[Token], first: int, end: int) -> int:
+    """Return where the name of a table ends that begins here, in an argument that ends at `end`."""
+    for at in range(first + 1, end):
+        if tokens[at].text.lower() in AFTER_TABLE and tokens[at - 1].text != ".":
+            return at
+    return end
+
+
 def withs(tokens: Sequence[Token]) -> Iterator[With]:
     """Yield each WITH of a statement that defines queries, an outer one before those in it."""
     words = [token.text.lower() if token.kind != "string" else "" for token in tokens]
@@ -333,7 +399,8 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
     place = at + 1
     if words[place : place + 1] == ["("]:
         after = closed(tokens, place + 1) + 1
-        if words[after : after + 1] in (["as"], ["("], ["max"]):
+        # Without AS, what is in parentheses may be the query, and what follows another one.
+        if are_names(tokens[place + 1 : after - 1]):
             place = after
     if words[place : place + 3] == ["max", "recursion", "level"]:
         place += 4
@@ -343,6 +410,13 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
         return None
     last = closed(tokens, place + 1)
     return None if last == len(tokens) else last
+
+
+def are_names(tokens: Sequence[Token]) -> bool:
+    """Whether tokens are names that are separated by commas."""
+    return len(tokens) % 2 == 1 and all(
+        token.text == "," if at % 2 else token.kind == "word" for at, token in enumerate(tokens)
+    )
 
 
 def arguments(tokens: Sequence[Token], first: int, end: int) -> Iterator[tuple[int, int]]:
