@@ -490,6 +490,15 @@ class TestRowsWithoutTimes:
                 assert error.startswith(f"windowkit: warning: --input: {warned}" if warned else "")
                 assert bool(error) == bool(warned)
 
+    def test_it_is_said_once(self, tmp_path: Path) -> None:
+        """Python would add its own warning, with a line of the program."""
+        (tmp_path / "in.csv").write_text("ts,v\n,1\n")
+        done = spawned(["--input", tmp_path / "in.csv", *COUNT])
+        assert done.returncode == 0
+        said = done.stderr.decode()
+        assert said.startswith("windowkit: warning: --input: none of its 1 rows has a time")
+        assert said.count("\n") == 1
+
     def written(self, folder: Path, kind: str, texts: list[str | None]) -> Path:
         path = folder / f"in.{kind}"
         table = pa.table({"t": pa.array(texts, pa.string()), "v": pa.array(range(len(texts)), pa.int64())})

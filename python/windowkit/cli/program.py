@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -121,7 +122,9 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
     shaped = job.for_csv(schemas) if kind == "csv" else job
 
     def run() -> None:
-        with ExitStack() as readers:
+        with ExitStack() as readers, warnings.catch_warnings():
+            # Of rows without times, `Times.warn` says it as the command line has it.
+            warnings.simplefilter("ignore", UserWarning)
             batches = shaped.batches(
                 *(readers.enter_context(progress(each, arguments.progress)) for each in times),
                 threads=threads,
