@@ -37,6 +37,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def state(path: Path) -> tuple[int, ...]:
+    """Return what tells whether a path is still the same; when a link was followed last does not."""
+    found = path.lstat()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -63,10 +69,21 @@ class TestRefusals:
             else:
                 output.symlink_to(link[kind])
                 said = said if kind == "device" else "is a link that leads to no file"
-            before = output.lstat()
+            before = state(output)
             assert said in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS, *overwrite])
-            assert output.lstat() == before
+            assert state(output) == before
             assert names(tmp_path) == ["in", "out.csv"]
+
+    @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="Windows has no such names")
+    def test_a_pipe_that_is_open_is_named(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ends = os.pipe()
+        output = f"/dev/fd/{ends[1]}"
+        asked = ["--input", source, "--output", output, *ARGUMENTS, "--overwrite", "--format", "csv"]
+        assert "is a FIFO, and only files are replaced; with --output -" in refused(capsys, asked)
+        for each in ends:
+            os.close(each)
 
     @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux names files that are open")
     def test_a_file_that_has_no_name_any_more_is_no_output(

@@ -74,15 +74,16 @@ def check_replaced(output: Path, overwrite: bool, directory: bool) -> bool:
     """Return whether an output replaces something; refuse what may not be replaced."""
     if not os.path.lexists(output):
         return False
-    if not real(output).exists():
-        raise ArgumentsError(
-            f"--output: {str(output)!r} is a link that leads to no file; an output is a file, or a new name"
-        )
-    kind = output.stat().st_mode
+    kind = output.stat().st_mode if output.exists() else 0
     if (special := SPECIAL.get(stat.S_IFMT(kind))) is not None:
         raise ArgumentsError(
             f"--output: {str(output)!r} is {special}, and only files are replaced; with --output - the "
             "result goes to stdout, which may be anything"
+        )
+    # That of an open file may lead to one without a name.
+    if not real(output).exists():
+        raise ArgumentsError(
+            f"--output: {str(output)!r} is a link that leads to no file; an output is a file, or a new name"
         )
     if not overwrite:
         raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
