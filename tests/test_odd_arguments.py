@@ -241,7 +241,6 @@ KINDS: Final[dict[str, list[Any]]] = {
         Decimal("NaN"),
         Decimal("sNaN"),
         Decimal("1e1000"),
-        np.ma.masked,
         Fraction(1, 3),
     ],
     "of NumPy": [
