@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -309,12 +311,90 @@ def test_names_of_columns_do_not_reach_the_terminal_as_they_are(
     assert "é" in out
 
 
+@pytest.mark.parametrize(
+    "asked", [[], ["--format", "parquet"], ["--explain"]], ids=["rows", "parquet", "explain"]
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has such a device")
+def test_a_full_stdout_is_a_failed_job(asked: list[str], source: Path) -> None:
+    command = [sys.executable, "-m", "windowkit", "aggregate", "--input", str(source), *ARGUMENTS, *asked]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+            env={"PYTHONPATH": ROOT},
+        )
+    assert done.returncode == 1
+    assert message(done.stderr.decode()) in (
+        "--output: stdout cannot be written (No space left on device)",
+        "[Errno 28] No space left on device",
+    )
+
+
+@pytest.mark.parametrize("how", ["closed", "full", "unread"])
+def test_a_job_does_not_fail_as_nobody_reads_its_stderr(how: str, source: Path, tmp_path: Path) -> None:
+    ends = {"closed": "2>&-", "full": "2>/dev/full", "unread": "2> >(exec 0<&-)"}
+    command = [sys.executable, "-m", "windowkit", "aggregate", "--input", str(source), *ARGUMENTS]
+    # The reader has gone by then.
+    shell = ["bash", "-c", f'exec {ends[how]}; sleep 0.2; exec "$@"', "bash", *command, "--progress"]
+
+    def done(*arguments: str) -> tuple[int, bytes]:
+        run = subprocess.run(
+            [*shell, *arguments], stdout=subprocess.PIPE, timeout=120, check=False, env={"PYTHONPATH": ROOT}
+        )
+        return run.returncode, run.stdout
+
+    output = tmp_path / "out.csv"
+    assert done("--output", str(output)) == (0, b"")
+    assert output.exists()
+    # Nor does an error become a part of the result.
+    assert done("--output", str(output)) == (2, b"")
+
+
+def test_names_are_explained_in_the_encoding_of_stdout(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("ts,é日\n1970-01-01,2\n", encoding="utf-8")
+    command = [sys.executable, "-m", "windowkit", "aggregate", "--input", str(path), *COUNT, "--by", "é日"]
+    done = subprocess.run(
+        [*command, "--explain"],
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={"PYTHONPATH": ROOT, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"query by \xe9\\u65e5 over ts")
+
+
 def test_a_closed_stdout_is_a_failed_job(source: Path) -> None:
     command = [sys.executable, "-m", "windowkit", "aggregate", "--input", str(source), *ARGUMENTS]
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
     done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=120, check=False, env={"PYTHONPATH": ROOT})
     assert done.returncode == 1
     assert message(done.stderr.decode()).startswith("--output: stdout is closed; ")
+
+
+@pytest.mark.parametrize("name", ["in.csv.gz", "in.jsonl.gz"])
+def test_a_file_that_is_cut_off_is_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b'{"ts": 1}\n' if "json" in name else b"ts\n1\n")[:-3])
+    told = refused(capsys, ["--input", path, *COUNT])
+    assert told.startswith("--input: ")
+    assert f"'{path}'" in told
+    assert "Truncated compressed stream" in told
+
+
+def test_what_is_neither_file_nor_directory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "in.csv")
+    told = refused(capsys, ["--input", tmp_path / "in.csv", *COUNT])
+    assert "in.csv' is neither a file nor a directory; inputs are files, directories of files" in told
+    assert "- for stdin" in told
 
 
 class TestStdin:
@@ -409,6 +489,15 @@ class TestRowsWithoutTimes:
                 assert status == 0, error
                 assert error.startswith(f"windowkit: warning: --input: {warned}" if warned else "")
                 assert bool(error) == bool(warned)
+
+    def test_it_is_said_once(self, tmp_path: Path) -> None:
+        """Python would add its own warning, with a line of the program."""
+        (tmp_path / "in.csv").write_text("ts,v\n,1\n")
+        done = spawned(["--input", tmp_path / "in.csv", *COUNT])
+        assert done.returncode == 0
+        said = done.stderr.decode()
+        assert said.startswith("windowkit: warning: --input: none of its 1 rows has a time")
+        assert said.count("\n") == 1
 
     def written(self, folder: Path, kind: str, texts: list[str | None]) -> Path:
         path = folder / f"in.{kind}"

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -36,6 +37,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def state(path: Path) -> tuple[int, ...]:
+    """Return what tells whether a path is still the same; when a link was followed last does not."""
+    found = path.lstat()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -62,10 +69,62 @@ class TestRefusals:
             else:
                 output.symlink_to(link[kind])
                 said = said if kind == "device" else "is a link that leads to no file"
-            before = output.lstat()
+            before = state(output)
             assert said in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS, *overwrite])
-            assert output.lstat() == before
+            assert state(output) == before
             assert names(tmp_path) == ["in", "out.csv"]
+
+    @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="Windows has no such names")
+    def test_a_pipe_that_is_open_is_named(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ends = os.pipe()
+        output = f"/dev/fd/{ends[1]}"
+        asked = ["--input", source, "--output", output, *ARGUMENTS, "--overwrite", "--format", "csv"]
+        assert "is a FIFO, and only files are replaced; with --output -" in refused(capsys, asked)
+        for each in ends:
+            os.close(each)
+
+    @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux names files that are open")
+    def test_a_file_that_has_no_name_any_more_is_no_output(
+        self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with (tmp_path / "gone").open("w") as gone:
+            (tmp_path / "gone").unlink()
+            output = f"/proc/self/fd/{gone.fileno()}"
+            told = refused(
+                capsys, ["--input", source, "--output", output, *ARGUMENTS, "--overwrite", "--format", "csv"]
+            )
+        assert "is a link that leads to no file" in told
+        assert names(tmp_path) == ["in"]
+
+    @pytest.mark.parametrize("name", ["\udcff.csv", "\udcff/out.csv"])
+    def test_a_name_that_is_no_text_is_refused(
+        self, name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / name
+        output.parent.mkdir(exist_ok=True)
+        assert "is not text in UTF-8" in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS])
+
+    @pytest.mark.parametrize("given", ["in", "in/*.csv", "in/**/*.csv"])
+    def test_an_earlier_result_that_is_read_as_rows_is_not_replaced(
+        self, given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Each run would count the one before."""
+        (tmp_path / "in").mkdir()
+        hours = "window_start,n\n0,1\n1,2\n"
+        (tmp_path / "in" / "hours.csv").write_text(hours)
+        output = tmp_path / "in" / "days.csv"
+        arguments = ["--time", "window_start", "--window", "tumbling(24)", "--agg", "sum(n) as n"]
+        arguments += ["--input", str(tmp_path / given), "--output", str(output), "--overwrite"]
+        assert run(capsys, arguments) == (0, "", "")
+        days = output.read_text()
+        told = refused(capsys, arguments)
+        assert "days.csv' is among the files of --input, whose rows are read; a result belongs else" in told
+        assert output.read_text() == days
+        # Whoever names a file means it.
+        arguments += ["--input", str(output)]
+        assert run(capsys, arguments) == (0, "", "")
 
     def test_a_directory_that_loops_does_not_exist(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -101,6 +160,148 @@ class TestReplacing:
             assert mode(result.parent) == 0o700
             result.mkdir()
         assert mode(output) == 0o750
+
+    def test_a_group_is_kept_where_the_owner_cannot_be(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As for a file of somebody else in a directory that both may write to."""
+        asked: list[tuple[int, int]] = []
+
+        def chown(_: int, owner: int, group: int) -> None:
+            if owner != -1:
+                raise PermissionError(errno.EPERM, "Operation not permitted")
+            asked.append((owner, group))
+
+        output = tmp_path / "out"
+        output.touch(0o660)
+        output.chmod(0o660)
+        monkeypatch.setattr(os, "chown", chown)
+        with replacing(output, overwrite=True, directory=False) as result:
+            result.write_text("result")
+        assert asked == [(-1, output.stat().st_gid)]
+        assert mode(output) == 0o660
+
+    @pytest.mark.skipif(not outputs.LISTS, reason="only Linux has them as attributes")
+    def test_lists_of_permissions_are_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without them, what a list allows one user would be allowed to the group."""
+
+        def entries(*rows: tuple[int, int, int]) -> bytes:
+            return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
+
+        none = 2**32 - 1
+        # The owner, another user, the group, the most that the two may, others.
+        of_one = entries((1, 6, none), (2, 4, 1234), (4, 0, none), (16, 4, none), (32, 0, none))
+        access, default = outputs.LISTS
+        output = tmp_path / "out"
+        output.touch()
+        try:
+            os.setxattr(output, access, of_one)
+        except OSError:
+            pytest.skip("this file system has none")
+        assert mode(output) == 0o640
+        with replacing(output, overwrite=True, directory=False) as result:
+            result.write_text("result")
+        assert (os.getxattr(output, access), mode(output)) == (of_one, 0o640)
+
+        # Nor does it get that of its directory, which the old one did not have.
+        os.removexattr(output, access)
+        output.chmod(0o640)
+        os.setxattr(tmp_path, default, of_one)
+        with replacing(output, overwrite=True, directory=False) as result:
+            assert access in os.listxattr(result)
+            result.write_text("result")
+        assert (os.listxattr(output), mode(output)) == ([], 0o640)
+
+        def refusing(*_: object) -> None:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+        os.setxattr(output, access, of_one)
+        monkeypatch.setattr(os, "setxattr", refusing)
+        with replacing(output, overwrite=True, directory=False) as result:
+            result.write_text("result")
+        assert mode(output) == 0o600
+
+    def test_what_takes_the_place_of_a_private_file_is_private(self, tmp_path: Path) -> None:
+        output = tmp_path / "out"
+        output.touch(0o600)
+        with replacing(output, overwrite=True, directory=True) as result:
+            result.mkdir()
+        assert mode(output) == 0o700
+
+    def test_a_file_system_without_permissions_is_written_to(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refusing(*_: object) -> None:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+        for name in ("chown", "chmod"):
+            monkeypatch.setattr(os, name, refusing)
+        (tmp_path / "out").touch()
+        with replacing(tmp_path / "out", overwrite=True, directory=False) as result:
+            result.write_text("result")
+        assert (tmp_path / "out").read_text() == "result"
+
+    def test_a_directory_that_may_not_be_read_is_written_to(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = os.open
+
+        def refusing(path: Path, *arguments: int) -> int:
+            if path == tmp_path:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return opened(path, *arguments)
+
+        monkeypatch.setattr(os, "open", refusing)
+        with replacing(tmp_path / "out", overwrite=False, directory=False) as result:
+            result.write_text("result")
+        assert names(tmp_path) == ["out"]
+
+    @pytest.mark.parametrize("found", [True, False], ids=["found", "not found"])
+    @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
+    def test_a_name_that_a_result_does_not_get_is_given_up(
+        self, directory: bool, found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "out"
+
+        def link(*_: object) -> None:
+            raise OSError(errno.EPERM, "as FAT says")
+
+        def replace(*_: object) -> None:
+            if found:
+                (output / "theirs" if directory else output).write_text("theirs")
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "link", link)
+        monkeypatch.setattr(os, "replace", replace)
+        told = "has been created while the job ran" if found else r"cannot be written \(Input/output error\)"
+        with (
+            pytest.raises(JobError, match=told),
+            replacing(output, overwrite=False, directory=directory) as result,
+        ):
+            (Path.mkdir if directory else Path.touch)(result)
+        assert names(tmp_path) == (["out"] if found else [])
+        if found:
+            assert (output / "theirs" if directory else output).read_text() == "theirs"
+
+    def test_what_is_left_of_an_old_directory_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "out"
+        output.mkdir()
+        removed = outputs.remove
+
+        def refusing(path: Path) -> None:
+            if path.name.endswith(".old"):
+                raise PermissionError(errno.EACCES, "Permission denied")
+            removed(path)
+
+        monkeypatch.setattr(outputs, "remove", refusing)
+        with (
+            pytest.raises(JobError, match=r"is written, but .*\(Permission denied\); the rest is '.*\.old'"),
+            replacing(output, overwrite=True, directory=True) as result,
+        ):
+            (result / "new").mkdir(parents=True)
+        assert names(output) == ["new"]
 
     def test_a_new_file_has_the_permissions_that_the_umask_leaves(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -200,7 +401,7 @@ class TestReplacing:
 
         monkeypatch.setattr(Path, "rename", failing)
         with (
-            pytest.raises(OSError, match="Input/output error"),
+            pytest.raises(JobError, match=r"'.*/out' cannot be written \(Input/output error\)"),
             replacing(output, overwrite=True, directory=True) as result,
         ):
             result.mkdir()
@@ -240,7 +441,7 @@ class TestReplacing:
         monkeypatch.setattr(os, "fsync", refusing)
         outputs.sync(tmp_path)
         with (
-            pytest.raises(OSError, match="refused"),
+            pytest.raises(JobError, match=r"cannot be written \(refused\)"),
             replacing(tmp_path / "out", overwrite=False, directory=False) as result,
         ):
             result.write_text("result")
@@ -270,6 +471,57 @@ def test_a_signal_leaves_only_what_was_there(sent: signal.Signals, tmp_path: Pat
         assert process.stderr.read() == (b"windowkit: error: interrupted\n" if sent == signal.SIGINT else b"")
     assert names(tmp_path) == ["in.parquet", "out.parquet"]
     assert output.read_text() == "old"
+
+
+SEVERAL = """
+import os, signal, sys
+from pathlib import Path
+from windowkit.cli import main, outputs, program
+
+when, first = sys.argv[1], signal.Signals[sys.argv[2]]
+written, removed, synced = program.write, outputs.remove, outputs.sync_all
+
+def send(number):
+    os.kill(os.getpid(), number)
+    # A handler runs between two calls.
+    len(sys.argv)
+
+def write(batches, path, kind):
+    if when == "writing":
+        send(first)
+    written(batches, path, kind)
+
+def sync_all(*given):
+    if when == "on disk":
+        send(first)
+    synced(*given)
+
+def remove(path):
+    # A user who presses Ctrl-C again and again, and a machine that shuts down.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        send(number)
+    removed(path)
+
+program.write, outputs.remove, outputs.sync_all = write, remove, sync_all
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("when", ["writing", "on disk"])
+@pytest.mark.parametrize("first", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_further_signals_do_not_cut_short_what_the_first_begins(
+    first: str, when: str, source: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.csv"
+    output.write_text("old")
+    command = [sys.executable, "-c", SEVERAL, when, first, "aggregate", "--input", source, *ARGUMENTS]
+    command += ["--output", output, "--overwrite"]
+    done = subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False, capture_output=True)
+    said = b"windowkit: error: interrupted\n" if first == "SIGINT" else b""
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM if first != "SIGHUP" else -1, said)
+    assert names(tmp_path) == ["in", "out.csv"]
+    # Once a result is whole, it is put in place.
+    assert (output.read_text() == "old") == (when == "writing")
 
 
 def test_a_signal_that_is_ignored_ends_nothing(source: Path, tmp_path: Path) -> None:

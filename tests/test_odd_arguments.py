@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,6 +28,174 @@ from hypothesis import strategies as st
 
 import windowkit as wk
 from support.forged import HEAD, sealed
+
+
+class MineError(Exception):
+    """What functions of a user raise, which is raised as it is."""
+
+
+def raising(*_: object, **__: object) -> Any:
+    raise MineError
+
+
+RAISING: Final = {
+    f"__{name}__": raising
+    for name in (
+        *(
+            "eq",
+            "ne",
+            "lt",
+            "gt",
+            "hash",
+            "repr",
+            "str",
+            "len",
+            "bool",
+            "index",
+            "int",
+            "float",
+            "iter",
+            "next",
+        ),
+        *("contains", "getitem", "call", "format", "fspath", "add", "mul", "neg", "array__", "enter"),
+    )
+}
+
+
+class Raising:
+    """Each of its methods raises."""
+
+
+class RaisingText(str):
+    """Text whose methods raise."""
+
+
+class RaisingNumber(int):
+    """A number whose methods raise."""
+
+
+class RaisingDict(dict[str, str]):
+    """A dictionary whose methods raise."""
+
+
+class RaisingList(list[str]):
+    """A list whose methods raise."""
+
+
+for each in (Raising, RaisingText, RaisingNumber, RaisingDict, RaisingList):
+    for method, function in RAISING.items():
+        setattr(each, method, function)
+
+
+class RaisingArrow:
+    """What hands over something that is no Arrow data, or nothing."""
+
+    def __init__(self, *handed: object) -> None:
+        self.handed = handed
+
+    def hand(self, requested_schema: object = None) -> Any:
+        return self.handed[0] if self.handed else raising()
+
+    __arrow_c_stream__ = __arrow_c_array__ = __arrow_c_schema__ = hand
+
+
+class RaisingZone(tzinfo):
+    """A time zone that knows nothing."""
+
+    utcoffset = dst = tzname = raising
+
+
+class OddZone(tzinfo):
+    """A time zone whose answers are no answers."""
+
+    def utcoffset(self, _: datetime | None) -> Any:
+        return timedelta(days=3)
+
+    def tzname(self, _: datetime | None) -> Any:
+        return 7
+
+    dst = utcoffset
+
+
+class Colour(enum.Enum):
+    RED = "v"
+
+
+class Numbered(enum.IntEnum):
+    ONE = 1
+
+
+@dataclass
+class Named:
+    name: str
+    number: int
+
+
+def recursive_list() -> list[Any]:
+    made: list[Any] = ["v"]
+    made.append(made)
+    return made
+
+
+def recursive_dict() -> dict[str, Any]:
+    made: dict[str, Any] = {"rows": 1}
+    made["or"] = [made, made]
+    return made
+
+
+def deep_list(depth: int) -> list[Any]:
+    made: list[Any] = ["v"]
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+def closed_file() -> Any:
+    with open(os.devnull) as file:
+        return file
+
+
+class Extension(pa.ExtensionType):
+    """A type of a user."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "windowkit.odd")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, _: pa.DataType, __: bytes) -> Extension:
+        return cls()
+
+
+ODD_COLUMNS: Final[list[pa.Array]] = [
+    pa.ExtensionArray.from_storage(Extension(), pa.array([1, 2])),
+    pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])]),
+    pa.UnionArray.from_dense(
+        pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array([2])]
+    ),
+    pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([1])),
+    pa.array([[1], [2]], pa.list_view(pa.int64())),
+    pa.DictionaryArray.from_arrays(
+        pa.array([0, 0]), pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["a"]))
+    ),
+    pa.array([None, None], pa.null()),
+    pa.array([1, 2, 3, 4], pa.int64())[1:3],
+    pa.array([Decimal(1), None], pa.decimal256(76, 0)),
+    pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
+    pa.array([1, None], pa.time64("ns")),
+    pa.array([{}, {}], pa.struct([])),
+    pa.array([[], None], pa.list_(pa.list_(pa.null()))),
+    pa.array([b"", b""], pa.binary(0)),
+    pa.array(["a", "b"], pa.string_view()),
+]
+
+
+def odd(column: pa.Array) -> pa.Table:
+    """Return a table of two rows, each of whose columns is odd."""
+    return pa.table([column] * 4, names=["k", "t", "v", "b"])
+
 
 TABLE: Final = pa.table({"k": ["a", "b"], "t": [1, 12], "v": [1.0, None], "b": [True, False]})
 LONG: Final = 10**5000
@@ -59,10 +235,65 @@ KINDS: Final[dict[str, list[Any]]] = {
         pa.array([1]),
     ],
     "others": [None, object(), int, len, lambda values: values, ..., nested(3), nested(600)],
+    "missing": [
+        pd.NA,
+        pd.NaT,
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("1e1000"),
+        Fraction(1, 3),
+    ],
+    "of NumPy": [
+        *(np.array(1), np.array("v"), np.array(None), np.str_("v"), np.bytes_(b"v"), np.bool_(True)),
+        *(np.float64("-inf"), np.datetime64("NaT"), np.datetime64(1, "Y"), np.longdouble(1), np.void(b"v")),
+        *(np.array([[1, 2], [3, 4]]), np.array(["v", None], object), np.zeros(2, [("k", "i4"), ("t", "i4")])),
+    ],
+    "raising": [
+        *(Raising(), RaisingText("v"), RaisingNumber(1), RaisingDict({"v": "v"}), RaisingList(["v"])),
+        *(Raising, RaisingArrow(), RaisingArrow(1), RaisingArrow((1, 2)), RaisingArrow(None)),
+    ],
+    "times": [
+        *(datetime.max, datetime.min, datetime(2026, 1, 1, tzinfo=RaisingZone()), date.max, time.max),
+        *(datetime(2026, 1, 1, tzinfo=OddZone()), timedelta.min, timedelta.resolution, timezone.utc),
+        *(pd.Timestamp.max, pd.Timedelta.min, pd.Timestamp(1, tz="Europe/Berlin"), pd.offsets.MonthEnd(2)),
+    ],
+    "odd containers": [
+        *(iter("v"), (each for each in "v"), range(3), recursive_list(), recursive_dict()),
+        *(deep_list(600), memoryview(b"v"), bytearray(b"v"), {"v"}, frozenset("v"), ("v",) * 1_000),
+        *(
+            Colour.RED,
+            Numbered.ONE,
+            Named("v", 1),
+            MappingProxyType({"v": "v"}),
+            "v" * 10**6,
+            "v\0",
+            "\udcff",
+        ),
+    ],
+    "odd data": [
+        *(pa.schema([]).empty_table(), pa.table({}), pa.Table.from_arrays([[1], [2]], names=["t", "t"])),
+        *(pa.chunked_array([], pa.int64()), TABLE.slice(1), TABLE.slice(2), TABLE.to_batches()[0].slice(1)),
+        *(TABLE.to_reader(), TABLE.to_pandas(), pl.from_arrow(TABLE), pl.from_arrow(TABLE).lazy()),
+        *(
+            pl.Series("t", [1]),
+            pd.Series([1]),
+            pl.Series("t", [object()]),
+            pd.Series(["a"], dtype="category"),
+        ),
+        *(odd(each) for each in ODD_COLUMNS),
+        *(
+            pd.DataFrame({"t": pd.period_range("2026", periods=2, freq="M"), "k": 1}),
+            pd.DataFrame(index=[1, 1]),
+        ),
+    ],
+    "files": [closed_file(), Path("."), Path("/dev/null")],
 }
 """Odd values of each kind, and some that fit, by which calls get further."""
 
-VALUES: Final = st.sampled_from(sorted(KINDS)).flatmap(lambda kind: st.sampled_from(KINDS[kind]))
+# By their places, as some of them raise where they are hashed.
+VALUES: Final = st.sampled_from(sorted(KINDS)).flatmap(
+    lambda kind: st.integers(0, len(KINDS[kind]) - 1).map(lambda at: KINDS[kind][at])
+)
 
 QUERY: Final = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"))
 ROLLING: Final = wk.rolling(by="k", time="t", aggs=wk.sum("v").over("1 row"))
@@ -150,8 +381,23 @@ def calls(draw: st.DrawFn, function: Callable[..., Any]) -> tuple[list[Any], dic
 def test_what_a_function_raises_is_a_windowkit_error(name: str, data: st.DataObject) -> None:
     function = FUNCTIONS[name]()
     positional, named = data.draw(calls(function))
-    with suppress(wk.WindowKitError):
+    with suppress(wk.WindowKitError, MineError):
         function(*positional, **named)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: wk.band(pd.NaT, 1), "start"),
+        (lambda: wk.band(datetime(2026, 1, 1, tzinfo=OddZone()), 1), "start"),
+        (lambda: wk.at(Decimal("sNaN")), "share"),
+        (lambda: wk.rolling(by=closed_file(), time="t", aggs=wk.count().over("1 row")), "by"),
+        (lambda: wk.kernels.sliding_by(pa.array([1]), pa.array([1]), None, agg="sum"), "size"),
+    ],
+)
+def test_a_value_that_is_none_is_named(call: Callable[[], object], argument: str) -> None:
+    with pytest.raises(wk.WindowKitError, match=f"^{argument}: "):
+        call()
 
 
 @pytest.mark.parametrize("kind", ["query", "join", "distinct"])

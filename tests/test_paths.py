@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import subprocess
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from pyarrow import fs
 
 import windowkit as wk
-from windowkit.cli.paths import matched
+from windowkit.cli.paths import format_of_inputs, matched
 from windowkit.files.listing import NULL, found, opened, walked
 
 HERE = fs.LocalFileSystem()
@@ -120,6 +121,27 @@ def test_links_to_directories_above_are_ignored(tmp_path: Path, system: str | No
     root = "" if given else f"{tmp_path}/"
     assert [file.path for file in source.files] == [f"{root}top/d/a", f"{root}top/d/e/b"]
     assert sum(map(len, (entries for _, entries in walked(str(tmp_path))))) == 2
+
+
+def test_the_format_of_a_directory_is_found_however_deep_it_is(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / ".hidden").mkdir(parents=True)
+    (top / ".hidden" / "a.csv").touch()
+    (top / "linked").symlink_to("../deep")
+    # Deeper than Python's stack, and moved there in parts, as paths are not as long as that.
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    (deep / "b.PARQUET").touch()
+    for _ in range(12):
+        inner = tmp_path / "inner"
+        deep.rename(inner)
+        deep.joinpath(*["d"] * 99).mkdir(parents=True)
+        inner.rename(deep.joinpath(*["d"] * 100))
+    try:
+        assert format_of_inputs([top], None) == "parquet"
+    finally:
+        # Python removes directories by calls within each other.
+        subprocess.run(["rm", "-r", deep], check=True)
 
 
 def test_a_file_of_several_names_is_found_once(tmp_path: Path) -> None:

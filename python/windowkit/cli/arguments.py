@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import windowkit
 from windowkit.cli.paths import ArgumentsError
+from windowkit.cli.terminal import say, visible
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, windows
 from windowkit.language.aggregation import FRAMED_FORMS
@@ -20,7 +21,7 @@ from windowkit.language.query import MAX_WINDOWS
 from windowkit.language.window_columns import WINDOW_COLUMNS
 from windowkit.language.windows.text import FORMS as WINDOW_NAMES
 
-__all__ = ["REFUSED", "complain", "fill_of", "parser", "read", "show", "visible"]
+__all__ = ["REFUSED", "complain", "fill_of", "parser", "read"]
 
 Read = TypeVar("Read")
 Add: TypeAlias = Callable[..., Any]
@@ -58,6 +59,8 @@ INSTEAD: Final = {
     "by windowkit.rolling": "by 'windowkit rolling'",
     "query(..., max_windows=...), any number by None": "--max-windows N, any number by 'any'",
     "see .alias()": "as by 'as name'",
+    "paths are files, or directories of files": "inputs are files, directories of files, patterns, or - "
+    "for stdin",
     "with .alias()": "by 'as name'",
     "choose columns by left_columns and right_columns": "choose columns by --left-columns "
     "and --right-columns",
@@ -79,28 +82,12 @@ def complain(error: object, status: int) -> int:
     said = visible(" ".join(as_typed(str(error)).split()))
     given = GIVEN.match(said)
     assert given is not None, "it matches anything"
-    print(f"windowkit: error: {given[0]}", file=sys.stderr)
+    say(f"windowkit: error: {given[0]}")
     if allowed := said[given.end() :].removeprefix("; "):
         # What is probably meant is not looked for behind a long list.
         listed, _, meant = allowed.rpartition("; did you mean ")
-        print(f"  did you mean {meant} {listed}" if listed else f"  {allowed}", file=sys.stderr)
+        say(f"  did you mean {meant} {listed}" if listed else f"  {allowed}")
     return status
-
-
-def show(*texts: str) -> None:
-    """Write lines about a job to stdout, with names as a terminal can show them."""
-    print(*(visible(line) for text in texts for line in text.split("\n")), sep="\n")
-
-
-def visible(message: str) -> str:
-    r"""Return a message with escapes for what a terminal would obey instead of showing it.
-
-    Examples
-    --------
-    >>> visible("there is no column '\x1b[31mé'")
-    "there is no column '\\x1b[31mé'"
-    """
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in message)
 
 
 def as_typed(message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -83,6 +84,8 @@ class Input:
             if self.option != "--input":
                 said = OWN.sub(lambda found: self.own(found[0]), said)
             raise ArgumentsError(said) from None
+        except (pa.ArrowException, OSError) as error:
+            raise ArgumentsError(f"{self.option}: {error}") from error
 
     def own(self, option: str) -> str:
         """Return what an option of ``--input`` is called for this one."""
@@ -110,6 +113,11 @@ class Found:
     input: Input
     sources: list[Path]
     files: Files
+
+    def read(self) -> list[Path]:
+        """Return where the paths of its files lead to."""
+        paths = {self.files.origins.get(path, path) for path in self.files.data.files}
+        return [Path(os.path.realpath(path)) for path in paths]
 
     def table(self) -> Table:
         """Return them as the table of a job."""

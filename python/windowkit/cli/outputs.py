@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from windowkit.cli.inputs import Found
 from windowkit.cli.paths import ArgumentsError, JobError
+from windowkit.cli.signals import held, released
 
-__all__ = ["refuse_output", "replacing"]
+__all__ = ["naming", "refuse_output", "replacing"]
 
 SPECIAL: Final = {
     stat.S_IFIFO: "a FIFO",
@@ -29,46 +31,70 @@ SPECIAL: Final = {
 NOT_SUPPORTED: Final = tuple(
     getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL", "EMLINK")
 )
-"""What file systems say of hard links that they do not have, and of directories that they do not sync."""
+"""What file systems say of hard links and permissions that they do not have, and of directories that they do
+not sync."""
+NO_ATTRIBUTE: Final = (errno.ENODATA if hasattr(errno, "ENODATA") else errno.ENOENT, *NOT_SUPPORTED)
+LISTS: Final = ("system.posix_acl_access", "system.posix_acl_default") if hasattr(os, "setxattr") else ()
+"""Lists of who may do what, beside the permissions of owner and group, which Linux has as attributes."""
 WINDOWS: Final = os.name == "nt"
 REPEATED: Final = 50
 """Characters of a name that the names beside it repeat: at most 200 of the 255 bytes that a name has."""
 
 
-def refuse_output(output: Path, overwrite: bool, sources: Sequence[Path], *, directory: bool) -> None:
+def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, directory: bool) -> None:
     """Refuse a path that cannot or may not be written, to a file or, with `directory`, to a directory."""
-    check_replaced(output, overwrite, directory)
-    there = Path(os.path.realpath(output))
-    for source in sources:
-        if there in Path(os.path.realpath(source)).parents:
-            raise ArgumentsError(
-                f"--output: {str(output)!r} has the input {str(source)!r} in it, which would be replaced, too"
-            )
+    is_there = check_replaced(output, overwrite, directory)
+    there = real(output)
+    for each in inputs if is_there else ():
+        for read in each.read():
+            if there in read.parents:
+                raise ArgumentsError(
+                    f"--output: {str(output)!r} has the input {str(read)!r} in it, which would be replaced, "
+                    "too; a result belongs elsewhere"
+                )
+            # An earlier result would be taken for rows, and counted with those that it was made of.
+            if there == read and there not in map(real, map(Path, each.input.paths)):
+                raise ArgumentsError(
+                    f"--output: {str(output)!r} is among the files of {each.input.option}, whose rows are "
+                    "read; a result belongs elsewhere, or the path of this file is given there"
+                )
+    try:
+        str(there).encode()
+    except UnicodeEncodeError:
+        raise ArgumentsError(
+            f"--output: {str(there)!r} is not text in UTF-8; Arrow writes only to paths that are"
+        ) from None
     if not there.parent.is_dir():
         raise ArgumentsError(
             f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
         )
 
 
-def check_replaced(output: Path, overwrite: bool, directory: bool) -> os.stat_result | None:
-    """Return the state of what an output replaces, None if there is nothing; refuse what may not be."""
+def check_replaced(output: Path, overwrite: bool, directory: bool) -> bool:
+    """Return whether an output replaces something; refuse what may not be replaced."""
     if not os.path.lexists(output):
-        return None
-    if not output.exists():
-        raise ArgumentsError(
-            f"--output: {str(output)!r} is a link that leads to no file; an output is a file, or a new name"
-        )
-    old = output.stat()
-    if (special := SPECIAL.get(stat.S_IFMT(old.st_mode))) is not None:
+        return False
+    kind = output.stat().st_mode if output.exists() else 0
+    if (special := SPECIAL.get(stat.S_IFMT(kind))) is not None:
         raise ArgumentsError(
             f"--output: {str(output)!r} is {special}, and only files are replaced; with --output - the "
             "result goes to stdout, which may be anything"
         )
+    # That of an open file may lead to one without a name.
+    if not real(output).exists():
+        raise ArgumentsError(
+            f"--output: {str(output)!r} is a link that leads to no file; an output is a file, or a new name"
+        )
     if not overwrite:
         raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
-    if stat.S_ISDIR(old.st_mode) and not directory:
+    if stat.S_ISDIR(kind) and not directory:
         raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
-    return old
+    return True
+
+
+def real(path: Path) -> Path:
+    """Return where a path leads to."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager
@@ -80,23 +106,38 @@ def replacing(output: Path, overwrite: bool, *, directory: bool) -> Iterator[Pat
     Raises
     ------
     JobError
-        By now there is something at `output` that may not be replaced.
+        By now there is something at `output` that may not be replaced, or it cannot be written.
     """
-    there = Path(os.path.realpath(output))
+    there, name = real(output), repr(str(output))
     temporary = beside(there, "part")
-    # Until a result has the permissions of what it replaces, nobody else may read it.
-    if directory:
-        temporary.mkdir(mode=0o700)
-        result = temporary / "result"
-    else:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600 if there.exists() else 0o666))
-        result = temporary
+    result = temporary / "result" if directory else temporary
+    with held():
+        with naming(name):
+            # Until a result has the permissions of what it replaces, nobody else may read it.
+            if directory:
+                temporary.mkdir(mode=0o700)
+            else:
+                os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600 if there.exists() else 0o666))
+        try:
+            with naming(name):
+                with released():
+                    yield result
+                put(result, output, there, overwrite, directory)
+        finally:
+            remove(temporary)
+        with naming(name):
+            sync(there.parent)
+
+
+@contextmanager
+def naming(output: str) -> Iterator[None]:
+    """Let errors of writing name the output, not the hidden name beside it."""
     try:
-        yield result
-        put(result, output, there, overwrite, directory)
-    finally:
-        remove(temporary)
-    sync(there.parent)
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise JobError(f"--output: {output} cannot be written ({error.strerror or error})") from error
 
 
 def put(result: Path, output: Path, there: Path, overwrite: bool, directory: bool) -> None:
@@ -111,13 +152,13 @@ def put(result: Path, output: Path, there: Path, overwrite: bool, directory: boo
             ) from None
         return
     try:
-        old = check_replaced(output, overwrite, directory)
+        is_there = check_replaced(output, overwrite, directory)
     except ArgumentsError as error:
         raise JobError(str(error)) from None
-    if there != Path(os.path.realpath(output)):
+    if there != real(output):
         raise JobError(f"--output: {str(output)!r} led to {str(there)!r} as the job began, and does not now")
-    sync_all(result, old if old is not None and stat.S_ISDIR(old.st_mode) == directory else None)
-    if old is not None and directory:
+    sync_all(result, there if is_there else None)
+    if is_there and directory:
         swap(result, there)
     else:
         os.replace(result, there)
@@ -146,7 +187,30 @@ def name_new(result: Path, there: Path) -> None:
     else:
         there.mkdir()
     # The name is ours, and holds nothing yet.
-    os.replace(result, there)
+    try:
+        os.replace(result, there)
+    except OSError:
+        give_up(there)
+        raise
+
+
+def give_up(there: Path) -> None:
+    """Remove a name that was made for a result, and should hold nothing.
+
+    Raises
+    ------
+    FileExistsError
+        It does: another process has found it.
+    """
+    if there.is_dir():
+        try:
+            there.rmdir()
+        except OSError as error:
+            raise FileExistsError(error.errno, error.strerror) from error
+    elif there.stat().st_size:
+        raise FileExistsError
+    else:
+        there.unlink()
 
 
 def swap(result: Path, there: Path) -> None:
@@ -158,7 +222,13 @@ def swap(result: Path, there: Path) -> None:
     finally:
         if os.path.lexists(old) and not os.path.lexists(there):
             old.rename(there)
-    remove(old)
+    try:
+        remove(old)
+    except OSError as error:
+        raise JobError(
+            f"--output: {str(there)!r} is written, but not all of what was there before could be removed "
+            f"({error.strerror}); the rest is {str(old)!r}"
+        ) from error
 
 
 def beside(path: Path, ending: str) -> Path:
@@ -166,7 +236,7 @@ def beside(path: Path, ending: str) -> Path:
     return path.with_name(f".{path.name[:REPEATED]}.{secrets.token_hex(6)}.{ending}")
 
 
-def sync_all(path: Path, like: os.stat_result | None = None) -> None:
+def sync_all(path: Path, like: Path | None = None) -> None:
     """Have a file, or a directory with all in it, on disk, with the owner and permissions of another."""
     for directory, _, names in os.walk(path):
         for name in names:
@@ -176,13 +246,19 @@ def sync_all(path: Path, like: os.stat_result | None = None) -> None:
     sync(path, like)
 
 
-def sync(path: Path, like: os.stat_result | None = None) -> None:
+def sync(path: Path, like: Path | None = None) -> None:
     """Have a file, or the names in a directory, on disk, with the owner and permissions of another."""
     is_directory = path.is_dir()
     if WINDOWS and is_directory:
         # It opens no directories.
         return
-    opened = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
+    try:
+        opened = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
+    except PermissionError:
+        if not is_directory:
+            raise
+        # One may write to it, and not read it.
+        return
     try:
         if like is not None and not WINDOWS:
             keep(opened, like)
@@ -195,16 +271,58 @@ def sync(path: Path, like: os.stat_result | None = None) -> None:
         os.close(opened)
 
 
-def keep(opened: int, like: os.stat_result) -> None:
-    """Give an open file the owner, as far as one may, and the permissions of another."""
-    mode = stat.S_IMODE(like.st_mode) & 0o777
+def keep(opened: int, like: Path) -> None:
+    """Give an open file or directory the owner, as far as one may, and the permissions of another."""
+    old, new = like.stat(), os.fstat(opened)
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if stat.S_ISDIR(new.st_mode) and not stat.S_ISDIR(old.st_mode):
+        # Who reads a file enters a directory.
+        mode |= (mode & 0o444) >> 2
+    for owner, group in ((-1, old.st_gid), (old.st_uid, -1)):
+        with allowing(*NOT_SUPPORTED):
+            os.chown(opened, owner, group)
+    are_kept = [keep_list(opened, like, name) for name in LISTS]
+    # What a group was allowed, another is not; and where there are lists, its bits are about them.
+    if os.fstat(opened).st_gid != old.st_gid or not all(are_kept):
+        mode &= 0o707
+    with allowing(*NOT_SUPPORTED):
+        os.chmod(opened, mode)
+
+
+def keep_list(opened: int, like: Path, name: str) -> bool:
+    """Give an open file the list of permissions that another has, or none; return whether that was done."""
+    kept = attribute(like, name)
     try:
-        os.chown(opened, like.st_uid, like.st_gid)
-    except PermissionError:
-        # What a group was allowed, another is not.
-        if os.fstat(opened).st_gid != like.st_gid:
-            mode &= 0o707
-    os.chmod(opened, mode)
+        if kept is not None:
+            os.setxattr(opened, name, kept)
+        elif attribute(opened, name) is not None:
+            # It is that of the directory.
+            os.removexattr(opened, name)
+    except OSError as error:
+        if error.errno not in NO_ATTRIBUTE:
+            raise
+        return False
+    return True
+
+
+def attribute(of: int | Path, name: str) -> bytes | None:
+    """Return what an attribute of a file is, None if it has none of that name."""
+    try:
+        return os.getxattr(of, name)
+    except OSError as error:
+        if error.errno not in NO_ATTRIBUTE:
+            raise
+        return None
+
+
+@contextmanager
+def allowing(*numbers: int) -> Iterator[None]:
+    """Go on after an error of the file system with one of these numbers."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
 
 
 def remove(path: Path) -> None:

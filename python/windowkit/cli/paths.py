@@ -97,10 +97,15 @@ def format_of_input(path: Path, given: str | None) -> str:
         raise ArgumentsError(f"--input: {str(path)!r} does not exist; it is a file, or a directory of files")
     path = unpacked(path)
     if path.is_dir() and path.suffix.lower() not in ENDINGS:
-        for file in sorted(path.rglob("*")):
-            is_read = not any(map(is_hidden, file.relative_to(path).parts)) and file.is_file()
-            if is_read and unpacked(file).suffix.lower() in ENDINGS:
-                return ENDINGS[unpacked(file).suffix.lower()]
+
+        def is_left_out(inner: str) -> bool:
+            return any(map(is_hidden, Path(inner).relative_to(path).parts))
+
+        for _, files in walked(str(path), is_left_out):
+            for file in files:
+                ending = unpacked(Path(file)).suffix.lower()
+                if ending in ENDINGS and not is_left_out(file.path):
+                    return ENDINGS[ending]
     return format_of("--input", path, given)
 
 

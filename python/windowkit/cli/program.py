@@ -7,8 +7,8 @@ what is allowed on stderr.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,14 +16,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from windowkit.cli.arguments import REFUSED, complain, parser, show
+from windowkit.cli.arguments import REFUSED, complain, parser
 from windowkit.cli.inputs import Scratch, refuse_stdin
 from windowkit.cli.jobs import Job, aggregation_of, join_of, rolling_of
-from windowkit.cli.outputs import refuse_output, replacing
+from windowkit.cli.outputs import naming, refuse_output, replacing
 from windowkit.cli.paths import ArgumentsError, JobError, format_of_output
 from windowkit.cli.rows import Forward, Times, counted, progress, write
-from windowkit.cli.signals import cleaning_up
+from windowkit.cli.signals import cleaning_up, held, released
 from windowkit.cli.tables import checked
+from windowkit.cli.terminal import leave, show
 from windowkit.errors import WindowKitError
 from windowkit.local import query as local
 
@@ -46,30 +47,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     ...
     SystemExit: 0
     """
-    arguments = parser(JOBS).parse_args(argv)
-    # It is None where it was closed before Python began.
-    if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
-        return complain("--output: stdout is closed; the result goes to a file by --output PATH", FAILED)
     with cleaning_up():
-        return status_of(arguments)
+        try:
+            return status_of(parser(JOBS).parse_args(argv))
+        except KeyboardInterrupt:
+            return complain("interrupted", INTERRUPTED)
+        finally:
+            leave(sys.stdout)
+            leave(sys.stderr)
 
 
 def status_of(arguments: argparse.Namespace) -> int:
     """Run the command with parsed arguments; return its exit status."""
+    # It is None where it was closed before Python began.
+    if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
+        return complain("--output: stdout is closed; the result goes to a file by --output PATH", FAILED)
     status = REFUSED
     try:
-        with Scratch() as scratch:
+        with held(), Scratch() as scratch, released():
             run = prepare(arguments, scratch)
             status = FAILED
             run()
     except BrokenPipeError:
-        # Nothing is left to write to, not even what Python would flush as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except (ArgumentsError, JobError, WindowKitError, OSError, pa.ArrowException) as error:
         return complain(error, status)
-    except KeyboardInterrupt:
-        return complain("interrupted", INTERRUPTED)
     return 0
 
 
@@ -116,21 +118,23 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
     output = None if arguments.output in (None, "-") else Path(arguments.output)
     kind = format_of_output(output, arguments.format)
     if output is not None:
-        sources = [source for each in found for source in each.sources]
-        refuse_output(output, arguments.overwrite, sources, directory=False)
+        refuse_output(output, arguments.overwrite, found, directory=False)
     shaped = job.for_csv(schemas) if kind == "csv" else job
 
     def run() -> None:
-        with ExitStack() as readers:
+        with ExitStack() as readers, warnings.catch_warnings():
+            # Of rows without times, `Times.warn` says it as the command line has it.
+            warnings.simplefilter("ignore", UserWarning)
             batches = shaped.batches(
                 *(readers.enter_context(progress(each, arguments.progress)) for each in times),
                 threads=threads,
             )
             batches = counted(batches, job.counted, arguments.progress)
             if output is None:
-                sys.stdout.flush()
-                write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
-                sys.stdout.buffer.flush()
+                with naming("stdout"):
+                    sys.stdout.flush()
+                    write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
+                    sys.stdout.buffer.flush()
             else:
                 with replacing(output, arguments.overwrite, directory=False) as temporary:
                     write(batches, temporary, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
-from windowkit.cli.arguments import visible
 from windowkit.cli.inputs import Input
 from windowkit.cli.tables import Table
+from windowkit.cli.terminal import STDERR, say
 
 __all__ = ["Forward", "Times", "counted", "progress", "write"]
 
@@ -86,7 +85,7 @@ class Times:
                 f"{self.input.option}: none of its {self.rows:,} rows has a time in column "
                 f"{self.input.reads.time!r}; a row without a time is in no window, and has no partner"
             )
-            print(f"windowkit: warning: {visible(warned)}", file=sys.stderr)
+            say(f"windowkit: warning: {warned}")
 
 
 @contextmanager
@@ -96,11 +95,11 @@ def progress(times: Times, always: bool) -> Iterator[pa.RecordBatchReader]:
 
     table, given = times.table, times.input
     names = given.reads.of(table.schema.names)
-    shown = always or sys.stderr.isatty()
+    shown = always or STDERR.isatty()
     # Parquet says in its footers how many rows it has; to count those of CSV would be to read it again.
     parquet = isinstance(table.data.format, pyarrow.dataset.ParquetFileFormat)
     total = table.data.count_rows() if shown and parquet and not given.filters else None
-    with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
+    with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=STDERR) as bar:
 
         def batches() -> Iterator[pa.RecordBatch]:
             with given.naming():
@@ -117,8 +116,8 @@ def counted(batches: pa.RecordBatchReader, what: str, always: bool) -> pa.Record
     from tqdm import tqdm
 
     def passed_on() -> Iterator[pa.RecordBatch]:
-        shown = always or sys.stderr.isatty()
-        with tqdm(unit=f" {what}", unit_scale=True, disable=not shown, file=sys.stderr) as bar:
+        shown = always or STDERR.isatty()
+        with tqdm(unit=f" {what}", unit_scale=True, disable=not shown, file=STDERR) as bar:
             for batch in batches:
                 yield batch
                 bar.update(batch.num_rows)

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
-__all__ = ["Ended", "cleaning_up"]
+__all__ = ["Ended", "cleaning_up", "held", "released"]
 
 ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -19,33 +19,83 @@ class Ended(BaseException):
     """A signal has come that ends the process."""
 
 
+class Signals:
+    """Those that have come, and whether one that comes now raises: the first does, once that is allowed."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self.raises = False
+
+    def come(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal."""
+        self.received.append(number)
+        self.look()
+
+    def look(self) -> None:
+        """Raise what the first signal raises, if one has come and that is allowed."""
+        if self.received and self.raises:
+            # Further ones must not cut short what follows.
+            self.raises = False
+            raise KeyboardInterrupt if self.received[0] == signal.SIGINT else Ended
+
+    def allow(self, raises: bool) -> bool:
+        """Set whether signals raise, which they do in the main thread alone; return whether they did."""
+        before = self.raises
+        if threading.current_thread() is threading.main_thread():
+            self.raises = raises
+            self.look()
+        return before
+
+
+SIGNALS: Final = Signals()
+
+
 @contextmanager
 def cleaning_up() -> Iterator[None]:
     """Raise `Ended` where a signal would end the process, which it does after this block.
 
-    A signal that is ignored, as by nohup, remains so.
+    Ctrl-C raises ``KeyboardInterrupt``, as elsewhere. Only the first signal raises, so that what is done
+    because of it is done. A signal that is ignored, as by nohup, remains so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    received: list[int] = []
-
-    def stop(number: int, _: FrameType | None) -> NoReturn:
-        received.append(number)
-        # A second one must not cut short what follows.
-        for each in taken:
-            signal.signal(each, signal.SIG_IGN)
-        raise Ended
-
+    others = {**dict.fromkeys(ENDING, signal.SIG_DFL), signal.SIGINT: signal.default_int_handler}
+    taken = {number: other for number, other in others.items() if signal.getsignal(number) is other}
+    SIGNALS.allow(True)
     for number in taken:
-        signal.signal(number, stop)
+        signal.signal(number, SIGNALS.come)
     try:
         yield
     finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+        SIGNALS.allow(False)
+        for number, other in taken.items():
+            signal.signal(number, other)
+        received, SIGNALS.received = SIGNALS.received, []
         # Also where what was raised has become another exception on its way through Arrow.
         for number in received:
-            # By the signal itself, so that whoever waits for the process sees which it was.
-            os.kill(os.getpid(), number)
+            if number in ENDING:
+                # By the signal itself, so that whoever waits for the process sees which it was.
+                os.kill(os.getpid(), number)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let signals wait until the end of this block, but for what of it is `released`.
+
+    What is made at its beginning is removed at its end, whenever they come.
+    """
+    before = SIGNALS.allow(False)
+    yield
+    # Not after an exception, as the command is about to end.
+    SIGNALS.allow(before)
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Let signals raise within a block in which they wait."""
+    SIGNALS.allow(True)
+    try:
+        yield
+    finally:
+        SIGNALS.allow(False)

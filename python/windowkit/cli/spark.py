@@ -25,7 +25,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import DataType, DecimalType, IntegralType
 
-from windowkit.cli.arguments import show
 from windowkit.cli.frames import frame_of, typed_frame
 from windowkit.cli.inputs import Found, Input, Scratch
 from windowkit.cli.jobs import Aggregation, Job
@@ -33,6 +32,7 @@ from windowkit.cli.outputs import refuse_output, replacing
 from windowkit.cli.paths import ArgumentsError, JobError, format_of, format_of_output, unpacked
 from windowkit.cli.signals import Ended
 from windowkit.cli.tables import Table, checked
+from windowkit.cli.terminal import say, show
 from windowkit.files.comparisons import NUMBER, parse
 from windowkit.files.listing import is_like_others
 from windowkit.files.text import Text, is_text
@@ -88,7 +88,7 @@ def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
             refuse_output(
                 output,
                 arguments.overwrite,
-                [source for side in sides for source in side.sources],
+                [side.found for side in sides if side.found is not None],
                 directory=True,
             )
         if kind == "csv" and (schemas or isinstance(job, Aggregation)):
@@ -136,7 +136,8 @@ def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         if metrics is not None:
             # Spark reports them shortly after the job; once they are there, they are printed as they are.
             metrics.values(METRICS_SECONDS)
-            print(metrics, file=sys.stderr)
+            for line in str(metrics).splitlines():
+                say(line)
 
     return run
 
@@ -152,7 +153,7 @@ class Side:
         The format of its files.
     paths : list of str
         As Spark takes them.
-    sources : list of Path
+    found : Found, optional
         Its files on this machine, if they are there.
     table : Table, optional
         The table that this machine reads in Spark's tasks; None where Spark itself reads the files.
@@ -161,7 +162,7 @@ class Side:
     input: Input
     kind: str
     paths: list[str]
-    sources: list[Path]
+    found: Found | None
     table: Table | None
 
 
@@ -178,7 +179,7 @@ def side_here(given: Input, arguments: argparse.Namespace, scratch: Scratch) -> 
     # A path on this machine is not a pattern any more.
     paths = [str(source.absolute()) for source in found.sources]
     there = ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
-    return Side(given, kind, there, found.sources, found.table() if is_typed else None)
+    return Side(given, kind, there, found, found.table() if is_typed else None)
 
 
 def side_there(given: Input, arguments: argparse.Namespace, master: str) -> Side:
@@ -192,7 +193,7 @@ def side_there(given: Input, arguments: argparse.Namespace, master: str) -> Side
         raise ArgumentsError(
             f"{given.own('--types')}: are given with files on {master}, of which only those of CSV have any"
         )
-    return Side(given, kind, list(given.paths), [], None)
+    return Side(given, kind, list(given.paths), None, None)
 
 
 def format_of_there(given: Input, form: str | None, master: str) -> str:

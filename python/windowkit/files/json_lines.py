@@ -102,8 +102,11 @@ def copied(
     folder = Path(tempfile.mkdtemp(dir=folder))
     for path in paths:
         ending = COMPRESSED.get(Path(path).suffix.lower())
-        with system.open_input_stream(path, compression=ending) as stream:
-            made.parts.append(list(copy(stream, path, folder, names, columns, made.kinds)))
+        try:
+            with system.open_input_stream(path, compression=ending) as stream:
+                made.parts.append(list(copy(stream, path, folder, names, columns, made.kinds)))
+        except OSError as error:
+            raise InvalidValue(f"input: {path!r} cannot be copied to a temporary file ({error})") from error
     for name, kinds in made.kinds.items():
         if len(kinds) > 1 and name not in typed:
             (one, here), (other, there) = list(kinds.items())[:2]

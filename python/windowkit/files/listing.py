@@ -257,6 +257,10 @@ def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
         raise InvalidValue(f"paths: {path!r} does not exist; paths are files, or directories of files")
     if info.type == fs.FileType.File:
         return [info]
+    if info.type != fs.FileType.Directory:
+        raise InvalidValue(
+            f"paths: {path!r} is neither a file nor a directory; paths are files, or directories of files"
+        )
     here = local(system, path)
     try:
         if here is None:

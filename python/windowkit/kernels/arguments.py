@@ -144,10 +144,10 @@ def timed_of(size: Length, slide: Length | None, start_time: Length | None, clos
             f"closed: {as_given(closed)} was given with a slide; windows that begin at fixed distances hold "
             "their start, and not their end"
         )
-    given = {"size": size, "slide": slide, "start_time": start_time}
+    given: dict[str, Any] = {"size": size, "slide": slide, "start_time": start_time}
     lengths: dict[str, Duration | int] = {}
     for name, value in given.items():
-        if value is None:
+        if value is None and name != "size":
             continue
         read = length(name, value)
         if isinstance(read, Rows):

@@ -157,8 +157,8 @@ def number(argument: str, value: Any, allowed: str, least: float, most: float) -
         raise wrong_type(argument, value, allowed)
     try:
         found = float(value)
-    except TypeError:
-        # An array of numpy.
+    except (TypeError, ValueError):
+        # An array of numpy, or a signalling NaN.
         raise wrong_type(argument, value, allowed) from None
     except OverflowError:
         # An int that no float is near.
@@ -229,7 +229,8 @@ def is_sequence(given: object) -> TypeGuard[Iterable[Any]]:
         return False
     try:
         iter(given)
-    except TypeError:
+    except (TypeError, ValueError):
+        # The latter of a file that is closed.
         return False
     return True
 

@@ -98,7 +98,11 @@ def _read(argument: str, value: PlaceLike) -> Place:
     if isinstance(value, Moment):
         return value
     if isinstance(value, datetime):
-        return _from_datetime(value)
+        try:
+            return _from_datetime(value)
+        except (TypeError, ValueError) as error:
+            # Of its zone, which may be anybody's, or of pandas' NaT, which is none.
+            raise InvalidValue(f"{argument}: {as_given(value)} is not a time ({error}); {ALLOWED}") from None
     if isinstance(value, date):
         return Moment((value - EPOCH.date()).days * DAY, False)
     if is_a(value, "numpy", "datetime64"):

@@ -1,0 +1,71 @@
+"""What the command says: the lines of ``--explain`` on stdout; errors, warnings and progress on stderr.
+
+Names and values of the data are in it, which must do nothing to a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Final, TextIO
+
+__all__ = ["STDERR", "leave", "say", "show", "visible"]
+
+
+class Stderr:
+    """What stderr is now. A job does not fail because nobody reads what it says there."""
+
+    def write(self, text: str) -> None:
+        """Write text, if that is possible."""
+        # It is None where it was closed before Python began.
+        if sys.stderr is not None:
+            with suppress(OSError):
+                sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Have it written."""
+        if sys.stderr is not None:
+            with suppress(OSError):
+                sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return sys.stderr is not None and sys.stderr.isatty()
+
+
+STDERR: Final = Stderr()
+
+
+def say(line: str) -> None:
+    """Write a line to stderr, as a terminal can show it."""
+    STDERR.write(f"{visible(line)}\n")
+
+
+def show(*texts: str) -> None:
+    """Write lines about a job to stdout, as a terminal can show them, and whatever encoding it has."""
+    lines = "".join(f"{visible(line)}\n" for text in texts for line in text.split("\n"))
+    encoding = sys.stdout.encoding
+    sys.stdout.write(lines.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def leave(stream: TextIO | None) -> None:
+    """Have what stdout or stderr does not take go nowhere: Python would write it again as it ends."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def visible(message: str) -> str:
+    r"""Return a message with escapes for what a terminal would obey instead of showing it.
+
+    Examples
+    --------
+    >>> visible("there is no column '\x1b[31mé'")
+    "there is no column '\\x1b[31mé'"
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in message)
