@@ -80,11 +80,14 @@ class IcebergScan:
         """Refuse what is known only while Spark runs the plan: nothing, as a scan is made only then."""
 
     @cached_property
+    def partitions(self) -> list[Any]:
+        """What Spark's own tasks would be given."""
+        return items(self.plan.inputPartitions())
+
+    @cached_property
     def tasks(self) -> list[Any]:
         """What Iceberg has planned, by files, or parts of them."""
-        found = [
-            task for each in items(self.plan.inputPartitions()) for task in each.taskGroup().tasks().toArray()
-        ]
+        found = [task for each in self.partitions for task in each.taskGroup().tasks().toArray()]
         for task in found:
             if class_of(task) not in TASKS:
                 raise Unread(f"rows are those of {short(task)}, and not of data files")
@@ -95,7 +98,8 @@ class IcebergScan:
         if not self.tasks:
             return ByNumber({})
         schemas = named_class(self.frame.sparkSession._jvm, f"{PACKAGE}SchemaParser")
-        said = json.loads(schemas.toJson(self.tasks[0].schema()))
+        # What Iceberg's own reader is given; the schema of a task may be of another time, with other names.
+        said = json.loads(schemas.toJson(self.partitions[0].projection()))
         fields = {field["name"]: field for field in said["fields"]}
         numbers = {}
         for name in names:

@@ -23,7 +23,7 @@ from windowkit.language.conditions import Nested, Test, Tree, nested
 from windowkit.spark.parquet import tables
 from windowkit.spark.parquet.conditions import Columns, Conditions, named, projected
 from windowkit.spark.parquet.iceberg import IcebergScan
-from windowkit.spark.parquet.jvm import Unread, class_of, identity, items, kind_of
+from windowkit.spark.parquet.jvm import Unread, class_of, identity, items, kind_of, short
 from windowkit.spark.parquet.naming import Naming
 from windowkit.spark.parquet.relations import Relation
 
@@ -38,6 +38,7 @@ pyarrow what Spark opens, which is assumed of local files alone by default."""
 LOCAL: Final = "file:/"
 PACKAGE: Final = "org.apache.spark.sql.execution."
 CACHED: Final = f"{PACKAGE}columnar.InMemoryTableScanExec"
+OTHER: Final = f"{PACKAGE}RowDataSourceScanExec"
 RELATION: Final = (f"{PACKAGE}datasources.LogicalRelation", f"{PACKAGE}FileSourceScanExec")
 TABLE: Final = (f"{PACKAGE}datasources.v2.DataSourceV2Relation", f"{PACKAGE}datasources.v2.BatchScanExec")
 """What a plan reads as it was stated, and what becomes of that: files that Spark reads, another's table."""
@@ -158,6 +159,8 @@ def scan_of(frame: DataFrame, leaf: Any, plan: Any) -> Scan:
         return IcebergScan(frame, plan, leaf)
     if kinds[1] == CACHED:
         raise Unread("rows are cached")
+    if kinds[1] == OTHER:
+        raise Unread(f"rows are read by {short(plan.relation())}")
     raise Unread(f"Spark's plan has {kind_of(plan).strip()} above the files")
 
 
