@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 import windowkit as wk
-from support.lake import EVERY, READ, by_spark, counted
+from support.lake import EVERY, READ, TABLES, by_spark, counted
 
 BOTH = pytest.mark.parametrize("kind", ["delta", "iceberg"])
 COLUMNS = "k bigint, t timestamp, v double, p string, s int"
@@ -192,9 +192,11 @@ def test_what_is_left_to_spark(spark, kind, made, left, monkeypatch):
     left(plain.where("k % 2 = 0"), "% 2L) = 0L)")
     left(plain.limit(7), "above the files")
     left(plain.union(plain), "rows are not read from one table of files")
-    spark.conf.set("spark.windowkit.tables", "false")
-    left(plain, "spark.windowkit.tables is false")
-    spark.conf.unset("spark.windowkit.tables")
+    spark.conf.set(TABLES, "false")
+    try:
+        assert "as spark.windowkit.tables is false" in EVERY.explain(plain)
+    finally:
+        spark.conf.unset(TABLES)
     from windowkit.spark.parquet import planned
 
     spark.sql(f"delete from {name} where k = 1")
@@ -258,7 +260,7 @@ def test_iceberg_types_and_partitions_that_evolve(spark, made, read):
 
 
 def test_rows_that_iceberg_deletes_by_their_values(spark, made, read, left):
-    name = made("iceberg", by=None)
+    name = made("iceberg", by=None, columns=COLUMNS.replace("k bigint", "k int"))
     jvm = spark._jvm
     ice = jvm.org.apache.iceberg
     table = ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
@@ -270,7 +272,7 @@ def test_rows_that_iceberg_deletes_by_their_values(spark, made, read, left):
     makes = by_values.equalityFieldIds(numbers).equalityDeleteRowSchema(where).build()
     writer = makes.newEqualityDeleteWriter(files.newOutputFile(), table.spec(), None)
     row = ice.data.GenericRecord.create(where)
-    row.setField("k", jvm.java.lang.Long.valueOf("3"))
+    row.setField("k", 3)
     writer.write(row)
     writer.close()
     table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
