@@ -8,6 +8,7 @@ PYTHONS = $(PYTHON) $(if $(filter file,$(origin PYTHON)),python3.14 python3.13 p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
+LAKE := $(VENV)/lake/bin
 # The extension module is up to date: RELEASE as users get it, QUICK in that profile or better, ANY in any profile.
 RELEASE := $(STAMPS)/release
 QUICK := $(STAMPS)/quick
@@ -29,14 +30,15 @@ HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
 # Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/$(INSTALL)
 # Files in the order of their names, so that Spark's, which take longest, come before the others.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locked --features windowkit/python
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo live test check hunt miri cross fuzz coverage mutants bench bench-full lint format docs wheel \
+.PHONY: help demo live test lake check hunt miri cross fuzz coverage mutants bench bench-full lint format docs wheel \
 	release-check deny audit locks third-party clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,6 +57,9 @@ live: java $(QUICK)  ## flights replayed into Kafka, and a Spark stream over the
 test: java $(QUICK) $(STAMPS)/spark.jsa  ## all tests of the Rust core, the Python package and Spark
 	$(WITH_RUST) cargo test --locked --workspace
 	$(BIN)/python -m pytest $(PARALLEL)
+
+lake: java $(QUICK) $(STAMPS)/lake  ## the tests of Delta and Iceberg tables, with the pyspark and the jars that these need: some minutes
+	PYTHONPATH="$(CURDIR)/python" $(LAKE)/python -m pytest -o addopts=--import-mode=importlib tests/lake
 
 check: $(STAMPS)/toolchain $(STAMPS)/python  ## format, lints, types and quick tests, after each edit: no Spark, no random examples
 	$(WITH_RUST) cargo fmt --all --check
@@ -245,6 +250,14 @@ $(STAMPS)/python: pyproject.toml | $(STAMPS)/maturin
 # Classes of Spark as JVMs of the tests load them, many of which run a query or two: they start in two thirds of the time.
 $(STAMPS)/spark.jsa: tests/support/spark_classes.py | $(STAMPS)/python
 	$(BIN)/python $< $@
+
+# An environment of its own, as its pyspark is another one.
+$(STAMPS)/lake: pyproject.toml | $(STAMPS)/toolchain $(STAMPS)/maturin
+	$(BIN)/python -m venv $(VENV)/lake
+	$(LAKE)/$(INSTALL) --upgrade 'pip>=26.2'
+	$(LAKE)/$(INSTALL) --group lake
+	$(WITH_RUST) $(WITH_VENV) $(LAKE)/$(INSTALL) --only-deps '.[spark]'
+	@touch $@
 
 $(STAMPS)/bench: $(STAMPS)/python
 	$(PIP) --group bench

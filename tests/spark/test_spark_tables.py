@@ -130,7 +130,7 @@ def test_directories_are_ruled_out_by_spark(spark, tmp_path, read, left):
         (lambda df: df.repartition(2), "Spark's plan has Exchange above the files"),
         (lambda df: df.withColumn("k", df.k + 1), "a column is computed, (k + 1L)"),
         (lambda df: df.withColumn("k", df.pair.x), "a column is computed, pair.`x`"),
-        (lambda df: df.withColumn("k", sf.col("_metadata.file_size")), "columns of files' metadata are read"),
+        (lambda df: df.withColumn("k", sf.col("_metadata.file_size")), "a column is computed, _metadata."),
         (lambda df: df.where("k % 2 = 1"), "a filter is evaluated by Spark alone, ((k % 2L) = 1L)"),
         (lambda df: df.where("pair.x > 3"), "a filter is evaluated by Spark alone, (pair.`x` IS NOT NULL)"),
         (lambda df: df.where("k < v"), "a filter is evaluated by Spark alone, (CAST(k AS DOUBLE) < v)"),
@@ -179,7 +179,7 @@ def test_other_sources(spark, folder, frame, left, tmp_path):
 
 def test_sources_of_version_2(spark, folder, left, settings):
     with settings({"spark.sql.sources.useV1SourceList": ""}):
-        left(spark.read.parquet(str(folder)), "rows are not read from one table of files")
+        left(spark.read.parquet(str(folder)), "rows are read by ParquetScan")
 
 
 def test_bucketed_tables(spark, frame, left):

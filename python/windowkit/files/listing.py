@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.files.deleted import Deleted
 from windowkit.files.text import culprit, rewritten
 from windowkit.language.checks import a_type, as_given
 
@@ -69,6 +70,8 @@ class File:
     modified, listed : int, optional
         When it was last written, as far as its file system says, and when it was found: nanoseconds from
         1970.
+    deleted : Deleted, optional
+        Its rows that are no longer part of the table.
     """
 
     path: str
@@ -76,6 +79,7 @@ class File:
     values: tuple[Any, ...]
     modified: int | None = None
     listed: int = 0
+    deleted: Deleted | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ here, in Spark's types and as far as it is sure, and pyarrow only finds out whet
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from windowkit.files.listing import Source, partition_expression
 from windowkit.spark.parquet.groups import check
+from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.types import conformed, plain
 
 __all__ = ["Chosen", "left_over", "pruned", "silent"]
@@ -76,7 +77,9 @@ def left_over(source: Source, chosen: Chosen | None, schema: pa.Schema) -> Sourc
     return replace(source, files=tuple(file for file in source.files if file.values in values))
 
 
-def pruned(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> ds.ParquetFileFragment:
+def pruned(
+    opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen, naming: Naming = BY_NAME
+) -> ds.ParquetFileFragment:
     """Leave out row groups of a file whose statistics say that no row is chosen.
 
     Parameters
@@ -86,50 +89,60 @@ def pruned(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) ->
     schema : pyarrow.Schema
         Columns to read, in Spark's types, of files and of directories.
     chosen : Chosen
+    naming : Naming
+        How its columns are found.
     """
-    columns = tested(opened, schema, chosen)
+    stored = naming.there(opened.physical_schema)
+    columns = tested(opened, schema, chosen, stored)
     holds = opened.partition_expression
     given = ds.get_partition_keys(holds)
     for name in chosen.columns:
-        if name not in given and name not in opened.physical_schema.names:
+        if name not in given and name not in stored:
             holds &= ds.field(name).is_null()
     ids = [group.id for group in opened.row_groups]
     groups = (holds & known(opened.metadata.row_group(number), columns, chosen.floats) for number in ids)
     return opened.subset(row_group_ids=[ids[at] for at in possible(groups, schema, chosen)])
 
 
-def silent(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> set[str]:
+def silent(
+    opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen, naming: Naming = BY_NAME
+) -> set[str]:
     """Return the columns of a file that a filter reads and of which no row group has statistics."""
+    there = naming.there(opened.physical_schema)
     found = {
         field.name
-        for number, stored, field in tested(opened, schema, chosen)
+        for number, stored, field in tested(opened, schema, chosen, there)
         for group in opened.row_groups
         if ends(opened.metadata.row_group(group.id).column(number), stored, field.type, chosen.floats)
     }
     given = ds.get_partition_keys(opened.partition_expression)
-    return (set(chosen.columns) & set(opened.physical_schema.names)) - set(given) - found
+    return (set(chosen.columns) & set(there)) - set(given) - found
 
 
 Columns: TypeAlias = list[tuple[int, pa.DataType, pa.Field]]
 
 
-def tested(opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen) -> Columns:
+def tested(
+    opened: ds.ParquetFileFragment, schema: pa.Schema, chosen: Chosen, there: Mapping[str, str]
+) -> Columns:
     """Return the columns that a filter reads: their numbers and types in the file, and what Spark has.
+
+    `there` says what the file calls columns.
 
     Raises
     ------
     InvalidValue
         The footer says of one what cannot be.
     """
-    check(opened, [name for name in chosen.columns if name in opened.physical_schema.names])
+    check(opened, [there[name] for name in chosen.columns if name in there])
     given = ds.get_partition_keys(opened.partition_expression)
     stored = opened.metadata.schema
     numbers = {stored.column(at).path: at for at in range(len(stored))}
     own = opened.physical_schema
     return [
-        (numbers[name], own.field(name).type, schema.field(name))
+        (numbers[there[name]], own.field(there[name]).type, schema.field(name))
         for name in chosen.columns
-        if name in numbers and name in schema.names and name not in given
+        if there.get(name) in numbers and name in schema.names and name not in given
     ]
 
 

@@ -7,7 +7,7 @@ whose edges are whole microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from pyarrow import fs
 from windowkit.errors import InvalidValue
 from windowkit.files.listing import File, Part, check_unchanged, constants, gone, partition_expression
 from windowkit.spark.parquet.groups import DAMAGED, check, leaves, rows_of_batch, size, unreadable, within
+from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.pruning import Chosen, pruned
 from windowkit.spark.parquet.types import conformed
 
@@ -85,12 +86,15 @@ class Reader:
         Columns that are values of each file, in that order.
     chosen : Chosen, optional
         Which rows, by columns of `schema`.
+    naming : Naming
+        How these columns are found in files.
     """
 
     filesystem: fs.FileSystem
     schema: pa.Schema
     partitioned: pa.Schema
     chosen: Chosen | None = None
+    naming: Naming = BY_NAME
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part of a file.
@@ -115,24 +119,28 @@ class Reader:
         schema, chosen = self.schema, self.chosen
         constant = constants(part.file, self.partitioned)
         opened = opened.subset(row_group_ids=within(opened, part))
-        own = opened.physical_schema.names
-        there = [name for name in schema.names if name in own and name not in constant]
-        unseen = [name for name in int96_in(opened) if name in there]
+        called = self.naming.there(opened.physical_schema)
+        there = [called[name] for name in schema.names if name in called and name not in constant]
+        unseen = [stored for stored in int96_in(opened) if stored in there]
         if chosen is not None and opened.num_row_groups:
-            opened = pruned(opened, schema, chosen)
-        for batch in stored(opened, there):
+            opened = pruned(opened, schema, chosen, self.naming)
+        for first, batch in stored(opened, there):
             if unseen and not all(is_near(batch.column(name)) for name in unseen):
                 check_int96(opened, unseen)
                 unseen = []
-            rows = completed(batch, schema, constant)
+            rows = completed(batch, schema, constant, called)
+            if part.file.deleted is not None:
+                rows = part.file.deleted.left(rows, first)
             if chosen is None:
                 yield rows
             else:
                 yield from pa.Table.from_batches([rows]).filter(chosen.rows).to_batches()
 
 
-def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.RecordBatch]:
+def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield these columns of the row groups of a file, as they are there, in batches of few rows and bytes.
+
+    With each batch comes the number of its first row in the file.
 
     A scanner of pyarrow decodes a row group before it hands out its first batch; a row group of wide rows may
     be larger than memory. Sizes are those of the footer, where strings that a dictionary holds count little.
@@ -153,7 +161,10 @@ def stored(opened: ds.ParquetFileFragment, names: list[str]) -> Iterator[pa.Reco
                 page_checksum_verification=True,
             )
             rows = rows_of_batch(source, metadata, group.id, columns)
-            yield from file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False)
+            first = sum(metadata.row_group(before).num_rows for before in range(group.id))
+            for batch in file.iter_batches(rows, row_groups=[group.id], columns=names, use_threads=False):
+                yield first, batch
+                first += batch.num_rows
 
 
 def is_near(column: pa.Array) -> bool:
@@ -194,14 +205,19 @@ def is_held(column: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
-def completed(batch: pa.RecordBatch, schema: pa.Schema, constant: dict[str, pa.Scalar]) -> pa.RecordBatch:
-    """Return a batch with the columns of `schema`: those of directories added, those the file lacks null."""
+def completed(
+    batch: pa.RecordBatch, schema: pa.Schema, constant: dict[str, pa.Scalar], called: Mapping[str, str]
+) -> pa.RecordBatch:
+    """Return a batch with the columns of `schema`: those of directories added, those the file lacks null.
+
+    `called` says what the file calls columns.
+    """
     columns = []
     for field in schema:
         if field.name in constant:
             columns.append(pa.repeat(constant[field.name], batch.num_rows))
-        elif field.name in batch.schema.names:
-            columns.append(conformed(batch.column(field.name), field.type))
+        elif field.name in called:
+            columns.append(conformed(batch.column(called[field.name]), field.type))
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 
 from windowkit.errors import InvalidValue
 from windowkit.files.listing import File, Source
+from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.reading import fragment, int96_in
 from windowkit.spark.parquet.types import has_instants, has_nanos, is_readable
 
@@ -93,7 +94,7 @@ def by_settings(session: SparkSession, table: StructType, names: list[str]) -> s
     return None
 
 
-def by_footers(source: Source, schema: pa.Schema, settings: Settings) -> str | None:
+def by_footers(source: Source, schema: pa.Schema, settings: Settings, naming: Naming = BY_NAME) -> str | None:
     """Return why the footers of files leave a table to Spark's reader, if they do. O(files).
 
     Parameters
@@ -102,6 +103,8 @@ def by_footers(source: Source, schema: pa.Schema, settings: Settings) -> str | N
     schema : pyarrow.Schema
         The columns that are read, in Spark's types.
     settings : Settings
+    naming : Naming
+        How columns are found in files.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def by_footers(source: Source, schema: pa.Schema, settings: Settings) -> str | N
     of_files = pa.schema([field for field in schema if field.name not in source.partitioned.names])
 
     def of_file(file: File) -> str | None:
-        return next(reasons(fragment(source.filesystem, file), of_files, settings), None)
+        return next(reasons(fragment(source.filesystem, file), of_files, settings, naming), None)
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         return next(filter(None, pool.map(of_file, source.files)), None)
@@ -125,22 +128,24 @@ def unread(reason: str) -> InvalidValue:
     )
 
 
-def reasons(opened: ds.ParquetFileFragment, schema: pa.Schema, settings: Settings) -> Iterator[str]:
+def reasons(
+    opened: ds.ParquetFileFragment, schema: pa.Schema, settings: Settings, naming: Naming
+) -> Iterator[str]:
     """Yield in what a task would not read columns of a file as Spark's reader does."""
     own, path = opened.physical_schema, opened.path
-    int96, there = int96_in(opened), []
+    called = naming.there(own)
+    of_int96 = int96_in(opened)
+    int96 = {name for name, stored in called.items() if stored in of_int96}
+    there = [field for field in schema if field.name in called]
     for field in schema:
-        if field.name in own.names:
-            there.append(field)
-            stored = own.field(field.name).type
-            if not is_readable(stored, field.type):
-                yield f"column {field.name!r} is {stored} in {path!r} and {field.type} in others"
-            if not settings.has_nanos and field.name not in int96 and has_nanos(stored):
-                yield f"column {field.name!r} has nanoseconds in {path!r}"
-        else:
-            others = [name for name in own.names if name.lower() == field.name.lower()]
-            if others:
-                yield f"column {field.name!r} is {others[0]!r} in {path!r}"
+        if differs := naming.differs(own, field.name):
+            yield f"column {field.name!r} {differs} in {path!r}"
+    for field in there:
+        stored = own.field(called[field.name]).type
+        if not is_readable(stored, field.type):
+            yield f"column {field.name!r} is {stored} in {path!r} and {field.type} in others"
+        if not settings.has_nanos and field.name not in int96 and has_nanos(stored):
+            yield f"column {field.name!r} has nanoseconds in {path!r}"
     metadata = opened.metadata.metadata or {}
     times = calendar(metadata, b"org.apache.spark.legacyDateTime", (3, 0), settings.times_mode)
     instants = calendar(metadata, b"org.apache.spark.legacyINT96", (3, 1), settings.int96_mode)

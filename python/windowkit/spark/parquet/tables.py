@@ -24,6 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from windowkit.errors import InvalidValue
 from windowkit.files import listing
+from windowkit.files.deleted import Deleted
 from windowkit.files.listing import File, Source
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet import footers
@@ -31,7 +32,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Table", "of_pyarrow", "of_spark", "source_listed"]
+__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "source_listed"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
@@ -61,6 +62,28 @@ class Table:
     frame: DataFrame
     source: Source
     is_sparks: bool
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What is said of a file by whoever lists it for Spark.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    values : tuple
+        Of directories.
+    written : int, optional
+        When, in milliseconds; None if files of its kind are never written anew.
+    deleted : Deleted, optional
+        Its rows that are no longer part of the table.
+    """
+
+    size: int
+    values: tuple[Any, ...] = ()
+    written: int | None = None
+    deleted: Deleted | None = None
 
 
 def of_spark(session: SparkSession, paths: str | Sequence[str], merge_schema: bool | None) -> Table:
@@ -151,17 +174,15 @@ def source_of(session: SparkSession, uris: Sequence[str], columns: StructType, a
     return Source(system, tuple(every), pa.schema(kinds))
 
 
-def source_listed(
-    listed: Mapping[str, tuple[int, int, tuple[Any, ...]]], partitioned: pa.Schema
-) -> Source | None:
+def source_listed(listed: Mapping[str, Listed], partitioned: pa.Schema) -> Source | None:
     """Return files that Spark has listed, or None if one has changed since.
 
     Parameters
     ----------
-    listed : mapping of str to tuple
-        By their URIs, the bytes of files, when they were written, in milliseconds, and values of directories.
+    listed : mapping of str to Listed
+        By their URIs.
     partitioned : pyarrow.Schema
-        Of these values.
+        Of values of directories.
 
     Raises
     ------
@@ -177,11 +198,12 @@ def source_listed(
     # Stores of objects report one time in whole seconds here and in parts of them there.
     unit = 10**6 if isinstance(system, fs.LocalFileSystem) else 10**9
     files = []
-    for path, (size, written, values) in zip(paths, listed.values(), strict=True):
+    for path, said in zip(paths, listed.values(), strict=True):
         info = infos[path]
-        if info.size != size or info.mtime_ns // unit != written * 10**6 // unit:
+        is_rewritten = said.written is not None and info.mtime_ns // unit != said.written * 10**6 // unit
+        if info.size != said.size or is_rewritten:
             return None
-        files.append(File(path, size, values, info.mtime_ns, at))
+        files.append(File(path, said.size, said.values, info.mtime_ns, at, said.deleted))
     return Source(system, tuple(sorted(files, key=lambda file: file.path)), partitioned)
 
 

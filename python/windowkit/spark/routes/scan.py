@@ -134,9 +134,9 @@ class Scan(Job):
     """A job whose rows are in Parquet files; its `frame` has their columns.
 
     `source` has the files that are read, of as many as `listed` says: not those that directories rule out.
-    Of a DataFrame, Spark has done that by the filters `guided`. `names` is what files call the columns of the
-    query. With `never` rows are packed as they are, from the first one on; with `keeps_all` those without a
-    time, too.
+    Of a DataFrame, Spark has done that by the filters `guided`, and `table` describes what it reads, if that
+    is more than files. `names` is what the table calls the columns of the query. With `never` rows are packed
+    as they are, from the first one on; with `keeps_all` those without a time, too.
     """
 
     source: listing.Source
@@ -146,6 +146,7 @@ class Scan(Job):
     guided: tuple[str, ...] = ()
     never: bool = False
     keeps_all: bool = False
+    table: str | None = None
 
     @cached_property
     def tasks(self) -> tuple[tuple[listing.Part, ...], ...]:
@@ -188,6 +189,14 @@ class Scan(Job):
         ]
         if source.partitioned.names:
             lines.append(f"  of directories: {', '.join(map(identifier, source.partitioned.names))}")
+        if self.table is not None:
+            lines.append(f"  table: {self.table}")
+        without = [file.deleted for file in source.files if file.deleted is not None]
+        if without:
+            rows = sum(map(len, without))
+            lines.append(
+                f"  {counted(rows, 'row')} of {counted(len(without), 'file')} are deleted, and left out"
+            )
         if chosen is not None:
             lines.append(f"  filter: {in_line(chosen.rows)}")
             if str(chosen.groups) != str(chosen.rows):
@@ -226,8 +235,9 @@ def groups(made: Scan) -> str:
         opened = reading.fragment(made.source.filesystem, file, made.source.partitioned)
         number += opened.num_row_groups
         if made.reader.chosen is not None and opened.num_row_groups:
-            left += pruning.pruned(opened, made.reader.schema, made.reader.chosen).num_row_groups
-            silent |= pruning.silent(opened, made.reader.schema, made.reader.chosen)
+            tested = made.reader.schema, made.reader.chosen, made.reader.naming
+            left += pruning.pruned(opened, *tested).num_row_groups
+            silent |= pruning.silent(opened, *tested)
     where = counted(len(sampled), "file") if sampled == every else f"{len(sampled):,} of {len(every):,} files"
     text = f"row groups: {number:,} in {where}"
     if made.reader.chosen is not None:
@@ -270,19 +280,22 @@ def of_files(job: Job, whole: DataFrame | None = None) -> Scan | str:
             chosen = filters.of_tree(found.rows, kinds, zone)
         read = pa.schema(list(kinds.items()))
         reason = survey.by_settings(session, found.table, needed)
-        reason = reason or survey.by_footers(found.source, read, survey.Settings.of(session, has_nanos=False))
+        own = survey.Settings.of(session, has_nanos=False)
+        reason = reason or survey.by_footers(found.source, read, own, found.naming)
     except WindowKitError as error:
         # What Spark makes of a filter or of a damaged file is for its own reader to say.
         return planned.reason_of(error)
     if reason is not None:
         return reason
     source = found.source
-    reader = Reader(source.filesystem, read, source.partitioned, chosen)
+    reader = Reader(source.filesystem, read, source.partitioned, chosen, found.naming)
     listed = len(source.files)
     return Scan(
         *(job.query, job.frame, job.positions, job.schema, job.plan),
         *(source, found.names, reader, listed, found.partition_filters),
-        *(whole is not None,) * 2,
+        never=whole is not None,
+        keeps_all=whole is not None,
+        table=found.described,
         metrics=job.metrics,
     )
 
