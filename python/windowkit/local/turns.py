@@ -1,8 +1,8 @@
-"""Calls of an operator take turns: one at a time, whichever threads make them, also after a fork.
+"""Calls of an operator, or of a reader, take turns: one at a time, in whichever threads, also after a fork.
 
 A call waits until that of another thread has ended. It is refused where it would wait for ever: within a call
-of the same operator, for a call that itself waits for one of this thread, and for one of a thread that a fork
-has left behind.
+of the same operator or reader, for a call that itself waits for one of this thread, and for one of a thread
+that a fork has left behind. A thread that helps with a call, and runs functions of it, is within it, too.
 """
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ import weakref
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from windowkit import _native
 from windowkit.errors import InvalidValue
 
 __all__ = ["Turns"]
-
-RECURSIVE: Final = (
-    "the operator was called by a function that it was itself calling; an operator runs one call at a time, "
-    "so user-defined functions and windows must not use it"
-)
-DEADLOCK: Final = (
-    "the operator is within a call of another thread, which waits for a call of this thread to end, so "
-    "neither would ever end; user-defined functions and windows must not use operators that use theirs"
-)
-FORKED: Final = (
-    "another thread was calling the operator when this process was forked from its own; restore it from a "
-    "snapshot, or fork while no call is running"
-)
 
 T = TypeVar("T")
 
 
 class Turns:
-    """Let the calls of one operator take turns."""
+    """Let the calls of one operator or reader take turns.
+
+    Parameters
+    ----------
+    what : str
+        What is called, for errors.
+    again : str
+        What to do where a fork has lost it, for errors.
+    """
 
     live: Final[weakref.WeakSet[Turns]] = weakref.WeakSet()
-    entered: Final[dict[int, Turns]] = {}
-    """By thread, those of the operator that it called last: it waits for that call, or is within it."""
+    entered: Final[dict[int, tuple[Turns, tuple[int, ...]]]] = {}
+    """By thread, those that it called last, for which it waits, or in which it is; and whom it helps."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str, again: str) -> None:
+        self._what = what
+        self._again = again
         self._queue = threading.Lock()
         # The thread of the call that is under way.
         self._caller = 0
@@ -54,18 +52,21 @@ class Turns:
         Raises
         ------
         InvalidValue
-            A function that the operator calls, or a signal handler, makes this call; or another thread is
-            within a call that waits for one of this thread; or this process was forked while another thread
-            made one.
+            A function that the call runs, or a signal handler, makes this call; or another thread is within a
+            call that waits for one of this thread; or this process was forked while another thread made one.
         """
-        this = threading.get_ident()
+        threads = _native.threads()
+        this = threads[0]
         try:
             # Before it looks at others: of threads that wait for each other, the last one sees the rest.
-            Turns.entered[this] = self
+            Turns.entered[this] = (self, threads)
             if self._caller:
-                self._refuse_deadlock(call, this)
+                self._refuse_deadlock(call, threads)
             if self._lost:
-                raise InvalidValue(f"{call}: {FORKED}")
+                raise InvalidValue(
+                    f"{call}: another thread was calling the {self._what} when this process was forked from "
+                    f"its own; {self._again}, or fork while no call is running"
+                )
             with self._queue:
                 try:
                     self._caller = this
@@ -75,33 +76,48 @@ class Turns:
         finally:
             Turns.entered.pop(this, None)
 
-    def _refuse_deadlock(self, call: str, this: int) -> None:
-        """Refuse to wait for a call that is waiting, itself or by others, for one of this thread.
+    def _refuse_deadlock(self, call: str, threads: tuple[int, ...]) -> None:
+        """Refuse to wait for a call that is waiting, itself or by others, for one of these threads."""
+        if self._caller in threads:
+            raise InvalidValue(
+                f"{call}: the {self._what} was called by a function that it was itself calling; it runs one "
+                "call at a time, so user-defined functions and windows must not use it"
+            )
+        # A thread that waits stays where it is, so what is read of those that wait for each other is true,
+        # again, too. What is read of others, which go on meanwhile, need not hold at one time.
+        if self._waits_for(threads) and self._waits_for(threads):
+            raise InvalidValue(
+                f"{call}: the {self._what} is within a call of another thread, which waits for a call of "
+                "this thread to end, so neither would ever end; user-defined functions and windows must not "
+                "use operators and readers that use theirs"
+            )
 
-        A thread that waits stays where it is, so what is read of those that wait for each other is true.
-        """
-        waited: Turns | None = self
-        while waited is not None and waited._queue.locked():
-            caller = waited._caller
-            if caller == this:
-                raise InvalidValue(f"{call}: {RECURSIVE if waited is self else DEADLOCK}")
-            after = Turns.entered.get(caller)
-            # It runs in the last operator that it called, or waits for it.
-            waited = None if after is None or after._caller == caller else after
+    def _waits_for(self, threads: tuple[int, ...]) -> bool:
+        """Tell whether the call that is under way waits for one of these threads."""
+        waited = [self]
+        for turns in waited:
+            caller = turns._caller
+            if caller in threads:
+                return True
+            # What the caller waits for, or a thread that helps it; one that is within its last call does not.
+            for after, others in [*Turns.entered.values()]:
+                if caller in others and after._caller != others[0] and after not in waited:
+                    waited.append(after)
+        return False
 
-    def forked(self) -> None:
+    def forked(self, threads: tuple[int, ...]) -> None:
         """Note that this is another process now, in which only the thread that forked goes on."""
         self._queue = threading.Lock()
-        self._lost = self._caller not in (0, threading.get_ident())
+        self._lost = self._caller != 0 and self._caller not in threads
 
 
 def forked() -> None:
-    this = threading.get_ident()
+    threads = _native.threads()
     for thread in [*Turns.entered]:
-        if thread != this:
+        if thread not in threads:
             del Turns.entered[thread]
     for turns in Turns.live:
-        turns.forked()
+        turns.forked(threads)
 
 
 if hasattr(os, "register_at_fork"):
