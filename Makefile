@@ -89,7 +89,10 @@ cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON:
 fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd" names some
 	@for target in $(FUZZ); do \
 		if [ -e "fuzz/fuzz_targets/$$target.py" ]; then run="$(BIN)/python fuzz/fuzz_targets/$$target.py"; \
-		else run="cargo fuzz run $$target --"; fi; \
+		else \
+			mkdir -p "fuzz/found/$$target"; \
+			run="cargo fuzz run $$target $(CURDIR)/fuzz/found/$$target $(CURDIR)/fuzz/corpus/$$target --"; \
+		fi; \
 		echo "$$run"; \
 		$(WITH_RUST) $(WITH_VENV) $$run -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done

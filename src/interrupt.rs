@@ -28,6 +28,20 @@ const SELDOM: Duration = Duration::from_millis(50);
 /// Simple steps between two looks. A step takes some nanoseconds, or a microsecond where it misses the caches.
 pub const STEPS: usize = 1 << 13;
 
+thread_local! {
+    /// The threads that this one helps: whose helper it is, whose helper that is, and so on.
+    static HELPED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread, and those that it helps: numbers that no other thread has at the same time; never 0.
+pub fn threads() -> Vec<usize> {
+    HELPED.with(|helped| {
+        // Where this is tells threads apart.
+        let this = std::ptr::from_ref(helped).addr();
+        std::iter::once(this).chain(helped.borrow().iter().copied()).collect()
+    })
+}
+
 /// What a thread knows.
 struct Watch {
     look: Cell<Option<Look>>,
@@ -190,6 +204,7 @@ impl Pace {
 /// Helper threads, which stop early once the thread they work for has an error.
 pub struct Helpers {
     ended: Arc<OnceLock<Error>>,
+    helped: Vec<usize>,
     working: Sender<()>,
     done: Receiver<()>,
 }
@@ -197,6 +212,7 @@ pub struct Helpers {
 /// What a thread needs in order to be one of the [`Helpers`].
 pub struct Helper {
     ended: Arc<OnceLock<Error>>,
+    helped: Vec<usize>,
     _working: Sender<()>,
 }
 
@@ -205,12 +221,12 @@ impl Helpers {
     #[allow(clippy::new_without_default, reason = "a default suggests a value, and this is a channel")]
     pub fn new() -> Self {
         let (working, done) = channel();
-        Self { ended: Arc::default(), working, done }
+        Self { ended: Arc::default(), helped: threads(), working, done }
     }
 
     /// One more helper.
     pub fn add(&self) -> Helper {
-        Helper { ended: self.ended.clone(), _working: self.working.clone() }
+        Helper { ended: self.ended.clone(), helped: self.helped.clone(), _working: self.working.clone() }
     }
 
     /// Waits until all helpers are done, and looks meanwhile. If `own`, the work of this thread, has failed, or a look fails,
@@ -219,7 +235,7 @@ impl Helpers {
     /// # Errors
     /// That of `own`, and those of [`check`].
     pub fn wait<T>(self, own: Result<T>) -> Result<T> {
-        let Self { ended, working, done } = self;
+        let Self { ended, working, done, .. } = self;
         drop(working);
         let mut own = own;
         loop {
@@ -239,7 +255,9 @@ impl Helper {
     /// Does work on this thread.
     pub fn work<T>(self, work: impl FnOnce() -> T) -> T {
         let outer = replaced((None, None, Some(self.ended.clone()), false));
+        let own = HELPED.replace(self.helped);
         let result = work();
+        HELPED.set(own);
         drop(outer);
         result
     }

@@ -92,7 +92,7 @@ def test_a_reader_does_not_end_where_a_function_of_its_own_raises_stop_iteration
             raise StopIteration("stop")
         return item
 
-    read = _native.Synchronized(iter([1, 2, 3]), make)
+    read = _native.Synchronized(iter([1, 2, 3]), lambda work: work(), make)
     assert next(read) == 1
     with pytest.raises(RuntimeError) as failure:
         next(read)

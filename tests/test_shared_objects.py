@@ -273,6 +273,117 @@ CALLING = """
 """
 
 
+MEETING = """
+    import sys, threading
+
+    import pyarrow as pa
+
+    import windowkit as wk
+
+    sys.setswitchinterval(1e-5)
+    rows = range(150_000)
+    many = pa.table({"k": rows, "t": [0] * len(rows), "v": [1.0] * len(rows)})
+    schema = many.schema
+
+    # What a function of a call reads or pushes to, whichever thread runs it.
+    calls = {}
+
+    def mine(name):
+        def lower(states):
+            calls.get(name, lambda: None)()
+            return states
+
+        return wk.aggregate(name, lift=lambda v: v, combine=lambda a, b: a, lower=lower, identity=0.0)
+
+    def query(name):
+        return wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=mine(name)("v").alias("v"))
+
+    def in_threads(*works):
+        raised = []
+
+        def run(work):
+            try:
+                work()
+            except wk.InvalidValue as error:
+                raised.append(str(error))
+
+        threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads), "they wait for ever"
+        return raised
+
+    # Two readers, or a reader and an operator, whose functions meet: each asks for the other's.
+    few = many.slice(0, 100)
+    for other in ("reader", "operator"):
+        reader = query("a").batches(few)
+        if other == "reader":
+            second = query("b").batches(few).read_next_batch
+        else:
+            op = query("b").operator(order="in-order", schema=schema)
+            op.push(few)
+            second = op.close
+        meet = threading.Barrier(2)
+        first = {"a", "b"}
+
+        def calling(name, call):
+            def function():
+                if name in first:
+                    first.discard(name)
+                    meet.wait(30)
+                    call()
+
+            return function
+
+        calls["a"], calls["b"] = calling("a", second), calling("b", reader.read_next_batch)
+        raised = in_threads(reader.read_next_batch, second)
+        calls.clear()
+        assert any("neither would ever end" in text for text in raised), (other, raised)
+
+    # The function of a helper of the call: it would wait for the call, which waits for its thread.
+    reader = query("a").batches(many, threads=2)
+    own, helped = [], threading.Event()
+
+    def read():
+        own.append(threading.get_ident())
+        reader.read_all()
+
+    def again():
+        if threading.get_ident() in own:
+            assert helped.wait(30)
+        else:
+            helped.set()
+            reader.read_next_batch()
+
+    calls["a"] = again
+    raised = in_threads(read)
+    calls.clear()
+    assert len(raised) == 1 and "called by a function that it was itself calling" in raised[0], raised
+
+    # Functions of two helpers of one call use the same operator, and wait for each other there.
+    used = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v")).operator(schema=schema)
+    meet, threads = threading.Barrier(2), set()
+
+    def push():
+        if threading.get_ident() not in threads:
+            threads.add(threading.get_ident())
+            meet.wait(30)
+            used.push(few)
+
+    reader = query("a").batches(many, threads=2)
+    calls["a"] = push
+    assert not in_threads(reader.read_next_batch)
+    assert used.calls == 2
+    print("ended")
+"""
+
+
+def test_readers_and_operators_that_call_each_other_are_an_error_and_no_deadlock() -> None:
+    assert program(MEETING) == "ended\n"
+
+
 def test_operators_that_call_each_other_in_several_threads_are_an_error_and_no_deadlock() -> None:
     assert program(CALLING, 0, 40) == "ended\n"
 

@@ -8,13 +8,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
+use crate::interrupt::threads;
 use crate::{Error, Result};
-
-thread_local! {
-    /// Where this is tells threads apart.
-    static HERE: u8 = const { 0 };
-}
 
 /// How often the process was forked on the way to this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -36,9 +33,11 @@ fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A number that no other thread has at the same time; never 0.
-fn this_thread() -> usize {
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+/// This thread, and those whose work it does.
+#[pyfunction]
+#[pyo3(name = "threads")]
+pub(super) fn own_threads<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, threads())
 }
 
 /// A value that one thread uses at a time.
@@ -90,9 +89,9 @@ impl<T> Shared<T> {
     /// # Errors
     /// As [`Shared::lock`].
     pub(super) fn try_lock(&self) -> Result<Option<Used<'_, T>>> {
-        let this = this_thread();
-        // Whatever another thread stores meanwhile, it is not this thread's number.
-        if self.user.load(Ordering::Relaxed) == this {
+        let threads = threads();
+        // Whatever another thread stores meanwhile, it is no number of these.
+        if threads.contains(&self.user.load(Ordering::Relaxed)) {
             return Err(Error::InvalidValue(
                 "an object is called by a function that it was itself calling, or by a signal handler meanwhile; it \
                  runs one call at a time"
@@ -102,7 +101,7 @@ impl<T> Shared<T> {
         match self.value.try_lock() {
             Ok(value) => {
                 self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
-                self.user.store(this, Ordering::Relaxed);
+                self.user.store(threads[0], Ordering::Relaxed);
                 Ok(Some(Used { value, shared: self }))
             }
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -25,6 +25,7 @@ from windowkit.language.fills import of_each
 from windowkit.language.query import Query
 from windowkit.language.window_columns import Day, day_of
 from windowkit.language.windows import time_type
+from windowkit.local.turns import Turns
 
 if TYPE_CHECKING:
     from windowkit.local.where import Where
@@ -126,7 +127,8 @@ def lent(
     schema: pa.Schema, batches: Iterable[Any], make: Callable[[Any], pa.RecordBatch] | None = None
 ) -> pa.RecordBatchReader:
     """Return a reader that several threads may read: each batch goes to one of them, as `make` returns it."""
-    return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(iter(batches), make))
+    take = partial(Turns("reader", "make another one").take, "batches")
+    return pa.RecordBatchReader.from_batches(schema, _native.Synchronized(iter(batches), take, make))
 
 
 def own_batch(query: Query, chosen: Where | None, batch: Any) -> pa.RecordBatch:

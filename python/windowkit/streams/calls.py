@@ -15,7 +15,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 import pyarrow as pa
 
 from windowkit.errors import InvalidType, InvalidValue
-from windowkit.streams.turns import Turns
+from windowkit.local.turns import Turns
 
 __all__ = ["Called", "Calls", "Core", "Returned", "State", "released", "table"]
 
@@ -80,7 +80,7 @@ class Calls(Generic[S]):
     """Make the calls of an operator."""
 
     def __init__(self, state: S) -> None:
-        self._turns = Turns()
+        self._turns = Turns("operator", "restore it from a snapshot")
         self._state = state
         # What is known once the core has counted more calls than these.
         self._prepared: tuple[S, int] | None = None

@@ -1,0 +1,124 @@
+"""Calls of an operator, or of a reader, take turns: one at a time, in whichever threads, also after a fork.
+
+A call waits until that of another thread has ended. It is refused where it would wait for ever: within a call
+of the same operator or reader, for a call that itself waits for one of this thread, and for one of a thread
+that a fork has left behind. A thread that helps with a call, and runs functions of it, is within it, too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from windowkit import _native
+from windowkit.errors import InvalidValue
+
+__all__ = ["Turns"]
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Let the calls of one operator or reader take turns.
+
+    Parameters
+    ----------
+    what : str
+        What is called, for errors.
+    again : str
+        What to do where a fork has lost it, for errors.
+    """
+
+    live: Final[weakref.WeakSet[Turns]] = weakref.WeakSet()
+    entered: Final[dict[int, tuple[Turns, tuple[int, ...]]]] = {}
+    """By thread, those that it called last, for which it waits, or in which it is; and whom it helps."""
+
+    def __init__(self, what: str, again: str) -> None:
+        self._what = what
+        self._again = again
+        self._queue = threading.Lock()
+        # The thread of the call that is under way.
+        self._caller = 0
+        # Whether this process was forked from one that was within a call.
+        self._lost = False
+        Turns.live.add(self)
+
+    def take(self, call: str, work: Callable[[], T]) -> T:
+        """Return the result of `work`, during which no other call is made.
+
+        Raises
+        ------
+        InvalidValue
+            A function that the call runs, or a signal handler, makes this call; or another thread is within a
+            call that waits for one of this thread; or this process was forked while another thread made one.
+        """
+        threads = _native.threads()
+        this = threads[0]
+        try:
+            # Before it looks at others: of threads that wait for each other, the last one sees the rest.
+            Turns.entered[this] = (self, threads)
+            if self._caller:
+                self._refuse_deadlock(call, threads)
+            if self._lost:
+                raise InvalidValue(
+                    f"{call}: another thread was calling the {self._what} when this process was forked from "
+                    f"its own; {self._again}, or fork while no call is running"
+                )
+            with self._queue:
+                try:
+                    self._caller = this
+                    return work()
+                finally:
+                    self._caller = 0
+        finally:
+            Turns.entered.pop(this, None)
+
+    def _refuse_deadlock(self, call: str, threads: tuple[int, ...]) -> None:
+        """Refuse to wait for a call that is waiting, itself or by others, for one of these threads."""
+        if self._caller in threads:
+            raise InvalidValue(
+                f"{call}: the {self._what} was called by a function that it was itself calling; it runs one "
+                "call at a time, so user-defined functions and windows must not use it"
+            )
+        # A thread that waits stays where it is, so what is read of those that wait for each other is true,
+        # again, too. What is read of others, which go on meanwhile, need not hold at one time.
+        if self._waits_for(threads) and self._waits_for(threads):
+            raise InvalidValue(
+                f"{call}: the {self._what} is within a call of another thread, which waits for a call of "
+                "this thread to end, so neither would ever end; user-defined functions and windows must not "
+                "use operators and readers that use theirs"
+            )
+
+    def _waits_for(self, threads: tuple[int, ...]) -> bool:
+        """Tell whether the call that is under way waits for one of these threads."""
+        waited = [self]
+        for turns in waited:
+            caller = turns._caller
+            if caller in threads:
+                return True
+            # What the caller waits for, or a thread that helps it; one that is within its last call does not.
+            for after, others in [*Turns.entered.values()]:
+                if caller in others and after._caller != others[0] and after not in waited:
+                    waited.append(after)
+        return False
+
+    def forked(self, threads: tuple[int, ...]) -> None:
+        """Note that this is another process now, in which only the thread that forked goes on."""
+        self._queue = threading.Lock()
+        self._lost = self._caller != 0 and self._caller not in threads
+
+
+def forked() -> None:
+    threads = _native.threads()
+    for thread in [*Turns.entered]:
+        if thread not in threads:
+            del Turns.entered[thread]
+    for turns in Turns.live:
+        turns.forked(threads)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)
