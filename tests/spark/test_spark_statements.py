@@ -242,7 +242,7 @@ def test_scopes_hold_through_connect(remote):
         def rows(frame):
             return sorted(map(repr, frame.collect()))
 
-        texts = [*SCOPES, *(Statements(seed).query(2) for seed in range(4))]
+        texts = [*SCOPES[::9], Statements(0).query(2)]
         for text in texts:
             ours = written(text, ours=True)
             assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(written(text, ours=False))), ours
@@ -262,4 +262,4 @@ def test_scopes_hold_through_connect(remote):
     refused = [line for line in printed.splitlines() if line.startswith("refused")]
     assert "${...}" in refused[0]
     assert "it caches windowkit" in refused[1]
-    assert f"equal {len(SCOPES) + 4}" in printed
+    assert f"equal {len(SCOPES[::9]) + 1}" in printed
