@@ -208,9 +208,7 @@ def test_changes_of_delta_tables(spark, made, left):
     name = made("delta", options={"delta.enableChangeDataFeed": "true"})
     changes = spark.sql(f"select k, t, v, _change_type from table_changes('{name}', 1)")
     left(changes, "rows are read by CDCReader$DeltaCDFRelation")
-    left(
-        spark.table(name).select("k", "t", sf.col("_metadata.file_path")), "a column is computed, _metadata."
-    )
+    left(spark.table(name).select("k", "t", sf.col("_metadata.file_path")), "_metadata.`file_path`")
 
 
 def test_delta_columns_by_numbers(spark, made, read):
