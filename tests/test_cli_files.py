@@ -388,6 +388,17 @@ def test_a_file_that_is_cut_off_is_named(
     assert "Truncated compressed stream" in told
 
 
+@pytest.mark.parametrize(
+    "option", [["--filter", "v = \udcff"], ["--filter", "\udcff > 1"], ["--time-format", "%Y\udcff"]]
+)
+def test_options_that_are_no_text_are_refused(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("ts,v\n2024-01-01,a\n")
+    told = refused(capsys, ["--input", tmp_path / "in.csv", *COUNT, *option])
+    assert "udcff" in told
+
+
 def test_what_is_neither_file_nor_directory_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

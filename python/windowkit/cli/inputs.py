@@ -84,6 +84,10 @@ class Input:
             if self.option != "--input":
                 said = OWN.sub(lambda found: self.own(found[0]), said)
             raise ArgumentsError(said) from None
+        except UnicodeEncodeError as error:
+            raise ArgumentsError(
+                f"{self.option}: {error.object!r}, in its paths or options, is not text in UTF-8"
+            ) from error
         except (pa.ArrowException, OSError) as error:
             raise ArgumentsError(f"{self.option}: {error}") from error
 
