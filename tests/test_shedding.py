@@ -166,7 +166,7 @@ def test_keys_that_are_over_do_not_count(window: wk.Window) -> None:
 
 def test_how_many_rows_a_key_had_is_not_forgotten_where_windows_depend_on_it() -> None:
     query = wk.query(by="k", time="t", windows=wk.sliding(10, "2 rows"), aggs=wk.count().alias("n"))
-    op = query.operator(order="out-of-order", schema=SCHEMA, shed=wk.shed(30_000))
+    op = query.operator(order="out-of-order", schema=SCHEMA, shed=wk.shed(12_000))
     whole = query.operator(order="out-of-order", schema=SCHEMA)
     for batch in range(30):
         rows = pa.table({"k": range(60), "t": [100 * batch] * 60, "v": [1] * 60}, schema=SCHEMA)
@@ -209,7 +209,7 @@ def estimated(seed: int, batches: list[pa.Table], limit: int, emit: wk.Emission 
         # A slice for nearly each row, many rows in each, and results of which each has other rows.
         (600, 3000, 60_000, None),
         (20, 200, 20_000, None),
-        (300, 1000, 60_000, wk.emit(wk.rows(3), "discarding")),
+        (300, 1000, 35_000, wk.emit(wk.rows(3), "discarding")),
     ],
     ids=["sparse", "dense", "discarding"],
 )

@@ -240,6 +240,12 @@ impl Shedding {
         0.5f64.powi(self.level as i32)
     }
 
+    /// Takes note that the watermark has moved, at which all keys are visited anyway: rows that have waited for it take more
+    /// room than they did.
+    pub(super) fn moved(&mut self) {
+        (self.unmeasured, self.known) = (self.unmeasured + 1, 0);
+    }
+
     /// Takes note of the rows of a call.
     pub(super) fn drew(&mut self, drawn: Drawn) {
         self.next += drawn.seen;

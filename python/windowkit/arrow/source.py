@@ -205,9 +205,7 @@ class Source:
             # A generator handles signals as it starts, outside of any `try`. So the stream, which turns a
             # KeyboardInterrupt into text, is given one that has started.
             yield None
-            # Not `map`: a StopIteration of a handler of signals would end it, and rows would be missing.
-            for batch in self._made():
-                yield batch if self._keep is None else self._keep(batch)
+            yield from self._made()
         except BaseException as failure:
             self._note(failure)
             raise
@@ -217,12 +215,16 @@ class Source:
             for batch in self._aligned():
                 made = batch if self._compute is None else as_read(self._compute(batch, self._computed))
                 self._count(made)
-                yield made
+                yield self._kept(made)
         else:
             rows = pa.Table.from_batches(list(self._aligned()), self._given)
             made = as_read(self._compute(rows, self._computed))
             self._count(made)
-            yield from made.to_batches()
+            for batch in made.to_batches():
+                yield self._kept(batch)
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch if self._keep is None else self._keep(batch)
 
     def _note(self, failure: BaseException) -> None:
         """Remember why the stream failed: what came first, not what a generator made of it."""

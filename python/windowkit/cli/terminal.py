@@ -45,7 +45,8 @@ def say(line: str) -> None:
 def show(*texts: str) -> None:
     """Write lines about a job to stdout, as a terminal can show them, and whatever encoding it has."""
     lines = "".join(f"{visible(line)}\n" for text in texts for line in text.split("\n"))
-    encoding = sys.stdout.encoding
+    # Streams of a program that calls this one may have none.
+    encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(lines.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 

@@ -78,7 +78,8 @@ class Turns:
 
     def _refuse_deadlock(self, call: str, threads: tuple[int, ...]) -> None:
         """Refuse to wait for a call that is waiting, itself or by others, for one of these threads."""
-        if self._caller in threads:
+        # A call that was interrupted at its end may have left its thread behind.
+        if self._queue.locked() and self._caller in threads:
             raise InvalidValue(
                 f"{call}: the {self._what} was called by a function that it was itself calling; it runs one "
                 "call at a time, so user-defined functions and windows must not use it"
@@ -97,6 +98,8 @@ class Turns:
         waited = [self]
         for turns in waited:
             caller = turns._caller
+            if not turns._queue.locked():
+                continue
             if caller in threads:
                 return True
             # What the caller waits for, or a thread that helps it; one that is within its last call does not.

@@ -5,6 +5,7 @@ use super::emission::Emission;
 use super::engine::Engine;
 use super::steps::Attempted;
 use crate::operator::progress::Progress;
+use crate::operator::shedding::Shedding;
 
 /// Keys without any state that may accumulate before they are forgotten.
 const IDLE_KEYS: usize = 4096;
@@ -24,6 +25,7 @@ impl Operator {
         }
         if attempted.watermark > self.watermark {
             self.busy = 0;
+            self.shedding.iter_mut().for_each(Shedding::moved);
             attempted.watermark.into_iter().for_each(|watermark| self.keys.ahead.pass(watermark));
         }
         attempted.key_watermark.into_iter().for_each(|(key, mark)| self.keys.ahead.set(key, mark));
