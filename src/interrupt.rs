@@ -12,6 +12,7 @@
 //! but where a single call may take long, it is given [`check`] to call between pieces (see [`crate::poll`]).
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -29,17 +30,29 @@ const SELDOM: Duration = Duration::from_millis(50);
 pub const STEPS: usize = 1 << 13;
 
 thread_local! {
-    /// The threads that this one helps: whose helper it is, whose helper that is, and so on.
-    static HELPED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The work that this thread does, and that of which it is a part, and so on; nothing before anybody has asked.
+    static WORK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread, and those that it helps: numbers that no other thread has at the same time; never 0.
-pub fn threads() -> Vec<usize> {
-    HELPED.with(|helped| {
-        // Where this is tells threads apart.
-        let this = std::ptr::from_ref(helped).addr();
-        std::iter::once(this).chain(helped.borrow().iter().copied()).collect()
+/// The numbers of works start here: 0 is none.
+static NEXT_WORK: AtomicUsize = AtomicUsize::new(1);
+
+/// A number for the work of this thread, then that of which it is a part, and so on: where helpers are at work, what each
+/// thread does is a part, also what the thread does that has them. What waits for a part that is beside it waits for an end
+/// that comes; what waits for the whole does not.
+pub fn work() -> Vec<usize> {
+    WORK.with_borrow_mut(|work| {
+        if work.is_empty() {
+            *work = part_of(&[]);
+        }
+        work.clone()
     })
+}
+
+/// A part of this work.
+fn part_of(work: &[usize]) -> Vec<usize> {
+    let own = NEXT_WORK.fetch_add(1, Ordering::Relaxed);
+    std::iter::once(own).chain(work.iter().copied()).collect()
 }
 
 /// What a thread knows.
@@ -204,16 +217,17 @@ impl Pace {
 /// Helper threads, which stop early once the thread they work for has an error.
 pub struct Helpers {
     ended: Arc<OnceLock<Error>>,
-    helped: Vec<usize>,
-    working: Sender<()>,
+    /// The whole of what they do, and this thread.
+    whole: Vec<usize>,
+    working: Option<Sender<()>>,
     done: Receiver<()>,
 }
 
 /// What a thread needs in order to be one of the [`Helpers`].
 pub struct Helper {
     ended: Arc<OnceLock<Error>>,
-    helped: Vec<usize>,
-    _working: Sender<()>,
+    part: Vec<usize>,
+    _working: Option<Sender<()>>,
 }
 
 impl Helpers {
@@ -221,12 +235,15 @@ impl Helpers {
     #[allow(clippy::new_without_default, reason = "a default suggests a value, and this is a channel")]
     pub fn new() -> Self {
         let (working, done) = channel();
-        Self { ended: Arc::default(), helped: threads(), working, done }
+        let whole = work();
+        WORK.set(part_of(&whole));
+        Self { ended: Arc::default(), whole, working: Some(working), done }
     }
 
     /// One more helper.
     pub fn add(&self) -> Helper {
-        Helper { ended: self.ended.clone(), helped: self.helped.clone(), _working: self.working.clone() }
+        let part = part_of(&self.whole);
+        Helper { ended: self.ended.clone(), part, _working: self.working.clone() }
     }
 
     /// Waits until all helpers are done, and looks meanwhile. If `own`, the work of this thread, has failed, or a look fails,
@@ -234,16 +251,15 @@ impl Helpers {
     ///
     /// # Errors
     /// That of `own`, and those of [`check`].
-    pub fn wait<T>(self, own: Result<T>) -> Result<T> {
-        let Self { ended, working, done, .. } = self;
-        drop(working);
+    pub fn wait<T>(mut self, own: Result<T>) -> Result<T> {
+        self.working = None;
         let mut own = own;
         loop {
             if let Err(error) = &own {
-                let _ = ended.set(error.clone());
+                let _ = self.ended.set(error.clone());
             }
             // They send nothing: when the last is done, the channel is closed.
-            match done.recv_timeout(EVERY) {
+            match self.done.recv_timeout(EVERY) {
                 Err(RecvTimeoutError::Timeout) => own = own.and_then(|own| check().map(|()| own)),
                 _ => return own,
             }
@@ -251,13 +267,19 @@ impl Helpers {
     }
 }
 
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        WORK.set(std::mem::take(&mut self.whole));
+    }
+}
+
 impl Helper {
     /// Does work on this thread.
     pub fn work<T>(self, work: impl FnOnce() -> T) -> T {
         let outer = replaced((None, None, Some(self.ended.clone()), false));
-        let own = HELPED.replace(self.helped);
+        let own = WORK.replace(self.part);
         let result = work();
-        HELPED.set(own);
+        WORK.set(own);
         drop(outer);
         result
     }

@@ -72,7 +72,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<synchronized::PySynchronized>()?;
     operator::register(module)?;
     module.add_class::<stream_window::PyStreamWindow>()?;
-    module.add_function(wrap_pyfunction!(shared::own_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(shared::own_work, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;

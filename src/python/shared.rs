@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::interrupt::threads;
+use crate::interrupt::work;
 use crate::{Error, Result};
 
 /// How often the process was forked on the way to this one.
@@ -33,11 +33,11 @@ fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// This thread, and those whose work it does.
+/// See [`work`].
 #[pyfunction]
-#[pyo3(name = "threads")]
-pub(super) fn own_threads<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(py, threads())
+#[pyo3(name = "work")]
+pub(super) fn own_work<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, work())
 }
 
 /// A value that one thread uses at a time.
@@ -89,9 +89,9 @@ impl<T> Shared<T> {
     /// # Errors
     /// As [`Shared::lock`].
     pub(super) fn try_lock(&self) -> Result<Option<Used<'_, T>>> {
-        let threads = threads();
+        let work = work();
         // Whatever another thread stores meanwhile, it is no number of these.
-        if threads.contains(&self.user.load(Ordering::Relaxed)) {
+        if work.contains(&self.user.load(Ordering::Relaxed)) {
             return Err(Error::InvalidValue(
                 "an object is called by a function that it was itself calling, or by a signal handler meanwhile; it \
                  runs one call at a time"
@@ -101,7 +101,7 @@ impl<T> Shared<T> {
         match self.value.try_lock() {
             Ok(value) => {
                 self.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
-                self.user.store(threads[0], Ordering::Relaxed);
+                self.user.store(work[0], Ordering::Relaxed);
                 Ok(Some(Used { value, shared: self }))
             }
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -2,7 +2,8 @@
 
 A call waits until that of another thread has ended. It is refused where it would wait for ever: within a call
 of the same operator or reader, for a call that itself waits for one of this thread, and for one of a thread
-that a fork has left behind. A thread that helps with a call, and runs functions of it, is within it, too.
+that a fork has left behind. A thread that helps with a call, and runs functions of it, is within it, too:
+so calls are told apart by the work of which they are a part, and not by threads.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class Turns:
 
     live: Final[weakref.WeakSet[Turns]] = weakref.WeakSet()
     entered: Final[dict[int, tuple[Turns, tuple[int, ...]]]] = {}
-    """By thread, those that it called last, for which it waits, or in which it is; and whom it helps."""
+    """By its number, whom a work called last, and waits for or is in; and of what it is a part."""
 
     def __init__(self, what: str, again: str) -> None:
         self._what = what
         self._again = again
         self._queue = threading.Lock()
-        # The thread of the call that is under way.
+        # Whose call is under way.
         self._caller = 0
         # Whether this process was forked from one that was within a call.
         self._lost = False
@@ -55,13 +56,13 @@ class Turns:
             A function that the call runs, or a signal handler, makes this call; or another thread is within a
             call that waits for one of this thread; or this process was forked while another thread made one.
         """
-        threads = _native.threads()
-        this = threads[0]
+        works = _native.work()
+        this = works[0]
         try:
             # Before it looks at others: of threads that wait for each other, the last one sees the rest.
-            Turns.entered[this] = (self, threads)
+            Turns.entered[this] = (self, works)
             if self._caller:
-                self._refuse_deadlock(call, threads)
+                self._refuse_deadlock(call, works)
             if self._lost:
                 raise InvalidValue(
                     f"{call}: another thread was calling the {self._what} when this process was forked from "
@@ -76,51 +77,51 @@ class Turns:
         finally:
             Turns.entered.pop(this, None)
 
-    def _refuse_deadlock(self, call: str, threads: tuple[int, ...]) -> None:
-        """Refuse to wait for a call that is waiting, itself or by others, for one of these threads."""
-        # A call that was interrupted at its end may have left its thread behind.
-        if self._queue.locked() and self._caller in threads:
+    def _refuse_deadlock(self, call: str, works: tuple[int, ...]) -> None:
+        """Refuse to wait for a call that is waiting, itself or by others, for one of these works."""
+        # A call that was interrupted at its end may have left its number behind.
+        if self._queue.locked() and self._caller in works:
             raise InvalidValue(
                 f"{call}: the {self._what} was called by a function that it was itself calling; it runs one "
                 "call at a time, so user-defined functions and windows must not use it"
             )
         # A thread that waits stays where it is, so what is read of those that wait for each other is true,
         # again, too. What is read of others, which go on meanwhile, need not hold at one time.
-        if self._waits_for(threads) and self._waits_for(threads):
+        if self._waits_for(works) and self._waits_for(works):
             raise InvalidValue(
                 f"{call}: the {self._what} is within a call of another thread, which waits for a call of "
                 "this thread to end, so neither would ever end; user-defined functions and windows must not "
                 "use operators and readers that use theirs"
             )
 
-    def _waits_for(self, threads: tuple[int, ...]) -> bool:
-        """Tell whether the call that is under way waits for one of these threads."""
+    def _waits_for(self, works: tuple[int, ...]) -> bool:
+        """Tell whether the call that is under way waits for one of these works."""
         waited = [self]
         for turns in waited:
             caller = turns._caller
             if not turns._queue.locked():
                 continue
-            if caller in threads:
+            if caller in works:
                 return True
-            # What the caller waits for, or a thread that helps it; one that is within its last call does not.
+            # What the caller waits for, or a part of its work; one that is within its last call does not.
             for after, others in [*Turns.entered.values()]:
                 if caller in others and after._caller != others[0] and after not in waited:
                     waited.append(after)
         return False
 
-    def forked(self, threads: tuple[int, ...]) -> None:
+    def forked(self, works: tuple[int, ...]) -> None:
         """Note that this is another process now, in which only the thread that forked goes on."""
         self._queue = threading.Lock()
-        self._lost = self._caller != 0 and self._caller not in threads
+        self._lost = self._caller != 0 and self._caller not in works
 
 
 def forked() -> None:
-    threads = _native.threads()
-    for thread in [*Turns.entered]:
-        if thread not in threads:
-            del Turns.entered[thread]
+    works = _native.work()
+    for work in [*Turns.entered]:
+        if work not in works:
+            del Turns.entered[work]
     for turns in Turns.live:
-        turns.forked(threads)
+        turns.forked(works)
 
 
 if hasattr(os, "register_at_fork"):
