@@ -59,7 +59,7 @@ class TestSpark:
         assert refused(capsys, [*command, "--output", text]).endswith("exists; --overwrite replaces it")
         assert (text / "precious").exists()
         replaced = [*command, "--output", source.parent, "--format", "parquet", "--overwrite"]
-        assert refused(capsys, replaced).endswith("in it, which would be replaced, too")
+        assert refused(capsys, replaced).endswith("which would be replaced, too; a result belongs elsewhere")
         assert source.exists()
         assert run(capsys, [*command, "--output", text, "--overwrite"])[:2] == (0, "")
         assert not (text / "precious").exists()

@@ -51,7 +51,6 @@ SCOPES = [
     "from [[from r |> where v > 1 |> extend v * 2 as w |> set v = w]] |> where k = 'a' |> select k, sv",
     "select * from [[values ('q', timestamp'2024-01-01', 5) as x(k, t, v)]] pivot (sum(sv) for k in ('q'))",
     "select k, x, y from [[r]] tablesample (100 percent) unpivot (x for y in (sv))",
-    "with r as (table s) select k, sv from [[spark_catalog.default.r]]",
     "with `a.b (` as (table s) select k, sv from [[`a.b (`]]",
     "with r as (select k, t, v, r'\\' as w, R\"\\\" as x, 1.5e-3BD as y from s) select k, sv from [[r]]",
     "select k, sv from [[r]] where sv > 1 |> set k = 'b' |> where sv > 3 and k = 'b'",

@@ -168,8 +168,8 @@ class Bucket:
     ) -> None:
         """Append to the log, or write a snapshot instead of it."""
         batches, entries, since = before.batches + 1, before.entries, before.watermark
-        if batches > EVERY or not operator.stats().slices:
-            # Without slices a snapshot is smaller than the rows that led to it.
+        if batches > EVERY or not operator.stats().keys:
+            # Of nothing a snapshot is smaller than the rows that led to it.
             self._log.clear()
             note(self._work, self._log)
             snapshot = operator.snapshot()

@@ -197,12 +197,12 @@ class Work:
         """
         if operator.watermark_out != operator.watermark:
             return watermark + 1
-        slices = operator.slices()
-        if not slices.num_rows:
+        # Keys whose rows wait for the watermark have no slices.
+        if not operator.stats().keys:
             return 0
         if self.is_eager:
             return watermark + 1
-        first: int = pc.min(slices["t_end"].cast(pa.int64())).as_py()
+        first: int = pc.min(operator.slices()["t_end"].cast(pa.int64())).as_py()
         return max(-(-first // 1000), watermark + 1)
 
 
