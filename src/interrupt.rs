@@ -235,9 +235,10 @@ impl Helpers {
     #[allow(clippy::new_without_default, reason = "a default suggests a value, and this is a channel")]
     pub fn new() -> Self {
         let (working, done) = channel();
-        let whole = work();
+        let (ended, whole) = (Arc::default(), work());
+        // Last of all: without memory for the rest, this thread's work is what it was.
         WORK.set(part_of(&whole));
-        Self { ended: Arc::default(), whole, working: Some(working), done }
+        Self { ended, whole, working: Some(working), done }
     }
 
     /// One more helper.

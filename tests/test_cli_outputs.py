@@ -197,7 +197,12 @@ class TestReplacing:
         try:
             os.setxattr(output, access, of_one)
         except OSError:
-            pytest.skip("this file system has none")
+            # A file system without lists has the mode alone to keep.
+            output.chmod(0o640)
+            with replacing(output, overwrite=True, directory=False) as result:
+                result.write_text("result")
+            assert mode(output) == 0o640
+            return
         assert mode(output) == 0o640
         with replacing(output, overwrite=True, directory=False) as result:
             result.write_text("result")

@@ -2,8 +2,8 @@
 
 A call waits until that of another thread has ended. It is refused where it would wait for ever: within a call
 of the same operator or reader, for a call that itself waits for one of this thread, and for one of a thread
-that a fork has left behind. A thread that helps with a call, and runs functions of it, is within it, too:
-so calls are told apart by the work of which they are a part, and not by threads.
+that a fork has left behind. A thread that helps with a call is within it, too, as it may run its functions.
+So what counts is not the thread but the work: each helper does a part of the work of the call.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ impl Fresh {
         Ok(Self { base, waited: Vec::new(), times, marks, order: Some(order), keys: own })
     }
 
-    /// Those of these rows that were chosen, and rows that have waited.
+    /// The rows of the call that were chosen, and the rows that had waited.
     pub(super) fn only(self, Chosen { order, keys, waited }: Chosen) -> Self {
         let (mut times, mut marks) = (self.times, self.marks);
         if !marks.is_empty() || waited.iter().any(|row| row.marks != 0) {

@@ -56,7 +56,7 @@ pub(super) struct Tuples {
     keys: Vec<KeyTuples>,
     /// Rows of all keys.
     kept: usize,
-    /// Those of them that wait for their places.
+    /// How many of them wait for their places.
     aside: usize,
     /// Whether rows may wait, as far as queries are concerned.
     lets_wait: bool,
