@@ -24,6 +24,7 @@ def table(kind: str) -> pa.Table:
     text = numbers.cast(pa.string())
     make: dict[str, Callable[[], dict[str, Any]]] = {
         "int64": lambda: {"k": numbers},
+        "far": lambda: {"k": pc.multiply(numbers, 1 << 40)},
         "text": lambda: {"k": pc.binary_join_element_wise("user ", text, "")},
         "view": lambda: {"k": text.cast(pa.string_view())},
         "bytes": lambda: {"k": text.cast(pa.binary())},
@@ -104,3 +105,78 @@ def test_what_is_asked_of_all_keys() -> None:
     operator.push_slices(query.slices(data))
     closed = operator.close().drop_columns("update")
     assert rows_of(closed).equals(rows_of(query.run(data)))
+
+
+@pytest.mark.parametrize("kind", ["int64", "far", "text", "two"])
+def test_frames_are_those_of_duckdb(kind: str) -> None:
+    data = table(kind).append_column("n", pa.array(np.arange(ROWS + 5)))
+    by = [name for name in data.column_names if name not in ("t", "v", "n")]
+    last = wk.sum("v").over(100).alias("s")
+    found = wk.rolling(by=by, time="t", aggs=last).run(data, threads=2)
+    assert found.select(data.column_names).equals(data)
+    timed, labels = data.filter(pc.is_valid(data["t"])), data.slice(0, 20_000).drop_columns("v")
+    connection = duckdb.connect().register("timed", timed).register("labels", labels)
+    frame = f"partition by {', '.join(by)} order by t range between 100 preceding and current row"
+    wanted = connection.query(f"select n, sum(v) over ({frame})::bigint as s from timed")
+    found = found.filter(pc.is_valid(found["t"]))
+    assert rows_of(found.select(["n", "s"])).equals(rows_of(wanted.to_arrow_table()))
+    # Few labels are not spread where events are, nor few events where labels are.
+    equal = " and ".join(f"labels.{key} is not distinct from timed.{key}" for key in by)
+    in_frame = "timed.t between labels.t - 100 and labels.t"
+    wanted = connection.query(
+        f"select labels.n, sum(v)::bigint as s from labels left join timed on {equal} and {in_frame} "
+        "group by labels.n"
+    )
+    frames = wk.rolling(by=by, time="t", aggs=last)
+    assert rows_of(frames.at(labels, data, threads=2).select(["n", "s"])).equals(
+        rows_of(wanted.to_arrow_table())
+    )
+    events = data.slice(0, 20_000)
+    connection.register("events", events)
+    equal, in_frame = (
+        each.replace("timed", "events").replace("labels", "timed") for each in (equal, in_frame)
+    )
+    wanted = connection.query(
+        f"select timed.n, sum(events.v)::bigint as s from timed left join events on {equal} and {in_frame} "
+        "group by timed.n"
+    )
+    labels = timed.drop_columns("v")
+    assert rows_of(frames.at(labels, events, threads=2).select(["n", "s"])).equals(
+        rows_of(wanted.to_arrow_table())
+    )
+
+
+@pytest.mark.parametrize("kind", ["int64", "far", "text", "two"])
+def test_joins_are_those_of_duckdb(kind: str) -> None:
+    left = table(kind).append_column("n", pa.array(np.arange(ROWS + 5)))
+    by = [name for name in left.column_names if name not in ("t", "v", "n")]
+    right = (
+        left.rename_columns({"n": "m", "t": "u"})
+        .drop_columns("v")
+        .take(pc.indices_nonzero(pa.array(np.random.default_rng(2).random(ROWS + 5) < 0.5)))
+    )
+    found = wk.join(
+        by=by, left_time="t", right_time="u", within=(20, 10), how="full", right_columns=["u", "m"]
+    ).run(left, right, threads=2)
+    connection = duckdb.connect().register("l", left).register("r", right)
+    equal = " and ".join(f"l.{key} = r.{key}" for key in by)
+    wanted = connection.query(f"select n, m from l full join r on {equal} and u >= t - 20 and u <= t + 10")
+    assert rows_of(found.select(["n", "m"])).equals(rows_of(wanted.to_arrow_table()))
+    # Pairs come in the order of the left rows, then of the right rows' times.
+    pairs = found.filter(pc.is_valid(found["n"]))
+    assert pairs.select(["n", "u", "m"]).equals(
+        pairs.select(["n", "u", "m"]).sort_by([("n", "ascending"), ("u", "ascending"), ("m", "ascending")])
+    )
+
+
+@pytest.mark.parametrize("kind", ["int64", "far", "text", "two"])
+def test_duplicates_are_those_of_duckdb(kind: str) -> None:
+    data = table(kind).append_column("n", pa.array(np.arange(ROWS + 5)))
+    by = [name for name in data.column_names if name not in ("t", "v", "n")]
+    found = wk.distinct(by, time="t", within=200).run(data, threads=2)
+    wanted = duckdb.from_arrow(data).query(
+        "data",
+        f"select n from data qualify t is null or coalesce(t - lag(t) over (partition by {', '.join(by)}, "
+        "t is null order by t, n) > 200, true) order by n",
+    )
+    assert found["n"].to_pylist() == wanted.to_arrow_table()["n"].to_pylist()

@@ -11,7 +11,7 @@ use super::gathered::Gathered;
 use super::output::Output;
 use super::parts::{CHUNK_ROWS, Timed, check_times, out_of_bounds, share_out};
 use super::plan::{Plan, Stored};
-use super::spread::{PARTS, Spreading, spread};
+use super::spread::{PARTS, Spreading, of_keys, spread};
 use crate::aggregate::{Input, Rows};
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
@@ -127,7 +127,11 @@ impl Bounded {
     /// Begins parts of keys, if there are no rows yet and keys seem to be many.
     fn spread_out(&mut self, batches: &[RecordBatch]) -> Result<()> {
         let is_first = matches!(&self.held, Held::Slices(worker) if worker.keys.is_empty());
-        if is_first && self.spreading.is_worthwhile(&self.plan, batches)? {
+        let (plan, rows) = (&self.plan, batches.iter().map(RecordBatch::num_rows).sum());
+        // Those of another schema are refused as they are read.
+        let fit = batches.iter().all(|batch| batch.num_columns() == plan.input().fields().len());
+        let keys = batches.iter().map(|batch| of_keys(Timed::whole(plan, batch).keys()?, batch.num_rows()));
+        if is_first && fit && self.spreading.is_worthwhile(rows, keys)? {
             let first = self.first_compaction / PARTS;
             let workers = (0..PARTS).map(|_| Worker::new(&self.plan, first));
             self.held = Held::Parts(workers.collect::<Result<_>>()?);
@@ -244,7 +248,7 @@ impl Bounded {
             ),
             Held::Rows(gathered) => {
                 let (keys, rows, order) = gathered.finish()?;
-                Output::of_rows(self.plan, keys, rows, order)
+                Output::of_rows(self.plan, keys.values()?, rows, order)
             }
         }
     }

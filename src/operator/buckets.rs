@@ -27,14 +27,14 @@ use crate::{Error, Result};
 const SALT: u64 = 0x51_1CE5;
 
 /// Rows by bucket: those of bucket `b` are `order[bounds[b]..bounds[b + 1]]`, in the order they came.
-struct Sorted {
+pub(super) struct Sorted {
     order: Vec<u32>,
     bounds: Vec<usize>,
 }
 
 impl Sorted {
     /// Sorts `rows` rows of key columns by bucket: a counting sort.
-    fn new(keys: &[ArrayRef], rows: usize, buckets: u32) -> Result<Self> {
+    pub(super) fn new(keys: &[ArrayRef], rows: usize, buckets: u32) -> Result<Self> {
         if buckets == 0 {
             return Err(Error::InvalidValue("buckets: 0 is given; at least one is needed".into()));
         }
@@ -59,8 +59,13 @@ impl Sorted {
         Ok(Self { order, bounds })
     }
 
+    /// The rows, bucket by bucket.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     /// Non-empty buckets, with where each begins and ends in the order.
-    fn buckets(&self) -> impl Iterator<Item = (u32, usize, usize)> + '_ {
+    pub(super) fn buckets(&self) -> impl Iterator<Item = (u32, usize, usize)> + '_ {
         let each = self.bounds.windows(2).enumerate();
         each.map(|(bucket, bound)| (bucket as u32, bound[0], bound[1])).filter(|&(_, from, to)| from < to)
     }

@@ -14,12 +14,13 @@ use arrow_buffer::ScalarBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::parts::{CHUNK_ROWS, Timed, share_out};
+use super::numbered::NumberedKeys;
+use super::parts::{CHUNK_ROWS, Timed, each};
 use super::plan::Plan;
+use super::spread::{Spreading, of_keys};
 use crate::aggregate::{Input, Partials, Rows};
 use crate::dictionary::{compared, widened};
 use crate::interrupt::check;
-use crate::keys::KeyIndex;
 use crate::poll::sort_unstable;
 use crate::select::{concat, interleave, take};
 use crate::slice::KeyOrder;
@@ -33,7 +34,7 @@ pub(super) struct Gathered {
     plan: Arc<Plan>,
     /// Positions of the columns of parts.
     read: Vec<usize>,
-    keys: KeyIndex,
+    keys: NumberedKeys,
     parts: Vec<Part>,
     rows: usize,
 }
@@ -68,7 +69,7 @@ impl Gathered {
     /// No rows.
     pub(super) fn new(plan: Arc<Plan>) -> Result<Self> {
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
-        let keys = KeyIndex::new(types.collect())?;
+        let keys = NumberedKeys::new(types.collect(), Spreading::DEFAULT)?;
         Ok(Self { read: plan.read(), plan, keys, parts: Vec::new(), rows: 0 })
     }
 
@@ -81,63 +82,51 @@ impl Gathered {
                 u32::MAX
             )));
         }
-        let plan = &self.plan;
-        let read = &self.read;
-        let (keys, parts) = (&mut self.keys, &mut self.parts);
-        let others = share_out(
-            batches,
-            threads,
-            |own| {
-                for batch in own {
-                    parts.push(Part::of(plan, read, batch, keys)?);
-                }
-                Ok(())
-            },
-            |own| {
-                let mut keys = Self::new(plan.clone())?.keys;
-                let parts: Result<Vec<Part>> =
-                    own.iter().map(|batch| Part::of(plan, read, batch, &mut keys)).collect();
-                Ok((keys, parts?))
-            },
-        )?;
-        for (keys, mut parts) in others {
-            check()?;
-            renumber(&mut parts, &self.keys.absorb(&keys)?)?;
-            self.parts.append(&mut parts);
-        }
+        let (plan, read) = (&self.plan, &self.read);
+        let mut read_parts: Vec<(&RecordBatch, Option<(Part, RecordBatch)>)> =
+            batches.iter().map(|batch| (batch, None)).collect();
+        each(read_parts.iter_mut().collect(), threads, |(batch, part)| {
+            *part = Some(Part::of(plan, read, batch)?);
+            Ok(())
+        })?;
+        let (mut parts, keys): (Vec<Part>, Vec<RecordBatch>) =
+            read_parts.into_iter().filter_map(|(_, part)| part).unzip();
+        let mut numbers = self.keys.number(&keys, threads)?.into_iter();
+        parts.iter_mut().for_each(|part| part.ids = numbers.by_ref().take(part.times.len()).collect());
+        self.parts.append(&mut parts);
         Ok(())
     }
 
-    fn key_types(&self) -> impl Iterator<Item = &DataType> {
-        self.plan.by().iter().map(|&column| self.plan.input().field(column).data_type())
-    }
-
     /// The keys, the rows, and their order by key.
-    pub(super) fn finish(self) -> Result<(KeyIndex, Ordered, KeyOrder)> {
+    pub(super) fn finish(mut self) -> Result<(NumberedKeys, Ordered, KeyOrder)> {
+        settle(&self.keys, &mut self.parts)?;
         let (ordered, order) = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
         Ok((self.keys, ordered, order))
     }
 
     /// These rows and others, each in their order by the keys of both.
     pub(super) fn finish_with(mut self, mut other: Self) -> Result<[(Ordered, KeyOrder); 2]> {
-        let has_nulls = |gathered: &Self| gathered.key_types().any(|kind| *kind == DataType::Null);
-        if has_nulls(&self) || has_nulls(&other) {
+        settle(&other.keys, &mut other.parts)?;
+        let has_nulls = |keys: &NumberedKeys| keys.types().contains(&DataType::Null);
+        if has_nulls(&self.keys) || has_nulls(&other.keys) {
+            settle(&self.keys, &mut self.parts)?;
             // Nulls without a type are keys of the other's.
-            let kinds = self.key_types().zip(other.key_types());
+            let kinds = self.keys.types().iter().zip(other.keys.types());
             let kinds: Vec<_> = kinds.filter_map(|(own, its)| compared(own, its)).collect();
-            let mut keys = KeyIndex::new(kinds.clone())?;
+            let mut keys = NumberedKeys::new(kinds.clone(), Spreading::DEFAULT)?;
             for gathered in [&mut self, &mut other] {
                 let columns = gathered.keys.values()?.into_iter().zip(&kinds);
                 let columns = columns.map(|(column, kind)| cast(&column, kind));
                 let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
-                let mut translate = Vec::new();
-                keys.assign(&columns, gathered.keys.len(), &mut translate)?;
+                let translate = keys.number(&[of_keys(columns, gathered.keys.len())?], 1)?;
                 renumber(&mut gathered.parts, &translate)?;
             }
             self.keys = keys;
         } else {
             renumber(&mut other.parts, &self.keys.absorb(&other.keys)?)?;
         }
+        settle(&self.keys, &mut self.parts)?;
+        settle(&self.keys, &mut other.parts)?;
         let own = Ordered::of(self.plan, self.read, self.parts, self.keys.len())?;
         Ok([own, Ordered::of(other.plan, other.read, other.parts, self.keys.len())?])
     }
@@ -152,14 +141,23 @@ fn renumber(parts: &mut [Part], translate: &[u32]) -> Result<()> {
     Ok(())
 }
 
+/// See [`NumberedKeys::settle`].
+fn settle(keys: &NumberedKeys, parts: &mut [Part]) -> Result<()> {
+    for part in parts {
+        check()?;
+        keys.settle(&mut part.ids);
+    }
+    Ok(())
+}
+
 impl Part {
-    fn of(plan: &Plan, read: &[usize], batch: &RecordBatch, keys: &mut KeyIndex) -> Result<Self> {
+    /// The rows of a batch, whose keys have no numbers yet, and these.
+    fn of(plan: &Plan, read: &[usize], batch: &RecordBatch) -> Result<(Self, RecordBatch)> {
         let batch = Timed::of(plan, batch)?;
         let times = batch.checked_times()?;
-        let mut ids = Vec::with_capacity(times.len());
-        keys.assign_all(&batch.keys()?, times.len(), &mut ids, check)?;
+        let keys = of_keys(batch.keys()?, times.len())?;
         let columns = read.iter().map(|&position| batch.column(position)).collect::<Result<_>>()?;
-        Ok(Self { ids, times, columns })
+        Ok((Self { ids: Vec::new(), times, columns }, keys))
     }
 
     /// Whether the rows of the other part can be appended to the same arrays.

@@ -22,6 +22,7 @@ mod held;
 mod join;
 mod length;
 mod lowered;
+mod numbered;
 mod outbox;
 mod output;
 mod parts;

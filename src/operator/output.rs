@@ -102,8 +102,13 @@ impl Output {
     }
 
     /// The windows over rows, whose order by key is in `order`.
-    pub(super) fn of_rows(plan: Arc<Plan>, keys: KeyIndex, rows: Ordered, order: KeyOrder) -> Result<Self> {
-        Self::of(plan, vec![Part { keys: keys.values()?, source: Source::Rows(rows), order }])
+    pub(super) fn of_rows(
+        plan: Arc<Plan>,
+        keys: Vec<ArrayRef>,
+        rows: Ordered,
+        order: KeyOrder,
+    ) -> Result<Self> {
+        Self::of(plan, vec![Part { keys, source: Source::Rows(rows), order }])
     }
 
     fn of(plan: Arc<Plan>, parts: Vec<Part>) -> Result<Self> {

@@ -285,7 +285,7 @@ impl RollingRows {
     /// `InvalidType` or `InvalidValue` for a batch that the aggregates were not bound to; `Overflow` for a time at the
     /// limit of int64.
     pub fn push(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
-        push(&mut self.gathered, &self.rolling.plan, batches, threads)
+        self.gathered.push(batches, threads)
     }
 
     /// Adds labels, on up to `threads` threads.
@@ -293,9 +293,9 @@ impl RollingRows {
     /// # Errors
     /// As [`RollingRows::push`]; `InvalidValue` if there are none.
     pub fn push_labels(&mut self, batches: &[RecordBatch], threads: usize) -> Result<()> {
-        match (&mut self.labels, &self.rolling.labels) {
-            (Some(labels), Some(plan)) => push(labels, plan, batches, threads),
-            _ => Err(Error::InvalidValue("labels: the aggregates were bound without labels".into())),
+        match &mut self.labels {
+            Some(labels) => labels.push(batches, threads),
+            None => Err(Error::InvalidValue("labels: the aggregates were bound without labels".into())),
         }
     }
 
@@ -328,13 +328,6 @@ impl RollingRows {
         drop((events, labels));
         rolling.put_back(answered, threads)
     }
-}
-
-/// Adds rows, on up to `threads` threads.
-fn push(rows: &mut Gathered, plan: &Plan, batches: &[RecordBatch], threads: usize) -> Result<()> {
-    // To read integer keys takes less time than to join the columns of several threads again.
-    let is_quick = |&column: &usize| plan.input().field(column).data_type().is_integer();
-    rows.push(batches, if plan.by().iter().all(is_quick) { 1 } else { threads })
 }
 
 impl Rolling {

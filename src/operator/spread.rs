@@ -8,10 +8,13 @@
 //! | space | a copy of what is read of a round of batches |
 //! | first appeared | radix partitioning: Manegold, Boncz & Kersten, *Optimizing Main-Memory Join on Modern Hardware*, TKDE 2002; for aggregation: Ye, Ross & Vesdapunt, *Scalable Aggregation on Multicore Processors*, DaMoN 2011 |
 
-use arrow_array::{ArrayRef, RecordBatch};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema};
 
 use super::buckets::split_rows;
-use super::parts::{Timed, each};
+use super::parts::each;
 use super::plan::Plan;
 use crate::Result;
 use crate::dictionary::plain;
@@ -23,6 +26,25 @@ pub(super) const PARTS: usize = 64;
 
 /// Rows that are sorted by part at a time, so that their columns stay in the second-level cache.
 const ROWS: usize = 1 << 16;
+
+/// A batch of nothing but keys, of so many rows.
+///
+/// # Errors
+/// Errors of Arrow.
+pub(super) fn of_keys(columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)?)
+}
+
+/// Batches, some rows at a time.
+pub(super) fn chunks(batches: &[RecordBatch]) -> impl Iterator<Item = RecordBatch> {
+    batches.iter().flat_map(|batch| {
+        let from = (0..batch.num_rows()).step_by(ROWS);
+        from.map(|from| batch.slice(from, ROWS.min(batch.num_rows() - from)))
+    })
+}
 
 /// When rows are spread.
 #[derive(Debug, Clone, Copy)]
@@ -37,25 +59,28 @@ impl Spreading {
     /// By default: below these, lookups do not miss the caches, or too few rows share the cost of a part.
     pub(super) const DEFAULT: Self = Self { rows: 1 << 19, sample: 1 << 14 };
 
-    /// Whether these rows are worth it. O(sample).
+    /// Whether so many rows are worth it, which have these keys. O(sample).
     ///
     /// # Errors
-    /// `InvalidType` for batches whose key columns have other types than the plan's.
-    pub(super) fn is_worthwhile(self, plan: &Plan, batches: &[RecordBatch]) -> Result<bool> {
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let types = plan.by().iter().map(|&at| plan.input().field(at).data_type());
-        // Values of a dictionary are looked up once, and not row by row.
-        let are_plain = types.clone().all(|kind| plain(kind) == kind && hashable(kind).is_ok());
-        // Those of another schema are refused as they are read.
-        let fit = batches.iter().all(|batch| batch.num_columns() == plan.input().fields().len());
-        if rows < self.rows || plan.by().is_empty() || !are_plain || !fit {
+    /// Those with which keys are read.
+    pub(super) fn is_worthwhile(
+        self,
+        rows: usize,
+        keys: impl Iterator<Item = Result<RecordBatch>>,
+    ) -> Result<bool> {
+        if rows < self.rows {
             return Ok(false);
         }
         let mut hashes = Vec::with_capacity(self.sample);
-        for batch in batches {
-            let batch = batch.slice(0, batch.num_rows().min(self.sample - hashes.len()));
-            let keys: Vec<ArrayRef> = Timed::whole(plan, &batch).keys()?;
-            hash_rows(&keys, batch.num_rows(), 0, &mut hashes)?;
+        for keys in keys {
+            let keys = keys?;
+            let mut types = keys.columns().iter().map(|column| column.data_type());
+            // Values of a dictionary are looked up once, and not row by row.
+            if keys.num_columns() == 0 || types.any(|kind| plain(kind) != kind || hashable(kind).is_err()) {
+                return Ok(false);
+            }
+            let some = keys.slice(0, keys.num_rows().min(self.sample - hashes.len()));
+            hash_rows(some.columns(), some.num_rows(), 0, &mut hashes)?;
         }
         let sampled = hashes.len();
         hashes.sort_unstable();
@@ -73,12 +98,8 @@ pub(super) fn spread<W: Send>(
     threads: usize,
     push: impl Fn(&mut W, &RecordBatch) -> Result<()> + Sync,
 ) -> Result<()> {
-    let chunks = batches.iter().flat_map(|batch| {
-        let from = (0..batch.num_rows()).step_by(ROWS);
-        from.map(|from| batch.slice(from, ROWS.min(batch.num_rows() - from)))
-    });
     let mut chunks: Vec<(RecordBatch, Vec<Option<RecordBatch>>)> =
-        chunks.map(|chunk| (chunk, vec![None; workers.len()])).collect();
+        chunks(batches).map(|chunk| (chunk, vec![None; workers.len()])).collect();
     let buckets = workers.len() as u32;
     each(chunks.iter_mut().collect(), threads, |(chunk, parts)| {
         check()?;

@@ -44,12 +44,12 @@ impl PyDistinct {
         detached(py, move || Ok(Self(Arc::new(DistinctPlan::new(schema, &by, &time, within, per)?))))
     }
 
-    /// Which rows of a table are no duplicates, as a column of booleans.
-    fn left(&self, py: Python<'_>, data: Given<AnyRecordBatch>) -> PyResult<PyArray> {
+    /// Which rows of a table are no duplicates, as a column of booleans, found on `threads` threads.
+    fn left(&self, py: Python<'_>, data: Given<AnyRecordBatch>, threads: usize) -> PyResult<PyArray> {
         let reader = data.0.into_reader()?;
         let left = detached(py, move || {
             let batches = given::batches("data", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
-            self.0.left(&batches)
+            self.0.left(&batches, threads)
         })?;
         Ok(PyArray::from_array_ref(Arc::new(left)))
     }

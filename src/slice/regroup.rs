@@ -5,6 +5,12 @@ use super::table::SliceTable;
 use crate::Result;
 use crate::poll::{PIECE, Poll, filled, sort_unstable};
 
+/// More keys than these are sorted by ranges of them first...
+const MANY: usize = if cfg!(test) { 8 } else { 1 << 14 };
+
+/// ... and into so many or half of these.
+const RANGES: usize = if cfg!(test) { 4 } else { 512 };
+
 /// Slots in the order of their keys.
 pub struct KeyOrder {
     /// Starts and numbers of slots, those of one key together, within a key in the order they were opened. The starts
@@ -28,7 +34,8 @@ pub struct Groups {
 }
 
 impl KeyOrder {
-    /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys).
+    /// Sorts slots (or rows), given by their keys and starts, by key: a stable counting sort, O(slots + keys). Those whose
+    /// keys are none of these are left out.
     ///
     /// # Errors
     /// That of `poll`, which is called between pieces of them.
@@ -37,10 +44,15 @@ impl KeyOrder {
         key_count: usize,
         poll: Poll,
     ) -> Result<Self> {
+        if key_count > MANY {
+            return Self::of_many(parts, key_count, poll);
+        }
         let mut bounds = vec![0usize; key_count + 1];
         for keys in parts.clone().flat_map(|(keys, _)| keys.chunks(PIECE)) {
             poll()?;
-            keys.iter().for_each(|&key| bounds[key as usize + 1] += 1);
+            for &key in keys {
+                bounds.get_mut(key as usize + 1).into_iter().for_each(|bound| *bound += 1);
+            }
         }
         for k in 0..key_count {
             bounds[k + 1] += bounds[k];
@@ -52,10 +64,74 @@ impl KeyOrder {
         for (keys, starts) in pieces {
             poll()?;
             for (&key, &start) in keys.iter().zip(starts) {
-                slots[next[key as usize]] = (start, slot);
-                next[key as usize] += 1;
+                if (key as usize) < key_count {
+                    slots[next[key as usize]] = (start, slot);
+                    next[key as usize] += 1;
+                }
                 slot += 1;
             }
+        }
+        Ok(Self { slots, bounds })
+    }
+
+    /// As [`KeyOrder::of`], by ranges of keys first, so that what is written next stays in the caches.
+    fn of_many<'a>(
+        parts: impl Iterator<Item = (&'a [u32], &'a [i64])> + Clone,
+        key_count: usize,
+        poll: Poll,
+    ) -> Result<Self> {
+        let shift = (key_count / RANGES).max(1).ilog2() + 1;
+        let range = |key: u32| key as usize >> shift;
+        let mut begins = vec![0usize; (key_count >> shift) + 2];
+        for keys in parts.clone().flat_map(|(keys, _)| keys.chunks(PIECE)) {
+            poll()?;
+            let keys = keys.iter().filter(|&&key| (key as usize) < key_count);
+            keys.for_each(|&key| begins[range(key) + 1] += 1);
+        }
+        for at in 1..begins.len() {
+            begins[at] += begins[at - 1];
+        }
+        let count = begins[begins.len() - 1];
+        let (mut slots, mut keys) = (filled(count, (0, 0), poll)?, filled(count, 0, poll)?);
+        let (mut next, mut slot) = (begins.clone(), 0);
+        let pieces = parts.flat_map(|(keys, starts)| keys.chunks(PIECE).zip(starts.chunks(PIECE)));
+        for (own, starts) in pieces {
+            poll()?;
+            for (&key, &start) in own.iter().zip(starts) {
+                if (key as usize) < key_count {
+                    let next = &mut next[range(key)];
+                    (slots[*next], keys[*next]) = ((start, slot), key);
+                    *next += 1;
+                }
+                slot += 1;
+            }
+        }
+        let mut bounds = vec![0; key_count + 1];
+        let mut copy = Vec::new();
+        for (at, bound) in begins.windows(2).enumerate() {
+            let (keys, slots) = (&keys[bound[0]..bound[1]], &mut slots[bound[0]..bound[1]]);
+            let first = at << shift;
+            let next = &mut bounds[first + 1..(first + (1 << shift) + 1).min(key_count + 1)];
+            // Where a key begins, and then where its next slot is: at last, where it ends.
+            for keys in keys.chunks(PIECE) {
+                poll()?;
+                keys.iter().for_each(|&key| next[key as usize - first] += 1);
+            }
+            let mut total = 0;
+            for next in next.iter_mut() {
+                (*next, total) = (total, total + *next);
+            }
+            copy.clear();
+            copy.extend_from_slice(slots);
+            for (keys, copy) in keys.chunks(PIECE).zip(copy.chunks(PIECE)) {
+                poll()?;
+                for (&key, &slot) in keys.iter().zip(copy) {
+                    let next = &mut next[key as usize - first];
+                    slots[*next] = slot;
+                    *next += 1;
+                }
+            }
+            next.iter_mut().for_each(|next| *next += bound[0]);
         }
         Ok(Self { slots, bounds })
     }

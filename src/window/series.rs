@@ -72,6 +72,10 @@ pub(super) fn list(
 ) {
     let Cursor { mut lo, mut hi, .. } = *cursor;
     let Some(&first) = spans.firsts.first() else { return };
+    if series.is_tumbling() && cursor.resume.is_none() && *ending == Ending::ALL && spans.len() < most {
+        list_tumbling(series, spans, out);
+        return;
+    }
     let mut number = match cursor.resume {
         Some(number) => begins_since(series, ending, number),
         None => first_of(series, ending, first),
@@ -108,6 +112,18 @@ pub(super) fn list(
         number += series.step();
     }
     *cursor = Cursor { resume: Some(number), lo: near, hi };
+}
+
+/// Lists all windows with spans, each of which is in one of them: that which is the first to end after it.
+fn list_tumbling(series: &impl Series, spans: Spans<'_>, out: &mut Vec<Listed>) {
+    let mut lo = 0;
+    while let Some(&first) = spans.firsts.get(lo) {
+        let (start, end) = series.extent_at(series.first_after(first));
+        let len = spans.firsts[lo..].iter().position(|&first| first >= end);
+        let hi = len.map_or(spans.firsts.len(), |len| lo + len);
+        out.push(Listed::new(lo, hi, (start, end)));
+        lo = hi;
+    }
 }
 
 /// [`ByTime::list_changed`](super::ByTime::list_changed).

@@ -62,7 +62,7 @@ impl<'a> Spans<'a> {
 const PROBES: usize = 4;
 
 /// Which windows are requested: those that become final after watermark `after`, if it is given, and not after `upto`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
     /// Windows that were final at this watermark are left out.
     pub after: Option<i64>,

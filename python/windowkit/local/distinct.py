@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windowkit import _native
 from windowkit.arrow.frames import untyped, whole_schema
@@ -14,15 +13,10 @@ from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read
 from windowkit.arrow.results import plainly
 from windowkit.arrow.source import Source
-from windowkit.arrow.validation import refusing
-from windowkit.errors import Overflow
-from windowkit.language.aggregates import max as latest
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_a
-from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted
-from windowkit.local import rolling as local_rolling
 from windowkit.local.query import checked_threads, lent
 from windowkit.local.selecting import kept
 
@@ -50,9 +44,9 @@ def run(
         validate=validate,
     )
     source.time(distinct.time, time_of(distinct))
-    planned = bound(distinct, source.schema)
+    bound(distinct, source.schema)
     table = source.table()
-    rows = is_first(distinct, planned.within, table, count)
+    rows = is_first(distinct, table, count)
     if own:
         return data.filter(rows.to_numpy()) if form == "polars" else data[rows.to_numpy()]
     return plainly(kept(table, rows), form)
@@ -66,9 +60,9 @@ def batches(
     count = checked_threads(threads)
     source = Source("data", untyped(data, [distinct.time]), validate=validate)
     source.time(distinct.time, time_of(distinct))
-    planned = bound(distinct, source.schema)
+    bound(distinct, source.schema)
     table = source.table()
-    rows = kept(table, is_first(distinct, planned.within, table, count))
+    rows = kept(table, is_first(distinct, table, count))
     return lent(rows.schema, rows.to_batches())
 
 
@@ -84,38 +78,10 @@ def schema(distinct: Distinct, data: Any) -> pa.Schema:
     return given
 
 
-def is_first(distinct: Distinct, within: int, table: pa.Table, threads: int) -> pa.ChunkedArray:
-    """Return which rows are no duplicates, of those `within` so many units of time of another."""
+def is_first(distinct: Distinct, table: pa.Table, threads: int) -> pa.ChunkedArray:
+    """Return which rows are no duplicates."""
     given = as_read(table.select(list(dict.fromkeys([*distinct.by, distinct.time]))))
-    if distinct.per == "interval":
-        # Which rows are left depends on those that are left before: key by key, it is no frame.
-        return pa.chunked_array([pa.array(bound(distinct, given.schema).left(given))])
-    try:
-        last = units(before(distinct, given, threads))
-        time = units(given[distinct.time])
-    except Overflow:
-        # Times at the limits of 64 bits are in no frames. Their numbers in order are, and lead back to them.
-        with refusing(f"data: column {distinct.time!r}"):
-            time = units(given[distinct.time])
-        each = pc.unique(time).drop_null().sort()
-        numbers = pc.index_in(time, value_set=each)
-        place = given.column_names.index(distinct.time)
-        last = each.take(before(distinct, given.set_column(place, distinct.time, numbers), threads))
-    # It is never negative, but may be more than 63 bits hold: as unsigned integers they do not overflow.
-    apart = pc.subtract(bits(time), bits(last))
-    is_far = pc.greater(apart, pa.scalar(within, pa.uint64()))
-    return pc.if_else(pc.or_(pc.is_null(last), pc.is_null(time)), True, is_far)
-
-
-def before(distinct: Distinct, table: pa.Table, threads: int) -> pa.ChunkedArray:
-    """Return the time of the row before each row, by key and time; null where there is none."""
-    name = "before"
-    while name in table.column_names:
-        name += "_"
-    last = latest(distinct.time).over("1 row", closed="left").alias(name)
-    rolled = rolling(by=distinct.by, time=distinct.time, aggs=last)
-    planned = local_rolling.bound(rolled, table.schema)
-    return local_rolling.results(planned, table, threads)[name]
+    return pa.chunked_array([pa.array(bound(distinct, given.schema).left(given, threads))])
 
 
 def units(times: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -163,22 +129,14 @@ def explain(distinct: Distinct, data: Any = None) -> str:
       rows are stored, and are results once the watermark reaches their time
       of each key, the time of its last row matters until the watermark is more than 10 minutes after it
     """
-    is_first = distinct.per == "first"
-    how = [
-        "  rows are stored, and sorted by key and time unless each key's rows are in order",
-        "  a row whose predecessor in that order is near is a duplicate",
-    ]
-    if not is_first:
-        how = [
-            "  rows are stored, and sorted by time unless they are in order",
-            "  a row that is near the last row of its key that is left is a duplicate, by one thread",
-        ]
-    last = "its last row" if is_first else "its last row that is left"
+    last = "its last row" if distinct.per == "first" else "its last row that is left"
+    nearest = "predecessor in that order" if distinct.per == "first" else "last row of its key that is left"
     matters = f"the time of {last} matters until the watermark is more than {distinct.within} after it"
     lines = [
         *described(distinct),
         "tables",
-        *how,
+        "  rows are stored, and sorted by key and time unless each key's rows are in order",
+        f"  a row whose {nearest} is near is a duplicate",
         "streams",
         "  rows are stored, and are results once the watermark reaches their time",
         f"  of each key, {matters}",

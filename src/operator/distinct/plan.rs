@@ -11,10 +11,13 @@ use super::last::{Last, Per};
 use crate::dictionary::widened;
 use crate::interrupt::{Pace, check};
 use crate::keys::KeyIndex;
+use crate::operator::batching::{BATCH_ROWS, cut};
 use crate::operator::length::length;
+use crate::operator::numbered::{NONE, NumberedKeys};
+use crate::operator::parts::each;
 use crate::operator::schema::find;
+use crate::operator::spread::{Spreading, of_keys};
 use crate::operator::window_spec::Length;
-use crate::poll::sort_unstable;
 use crate::window::Measure;
 use crate::{Error, Result};
 
@@ -93,39 +96,62 @@ impl DistinctPlan {
         KeyIndex::new(self.by.iter().map(|&key| self.input.field(key).data_type().clone()).collect())
     }
 
-    /// Which rows of a table are no duplicates; of rows of one time, the first come first. O(n) for n rows in order of time,
-    /// and O(n log n) for others.
+    /// Which rows of a table are no duplicates, found on up to `threads` threads; of rows of one time, the first come first.
+    /// O(n) for n rows in order of time, and O(n log n) for others.
     ///
     /// # Errors
-    /// `InvalidType` for batches of another schema; interrupts.
-    pub fn left(&self, batches: &[RecordBatch]) -> Result<BooleanArray> {
-        let (mut index, mut keys, mut order) = (self.index()?, Vec::new(), Vec::new());
-        let mut pace = Pace::new();
-        for batch in batches {
-            self.check(batch)?;
-            let times = self.measure.read(batch.column(self.time))?;
-            let timed = batch.column(self.time).logical_nulls();
-            let first = keys.len() as u64;
-            index.assign_all(&self.keys(batch), batch.num_rows(), &mut keys, check)?;
-            for (row, &time) in times.iter().enumerate() {
-                pace.check(1)?;
-                if timed.as_ref().is_none_or(|timed| timed.is_valid(row)) {
-                    order.push((time, first + row as u64));
+    /// `InvalidType` for batches of another schema; `InvalidValue` for more rows than 32 bits can number; interrupts.
+    pub fn left(&self, batches: &[RecordBatch], threads: usize) -> Result<BooleanArray> {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= NONE as usize {
+            return Err(Error::InvalidValue(format!(
+                "data: more than {} rows; leave out duplicates in parts of the keys",
+                NONE - 1
+            )));
+        }
+        batches.iter().try_for_each(|batch| self.check(batch))?;
+        let read = batches.iter().map(|batch| self.measure.read(batch.column(self.time)));
+        let times = read.collect::<Result<Vec<_>>>()?;
+        let types = self.by.iter().map(|&key| self.input.field(key).data_type().clone());
+        let mut keys = NumberedKeys::new(types.collect(), Spreading::DEFAULT)?;
+        let columns = batches.iter().map(|batch| of_keys(self.keys(batch), batch.num_rows()));
+        let mut numbers = keys.number(&columns.collect::<Result<Vec<_>>>()?, threads)?;
+        keys.settle(&mut numbers);
+        let (mut parts, mut rest) = (Vec::with_capacity(batches.len()), &mut numbers[..]);
+        for (batch, times) in batches.iter().zip(&times) {
+            let (own, others) = rest.split_at_mut(times.len());
+            let untimed = batch.column(self.time).logical_nulls().filter(|nulls| nulls.null_count() > 0);
+            for (number, is_timed) in own.iter_mut().zip(untimed.iter().flatten()) {
+                *number = if is_timed { *number } else { NONE };
+            }
+            parts.push((&*own, &times[..]));
+            rest = others;
+        }
+        let order = keys.order(parts.iter().copied(), threads)?;
+        let blocks = cut(&[&order], BATCH_ROWS);
+        let mut found = vec![Vec::new(); blocks.len() - 1];
+        each(blocks.windows(2).zip(&mut found).collect(), threads, |(block, duplicates)| {
+            let (mut last, mut pace) = (Last::default(), Pace::new());
+            last.make_room(1);
+            for key in block[0]..block[1] {
+                let rows = &order.slots[order.bounds[key]..order.bounds[key + 1]];
+                pace.check(rows.len())?;
+                last.forget(0);
+                for &(time, row) in rows {
+                    if !last.passes((self.per, self.within), 0, time) {
+                        duplicates.push(row);
+                    }
+                    last.keep();
                 }
             }
-        }
-        if !order.is_sorted() {
-            sort_unstable(&mut order, check)?;
-        }
-        let mut left = BooleanBufferBuilder::new(keys.len());
+            Ok(())
+        })?;
+        let mut left = BooleanBufferBuilder::new(rows);
         // Rows without a time are.
-        left.append_n(keys.len(), true);
-        let mut last = Last::default();
-        last.make_room(index.len());
-        for (time, row) in order {
-            pace.check(1)?;
-            left.set_bit(row as usize, last.passes((self.per, self.within), keys[row as usize], time));
-            last.keep();
+        left.append_n(rows, true);
+        for duplicates in found {
+            check()?;
+            duplicates.into_iter().for_each(|row| left.set_bit(row as usize, false));
         }
         Ok(BooleanArray::new(left.finish(), None))
     }

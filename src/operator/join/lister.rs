@@ -2,11 +2,28 @@
 
 use super::condition::Condition;
 use super::kind::{JoinKind, Which};
-use super::part::NONE;
-use super::partners::Partners;
+use super::partners::{Partners, Range};
 use super::side::Side;
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::operator::numbered::NONE;
+
+/// Some rows of the result, as they are listed: row by row of the side that leads.
+#[derive(Debug)]
+pub(super) struct Listed {
+    which: Which,
+    runs: Vec<Run>,
+    /// The place of the window of each run; empty if rows are not joined by windows.
+    windows: Vec<Option<i64>>,
+    rows: usize,
+}
+
+/// A row of the side that leads, with some of its partners.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    row: u32,
+    partners: Range,
+}
 
 /// Some rows of the result: rows of both sides, [`NONE`] where there is none, and the places of their windows.
 #[derive(Debug, Default)]
@@ -84,18 +101,42 @@ impl What {
     }
 }
 
-impl Rows {
+impl Listed {
+    /// How many rows of the result they are.
     pub(super) fn len(&self) -> usize {
-        self.left.len()
+        self.rows
     }
 
-    fn push(&mut self, which: Which, own: u32, other: u32) {
-        let (left, right) = match which {
-            Which::Left => (own, other),
-            Which::Right => (other, own),
-        };
-        self.left.push(left);
-        self.right.push(right);
+    /// The side that leads.
+    pub(super) fn which(&self) -> Which {
+        self.which
+    }
+
+    fn push(&mut self, row: u32, partners: Range) {
+        self.runs.push(Run { row, partners });
+        self.rows += partners.len().max(1) as usize;
+    }
+
+    /// They themselves, where `other` is the side that does not lead.
+    pub(super) fn rows(&self, other: &Side) -> Rows {
+        let (mut own, mut others) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
+        let mut windows = Vec::with_capacity(if self.windows.is_empty() { 0 } else { self.rows });
+        for (at, &Run { row, partners }) in self.runs.iter().enumerate() {
+            match partners {
+                Range::NONE => others.push(NONE),
+                Range { begin, end: Range::ONE } => others.push(begin),
+                Range { begin, end } => {
+                    let partners = &other.order.slots[begin as usize..end as usize];
+                    others.extend(partners.iter().map(|&(_, partner)| partner));
+                }
+            }
+            own.resize(others.len(), row);
+            if let Some(&window) = self.windows.get(at) {
+                windows.resize(others.len(), window);
+            }
+        }
+        let (left, right) = if self.which == Which::Left { (own, others) } else { (others, own) };
+        Rows { left, right, windows }
     }
 }
 
@@ -119,12 +160,13 @@ impl Lister {
         own: &Side,
         other: &Side,
         count: usize,
-    ) -> Result<Rows> {
-        let (mut rows, mut pace) = (Rows::default(), Pace::new());
+    ) -> Result<Listed> {
+        let mut rows = Listed { which: self.which, runs: Vec::new(), windows: Vec::new(), rows: 0 };
+        let mut pace = Pace::new();
         while rows.len() < count && self.row < self.partners.len() {
             pace.check(1)?;
             match condition.windows() {
-                None => self.list(other, count, &mut rows),
+                None => self.list(count, &mut rows),
                 Some(_) => self.list_windows(condition, own, other, count, &mut rows)?,
             }
         }
@@ -132,22 +174,26 @@ impl Lister {
     }
 
     /// Lists a row with its partners, as far as there is room.
-    fn list(&mut self, other: &Side, count: usize, rows: &mut Rows) {
-        let (row, [begin, end]) = (self.row as u32, self.partners.of_row(self.row));
-        if begin == end || !self.what.has_pairs() {
-            if (begin == end && self.what.has_rest()) || (begin < end && self.what == What::Some) {
-                rows.push(self.which, row, NONE);
+    fn list(&mut self, count: usize, rows: &mut Listed) {
+        let (row, partners) = (self.row as u32, self.partners.of_row(self.row));
+        let is_alone = partners.len() == 0;
+        if is_alone || !self.what.has_pairs() {
+            if if is_alone { self.what.has_rest() } else { self.what == What::Some } {
+                rows.push(row, Range::NONE);
             }
             self.row += 1;
             return;
         }
-        let from = if let Place::At(at) = self.place { at } else { begin };
-        let to = end.min(from + (count - rows.len()) as u32);
-        for &(_, partner) in &other.order.slots[from as usize..to as usize] {
-            rows.push(self.which, row, partner);
+        if partners.len() == 1 {
+            rows.push(row, partners);
+            self.row += 1;
+            return;
         }
-        self.place = Place::At(to);
-        if to == end {
+        let begin = if let Place::At(at) = self.place { at } else { partners.begin };
+        let end = partners.end.min(begin + (count - rows.len()) as u32);
+        rows.push(row, Range { begin, end });
+        self.place = Place::At(end);
+        if end == partners.end {
             (self.row, self.place) = (self.row + 1, Place::Before);
         }
     }
@@ -159,9 +205,9 @@ impl Lister {
         own: &Side,
         other: &Side,
         count: usize,
-        rows: &mut Rows,
+        rows: &mut Listed,
     ) -> Result<()> {
-        let (row, [first, most]) = (self.row as u32, self.partners.of_row(self.row));
+        let (row, Range { begin: first, end: most }) = (self.row as u32, self.partners.of_row(self.row));
         let mut pace = Pace::new();
         let mut window = match self.place {
             Place::In(window) => window,
@@ -177,7 +223,7 @@ impl Lister {
                 }
                 None => {
                     if self.what.has_rest() {
-                        rows.push(self.which, row, NONE);
+                        rows.push(row, Range::NONE);
                         rows.windows.push(None);
                     }
                     self.row += 1;
@@ -190,16 +236,14 @@ impl Lister {
             let is_alone = window.begin == window.end;
             if is_alone || !self.what.has_pairs() {
                 if if is_alone { self.what.has_rest() } else { self.what == What::Some } {
-                    rows.push(self.which, row, NONE);
+                    rows.push(row, Range::NONE);
                 }
             } else {
                 let to = window.end.min(window.at + (count - rows.len()) as u32);
-                for &(_, partner) in &other.order.slots[window.at as usize..to as usize] {
-                    rows.push(self.which, row, partner);
-                }
+                rows.push(row, Range { begin: window.at, end: to });
                 window.at = to;
             }
-            rows.windows.resize(rows.len(), Some(window.id));
+            rows.windows.resize(rows.runs.len(), Some(window.id));
             if window.at < window.end && self.what.has_pairs() {
                 break;
             }

@@ -8,20 +8,21 @@ use arrow_array::{ArrayRef, Float64Array, Int8Array, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::kind::Which;
-use super::lister::{Lister, Rows, What};
+use super::lister::{Listed, Lister, Rows, What};
 use super::partners::Partners;
 use super::plan::{JoinPlan, Source};
 use super::side::{Gathering, Side};
 use crate::interrupt::check;
-use crate::keys::KeyIndex;
 use crate::operator::batching::{BATCH_ROWS, Size, bytes, in_parts, varies};
+use crate::operator::numbered::NumberedKeys;
 use crate::operator::parts::each;
+use crate::operator::spread::Spreading;
 use crate::{Error, Result};
 
 /// Rows of both sides, as they come.
 pub struct JoinRows {
     plan: Arc<JoinPlan>,
-    keys: KeyIndex,
+    keys: NumberedKeys,
     sides: [Gathering; 2],
 }
 
@@ -41,7 +42,7 @@ pub struct JoinOutput {
 impl JoinRows {
     /// No rows.
     pub fn new(plan: Arc<JoinPlan>) -> Result<Self> {
-        let keys = KeyIndex::new(plan.keys().to_vec())?;
+        let keys = NumberedKeys::new(plan.keys().to_vec(), Spreading::DEFAULT)?;
         let sides = [Which::Left, Which::Right].map(|which| Gathering::new(plan.clone(), which));
         Ok(Self { plan, keys, sides })
     }
@@ -65,7 +66,7 @@ impl JoinRows {
     /// An interrupt.
     pub fn finish(self, threads: usize) -> Result<JoinOutput> {
         let Self { plan, keys, sides: [left, right] } = self;
-        let finish = |side: Gathering| side.finish(keys.len(), threads);
+        let finish = |side: Gathering| side.finish(&keys, threads);
         let sides = [finish(left)?, finish(right)?];
         let mut then = VecDeque::from([(Which::Left, What::of(plan.kind))]);
         if plan.kind.keeps(Which::Right) {
@@ -92,7 +93,7 @@ impl JoinOutput {
             let mut made: Vec<Vec<RecordBatch>> = vec![Vec::new(); parts.len()];
             let this = &*self;
             let work = parts.iter().zip(&mut made).collect();
-            each(work, threads, |((which, rows), made)| this.make(*which, rows, made))?;
+            each(work, threads, |(rows, made)| this.make(rows, made))?;
             if let Some(largest) = made.iter().flatten().max_by_key(|batch| bytes(batch.columns())) {
                 self.size.follow(largest.num_rows(), bytes(largest.columns()));
             }
@@ -101,8 +102,8 @@ impl JoinOutput {
         Ok(self.ready.pop_front())
     }
 
-    /// Lists rows of up to `count` batches, each with the side that leads.
-    fn list(&mut self, count: usize, threads: usize) -> Result<Vec<(Which, Rows)>> {
+    /// Lists rows of up to `count` batches.
+    fn list(&mut self, count: usize, threads: usize) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
         let size = if self.varies { self.size.rows() } else { BATCH_ROWS };
         while listed.len() < count {
@@ -121,15 +122,17 @@ impl JoinOutput {
             if rows.len() == 0 {
                 self.lister = None;
             } else {
-                listed.push((lister.which(), rows));
+                listed.push(rows);
             }
         }
         Ok(listed)
     }
 
     /// Makes a batch of these rows, or more where they are larger than expected.
-    fn make(&self, which: Which, rows: &Rows, made: &mut Vec<RecordBatch>) -> Result<()> {
-        in_parts(0..rows.len(), &mut |some| {
+    fn make(&self, listed: &Listed, made: &mut Vec<RecordBatch>) -> Result<()> {
+        let ([left, right], which) = (&self.sides, listed.which());
+        let rows = &listed.rows(if which == Which::Left { right } else { left });
+        in_parts(0..listed.len(), &mut |some| {
             check()?;
             let columns =
                 self.plan.sources.iter().map(|&source| self.column(source, which, rows, some.clone()));

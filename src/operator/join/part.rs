@@ -10,13 +10,12 @@ use super::plan::{JoinPlan, SidePlan};
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::operator::held::contents;
+use crate::operator::numbered::NONE;
+use crate::operator::spread::of_keys;
 use crate::operator::weights::weights_of;
 use crate::select::filter;
 use crate::types::named;
 use crate::{Error, Result};
-
-/// The number of no row, and of the key of rows without one.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// Rows of a batch of a side: the keys by which they meet others, their times, and the columns that are held of them.
 pub(super) struct Part {
@@ -39,28 +38,36 @@ impl Part {
     /// Reads a batch, which comes after `before` other rows. New keys are added to `index`.
     ///
     /// # Errors
-    /// `InvalidValue` or `InvalidType` for a batch of another schema, and for times beyond int64; `Overflow` for times
-    /// that are too far away for their windows.
+    /// Those of [`Part::read`].
     pub(super) fn of(
         plan: &JoinPlan,
         which: Which,
-        (batch, before): (&RecordBatch, usize),
+        batch: (&RecordBatch, usize),
         index: &mut KeyIndex,
     ) -> Result<Self> {
+        let (part, keys) = Self::read(plan, which, batch)?;
+        let mut numbers = Vec::with_capacity(part.rows);
+        index.assign_all(keys.columns(), part.rows, &mut numbers, check)?;
+        Ok(part.numbered(numbers, &keys))
+    }
+
+    /// Reads a batch, which comes after `before` other rows, and whose keys have no numbers yet; returns these, too.
+    ///
+    /// # Errors
+    /// `InvalidValue` or `InvalidType` for a batch of another schema, and for times beyond int64; `Overflow` for times
+    /// that are too far away for their windows.
+    pub(super) fn read(
+        plan: &JoinPlan,
+        which: Which,
+        (batch, before): (&RecordBatch, usize),
+    ) -> Result<(Self, RecordBatch)> {
         let side = plan.side(which);
         side.check(which, batch)?;
         let rows = batch.num_rows();
         let times = side.measure.read(batch.column(side.time))?;
         let timed = batch.column(side.time).logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let columns = keys_of(plan, which, batch)?;
+        let keys = of_keys(keys_of(plan, which, batch)?, rows)?;
         let placed = plan.condition.placed(&times, timed.as_ref())?;
-        let mut meeting = None;
-        for column in &columns {
-            meeting = NullBuffer::union(meeting.as_ref(), column.logical_nulls().as_ref());
-        }
-        let mut keys = Vec::with_capacity(rows);
-        index.assign_all(&columns, rows, &mut keys, check)?;
-        hide(&mut keys, meeting.as_ref());
         let held = side.held.iter().map(|(position, kind)| as_type(batch.column(*position), kind));
         let held = held.collect::<Result<Vec<ArrayRef>>>()?;
         let weights = side.weight.map(|weight| {
@@ -69,7 +76,17 @@ impl Part {
         });
         let weights = weights.transpose()?;
         let contents = if weights.is_some() { contents(&held, rows)? } else { Vec::new() };
-        Ok(Self { keys, times, timed, columns: held, rows, placed, weights, contents })
+        let part = Self { keys: Vec::new(), times, timed, columns: held, rows, placed, weights, contents };
+        Ok((part, keys))
+    }
+
+    /// This with the numbers of its keys.
+    pub(super) fn numbered(mut self, numbers: Vec<u32>, keys: &RecordBatch) -> Self {
+        self.keys = numbers;
+        for column in keys.columns() {
+            hide(&mut self.keys, column.logical_nulls().as_ref());
+        }
+        self
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -3,18 +3,15 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
-use arrow_schema::DataType;
 
 use super::kind::Which;
 use super::net::net;
-use super::part::{NONE, Part};
+use super::part::Part;
 use super::plan::JoinPlan;
 use super::windows::Span;
-use crate::interrupt::{Pace, check};
-use crate::keys::KeyIndex;
-use crate::operator::batching::{BATCH_ROWS, cut};
-use crate::operator::parts::{each, share_out};
-use crate::poll::sort_unstable;
+use crate::interrupt::check;
+use crate::operator::numbered::{NONE, NumberedKeys};
+use crate::operator::parts::each;
 use crate::select::{interleave, take};
 use crate::slice::KeyOrder;
 use crate::{Error, Result};
@@ -43,10 +40,10 @@ impl Gathering {
         Self { plan, which, parts: Vec::new(), rows: 0 }
     }
 
-    /// Adds rows, on up to `threads` threads, and their keys to `index`.
+    /// Adds rows, on up to `threads` threads, and their keys to `all`.
     pub(super) fn push(
         &mut self,
-        index: &mut KeyIndex,
+        all: &mut NumberedKeys,
         batches: &[RecordBatch],
         threads: usize,
     ) -> Result<()> {
@@ -59,42 +56,29 @@ impl Gathering {
                 NONE - 1
             )));
         }
-        let (plan, which, parts) = (&self.plan, self.which, &mut self.parts);
-        // To read integer keys takes less time than to translate those of several threads.
-        let is_one = plan.keys().iter().all(DataType::is_integer) || plan.side(which).weight.is_some();
-        let threads = if is_one { 1 } else { threads };
-        let others = share_out(
-            batches,
-            threads,
-            |own| {
-                for batch in own {
-                    parts.push(Part::of(plan, which, (batch, before), index)?.meeting());
-                    before += batch.num_rows();
-                }
-                Ok(())
-            },
-            |own| {
-                let mut index = KeyIndex::new(plan.keys().to_vec())?;
-                let part = |batch| Ok(Part::of(plan, which, (batch, 0), &mut index)?.meeting());
-                let parts = own.iter().map(part);
-                let parts = parts.collect::<Result<Vec<Part>>>()?;
-                Ok((index, parts))
-            },
-        )?;
-        for (keys, mut parts) in others {
-            let translate = index.absorb(&keys)?;
-            for part in &mut parts {
-                check()?;
-                let meeting = part.keys.iter_mut().filter(|key| **key != NONE);
-                meeting.for_each(|key| *key = translate[*key as usize]);
-            }
-            self.parts.append(&mut parts);
+        let (plan, which) = (&self.plan, self.which);
+        let mut read = Vec::with_capacity(batches.len());
+        for batch in batches {
+            read.push((batch, before, None));
+            before += batch.num_rows();
         }
+        each(read.iter_mut().collect(), threads, |(batch, before, part)| {
+            *part = Some(Part::read(plan, which, (batch, *before))?);
+            Ok(())
+        })?;
+        let (parts, keys): (Vec<Part>, Vec<RecordBatch>) =
+            read.into_iter().filter_map(|(.., part)| part).unzip();
+        let mut numbers = all.number(&keys, threads)?.into_iter();
+        let parts = parts.into_iter().zip(&keys).map(|(part, keys)| {
+            let numbers = numbers.by_ref().take(part.rows).collect();
+            part.numbered(numbers, keys).meeting()
+        });
+        self.parts.extend(parts);
         Ok(())
     }
 
-    /// The rows in order, of which the sides have so many keys.
-    pub(super) fn finish(self, key_count: usize, threads: usize) -> Result<Side> {
+    /// The rows in order, of which the sides have these keys.
+    pub(super) fn finish(self, keys: &NumberedKeys, threads: usize) -> Result<Side> {
         let Self { plan, which, mut parts, .. } = self;
         if plan.side(which).weight.is_some() {
             parts = net(which, parts)?;
@@ -104,41 +88,13 @@ impl Gathering {
         for part in &mut parts {
             check()?;
             firsts.push(firsts[firsts.len() - 1] + part.rows);
-            part.keys.iter_mut().filter(|key| **key == NONE).for_each(|key| *key = key_count as u32);
+            keys.settle(&mut part.keys);
         }
         let columns = parts.iter().map(|part| (&part.keys[..], &part.times[..]));
-        // The last key is that of the rows that meet no others.
-        let mut order = KeyOrder::of(columns, key_count + 1, check)?;
-        order.bounds.pop();
-        order.slots.truncate(order.bounds[key_count]);
+        let order = keys.order(columns, threads)?;
         parts.iter_mut().for_each(|part| part.keys = Vec::new());
-        sort(&mut order, threads)?;
         Ok(Side { plan, which, parts, firsts, order })
     }
-}
-
-/// Sorts the rows of each key by time and number.
-fn sort(order: &mut KeyOrder, threads: usize) -> Result<()> {
-    let blocks = cut(&[order], BATCH_ROWS);
-    let KeyOrder { slots, bounds } = order;
-    let mut rest = &mut slots[..];
-    let mut work = Vec::new();
-    for keys in blocks.windows(2) {
-        let (own, others) = rest.split_at_mut(bounds[keys[1]] - bounds[keys[0]]);
-        work.push((&bounds[keys[0]..=keys[1]], own));
-        rest = others;
-    }
-    each(work, threads, |(bounds, slots)| {
-        let mut pace = Pace::new();
-        for key in bounds.windows(2) {
-            let own = &mut slots[key[0] - bounds[0]..key[1] - bounds[0]];
-            pace.check(own.len())?;
-            if !own.is_sorted_by_key(|&(time, _)| time) {
-                sort_unstable(own, check)?;
-            }
-        }
-        Ok(())
-    })
 }
 
 impl Side {

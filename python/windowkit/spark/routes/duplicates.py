@@ -116,9 +116,8 @@ class Firsts:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is left of a partition of chunks, whose buckets come one after the other."""
-        planned = local_distinct.bound(self.distinct, self.schema)
         for (table,) in buckets.gathered(batches, [(self.query, self.schema)], self.limits):
-            rows = local_distinct.is_first(self.distinct, planned.within, table, 1)
+            rows = local_distinct.is_first(self.distinct, table, 1)
             yield from kept(table, rows).to_batches()
 
 

@@ -11,7 +11,8 @@ use crate::interrupt::Pace;
 use crate::operator::held::{Address, Entry, Item, New, Passed};
 use crate::operator::join::kind::{JoinKind, Which};
 use crate::operator::join::net::{not_there, remaining};
-use crate::operator::join::part::{NONE, Part, keys_of};
+use crate::operator::join::part::{Part, keys_of};
+use crate::operator::numbered::NONE;
 use crate::operator::stream::Reason;
 use crate::select::{filter_record_batch, take, take_record_batch};
 
