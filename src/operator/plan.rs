@@ -19,7 +19,7 @@ use super::stored::Planned;
 pub use super::stored::Stored;
 use super::weights::Weights;
 use super::window_spec::WindowSpec;
-use crate::aggregate::{Partials, Properties};
+use crate::aggregate::{Function, Partials, Properties};
 use crate::interrupt::check;
 use crate::slice::Edges;
 use crate::window::{GapColumn, Measure, Window};
@@ -149,6 +149,11 @@ impl Plan {
     /// Whether the result has a column of the ranks of windows' rows.
     pub fn has_ranks(&self) -> bool {
         self.windows.iter().any(|(_, window)| window.is_ranked())
+    }
+
+    /// Whether a function is a user's.
+    pub(super) fn has_user_functions(&self) -> bool {
+        self.aggregates.iter().any(|each| matches!(each.function, Function::User(..)))
     }
 
     /// Positions of the columns that partials or windows read, each once.

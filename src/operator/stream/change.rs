@@ -21,6 +21,7 @@ impl Operator {
     /// `InvalidValue` after [`Operator::close`], for a name that is in use, and for other keys or another time.
     pub fn add(&mut self, name: String, plan: Arc<Plan>, lateness: Option<i64>) -> Result<()> {
         check_open(self.closed, "add")?;
+        self.settle(true)?;
         let lateness = lateness.unwrap_or(self.options.allowed_lateness);
         let plan = self.options.bind(plan)?;
         self.options.check(lateness)?;
@@ -131,6 +132,7 @@ impl Operator {
             emission.take_over(known);
         }
         (self.entries, self.several, self.strategy) = (entries, several, strategy);
+        self.sparse = self.sparse_rows();
         Ok(())
     }
 }

@@ -46,6 +46,16 @@ impl Operator {
             self.late.take();
         }
         (self.watermark, self.latest) = (attempted.watermark, attempted.latest);
+        self.past.windows += attempted.waited.windows;
+        match &mut self.sparse {
+            Some(sparse) if attempted.is_settled => sparse.end(),
+            Some(sparse) => {
+                // Which rows are late depends on the number of their key, while keys are ahead.
+                let latest = attempted.latest.filter(|_| self.keys.ahead.len() == 0);
+                sparse.keep(attempted.waited, latest);
+            }
+            None => {}
+        }
         self.progress.iter_mut().for_each(Progress::commit);
         self.past.rows += attempted.rows;
         self.shedding.iter_mut().for_each(|shedding| shedding.drew(attempted.drawn));

@@ -33,6 +33,7 @@ mod results;
 mod sharing;
 mod slices;
 mod snapshot;
+mod sparse;
 mod steps;
 mod tuples;
 
@@ -59,6 +60,7 @@ pub use options::{Options, Stats, StoreKind};
 use queries::Queries;
 use sharing::{ClassGroup, strategy};
 pub use snapshot::Contents;
+use sparse::SparseRows;
 
 /// A stream operator.
 pub struct Operator {
@@ -72,6 +74,8 @@ pub struct Operator {
     keys: StreamKeys,
     /// At least one engine, with the classes of its windows. Those that store rows come last.
     engines: Vec<(ClassGroup, Engine)>,
+    /// Rows that wait for the end of their window, if any may.
+    sparse: Option<SparseRows>,
     late: Late,
     /// Results of windows that are not final, if a query has or had an emission policy.
     emission: Option<Emission>,
@@ -119,6 +123,20 @@ pub enum Step<'a> {
     /// Takes rows that came too late or without a time, with the reason; each row is returned once, unless more than
     /// [`Options::late_limit`] are held: then later ones are only counted.
     TakeLate,
+    /// Puts rows that wait for the end of their window into slices.
+    Settle,
+}
+
+impl Step<'_> {
+    /// Whether it asks for single keys, or for windows that have not ended.
+    fn needs_slices(&self) -> bool {
+        match self {
+            Self::Push(_) | Self::Advance(_) | Self::Follow | Self::Close | Self::TakeLate => false,
+            Self::AddSource(_) | Self::EndSource(_) | Self::Settle => false,
+            Self::PushSlices(_) | Self::AdvanceKey(..) | Self::EndKey(_) => true,
+            Self::Punctuate(..) | Self::Fire(_) => true,
+        }
+    }
 }
 
 impl Operator {
@@ -165,6 +183,7 @@ impl Operator {
             options,
             entries,
             several,
+            sparse: None,
             late,
             emission: None,
             progress,
@@ -181,7 +200,24 @@ impl Operator {
             shedding.schema = shedding.extended(schema, 1)?;
         }
         this.emission = Emission::among(&this.entries, this.plain_schema(), None)?;
+        this.sparse = this.sparse_rows();
         Ok(this)
+    }
+
+    /// None yet that wait, if any may.
+    fn sparse_rows(&self) -> Option<SparseRows> {
+        let keep_rows = self.engines.iter().any(|(group, _)| group.keeps_rows());
+        let may_wait = !keep_rows && !self.several && self.shedding.is_none() && self.emission.is_none();
+        SparseRows::of(&self.entries).filter(|_| may_wait)
+    }
+
+    /// Puts rows that wait into slices, for a call that asks for these, or because their windows have many.
+    fn settle(&mut self, needs_slices: bool) -> Result<()> {
+        let is_due = |sparse: &SparseRows| sparse.from.is_some() && (needs_slices || sparse.is_over());
+        match !self.closed && self.sparse.as_ref().is_some_and(is_due) {
+            true => self.made(Step::Settle).map(drop),
+            false => Ok(()),
+        }
     }
 
     fn engines(&self) -> impl Iterator<Item = &Engine> {
@@ -345,6 +381,7 @@ impl Operator {
     /// As [`Operator::close`].
     pub fn peek(&mut self, key: Option<&[ArrayRef]>) -> Result<Vec<RecordBatch>> {
         self.relieve()?;
+        self.settle(true)?;
         let results = attempted(|| self.peeked(key));
         undisturbed(|| spared(|| self.roll_back()));
         results
@@ -404,6 +441,11 @@ impl Operator {
     /// Errors of the step, and of [`Operator::relieve`].
     pub fn call(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         self.relieve()?;
+        self.settle(step.needs_slices())?;
+        self.made(step)
+    }
+
+    fn made(&mut self, step: Step<'_>) -> Result<Vec<RecordBatch>> {
         let results =
             all_or_nothing(self, |this| this.tried(step), |this, done| this.commit(*done), Self::roll_back)?;
         // The call has taken effect, and has its results.
@@ -425,9 +467,13 @@ impl Operator {
     pub fn stats(&self) -> Stats {
         let all = self.engines().map(Engine::stats).fold(self.past, Stats::with);
         let (late, late_dropped) = (self.late.count(), self.late.dropped());
-        let bytes = all.bytes + self.keys.bytes() + self.emission.as_ref().map_or(0, Emission::bytes);
+        let (waiting, of_waiting) =
+            self.sparse.as_ref().map_or((0, 0), |sparse| (sparse.len(), sparse.bytes()));
+        let rows_kept = all.rows_kept + waiting;
+        let of_emission = self.emission.as_ref().map_or(0, Emission::bytes);
+        let bytes = all.bytes + self.keys.bytes() + of_emission + of_waiting;
         let keys_ahead = self.keys.ahead.len();
         let shed = self.shedding.as_ref().map(Shedding::dropped).unwrap_or_default();
-        Stats { late, late_dropped, late_bytes: self.late.bytes(), bytes, keys_ahead, shed, ..all }
+        Stats { late, late_dropped, late_bytes: self.late.bytes(), rows_kept, bytes, keys_ahead, shed, ..all }
     }
 }

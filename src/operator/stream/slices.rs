@@ -114,6 +114,7 @@ impl Operator {
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`; those with rows under them come last.
     pub fn slices(&mut self) -> Result<RecordBatch> {
+        self.settle(true)?;
         let Self { engines, keys, .. } = self;
         let all =
             engines.iter_mut().map(|(_, engine)| engine.all_slices(keys)).collect::<Result<Vec<_>>>()?;

@@ -90,6 +90,7 @@ impl Operator {
         self.keys.save(&mut to)?;
         self.engines().try_for_each(|engine| engine.save(&mut to))?;
         self.emission.as_ref().map_or(Ok(()), |emission| emission.save(&mut to))?;
+        self.sparse.as_ref().map_or(Ok(()), |sparse| sparse.save(&mut to))?;
         Ok(to.finish())
     }
 
@@ -148,6 +149,9 @@ impl Operator {
             emission.load(&mut from, &schema, this.keys.len())?;
             this.emission = Some(emission);
         }
+        this.sparse = this.sparse_rows();
+        let bounds = this.bounds();
+        this.sparse.as_mut().map_or(Ok(()), |sparse| sparse.load(&mut from, bounds))?;
         match from.is_empty() {
             true => Ok(this),
             false => broken(),

@@ -1,5 +1,7 @@
 //! The steps of a stream, each attempted without being committed.
 
+use std::sync::Arc;
+
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 
 use super::ahead::{Ends, Reach};
@@ -12,6 +14,7 @@ use super::late::{Reason, Refused};
 use super::outgoing::Answer;
 use super::sharing::ClassGroup;
 use super::slices::row_counts;
+use super::sparse::{SparseRows, Waited};
 use super::{Operator, Step};
 use crate::operator::progress::{followed, with_sources};
 use crate::operator::shedding::{Drawn, Shedding};
@@ -36,6 +39,10 @@ pub(super) struct Attempted {
     pub(super) takes_late: bool,
     /// The engines without their contents, if the stream ends.
     pub(super) emptied: Option<Vec<Emptied>>,
+    /// Rows that wait, and that no longer do.
+    pub(super) waited: Waited,
+    /// Whether rows that waited are in slices now.
+    pub(super) is_settled: bool,
 }
 
 impl Operator {
@@ -52,14 +59,41 @@ impl Operator {
             Step::Punctuate(time, key) => self.try_punctuate(time, key),
             Step::Close => self.try_close(),
             Step::Fire(_) => self.try_fire(),
+            Step::Settle => self.try_settle(),
             Step::TakeLate => {
                 let late = self.late.batches().to_vec();
                 return Ok((Box::new(Attempted { takes_late: true, ..self.unchanged() }), late));
             }
         }?);
         let by_hand = if let Step::Fire(key) = step { Some(self.numbered(key)?) } else { None };
-        let results = self.recorded(&mut attempted, by_hand)?;
+        let mut results = self.recorded(&mut attempted, by_hand)?;
+        let bounds = self.bounds();
+        if let Some(sparse) = self.sparse.as_mut().filter(|_| !attempted.is_settled) {
+            let found = sparse.moved(&mut attempted.waited, (attempted.watermark, bounds))?;
+            let found = found.into_iter().map(|batch| self.finals(batch));
+            results.extend(found.collect::<Result<Vec<_>>>()?);
+        }
         Ok((attempted, results))
+    }
+
+    /// Windows of a batch query as this operator's results are.
+    fn finals(&self, windows: RecordBatch) -> Result<RecordBatch> {
+        let mut columns = windows.columns().to_vec();
+        columns.push(Arc::new(BooleanArray::from(vec![false; windows.num_rows()])));
+        Ok(RecordBatch::try_new(self.plain_schema().clone(), columns)?)
+    }
+
+    /// Rows that wait become slices.
+    fn try_settle(&mut self) -> Result<Attempted> {
+        let mut accepted = self.sparse.as_ref().map_or(Ok(Vec::new()), SparseRows::accepted)?;
+        for rows in &mut accepted {
+            rows.keys = self.keys.number(rows, None)?;
+        }
+        let outcomes = self.all(|engine, keys| {
+            let own = engine.horizon().own_rows(&engine.queries, &accepted, keys)?;
+            engine.attempt(&own, WatermarkMove::default(), keys)
+        })?;
+        Ok(Attempted { outcomes, is_settled: true, ..self.unchanged() })
     }
 
     /// The results of a step: final windows, and early ones by emission policies.
@@ -150,7 +184,7 @@ impl Operator {
         // None is the least.
         let cutoff = self.engines().map(|engine| engine.horizon().cutoff()).min().flatten();
         let (mut accepted, mut refused, mut before) = (Vec::with_capacity(batches.len()), Vec::new(), 0);
-        let mut drawn = Drawn::default();
+        let (mut drawn, mut waited) = (Drawn::default(), Waited::default());
         let mut rows = 0;
         for batch in batches {
             let weights = self.entries.iter().filter_map(|entry| entry.plan.weights());
@@ -189,6 +223,16 @@ impl Operator {
                     timed.weight = shedding.weight();
                 }
             }
+            let waits = self.sparse.as_ref().and_then(|sparse| sparse.waiting(&timed, cutoff));
+            if let (Some(sparse), Some(waits)) = (&self.sparse, waits) {
+                // Keys are not ahead while rows wait, so that all may have no numbers.
+                rows += timed.times.len() as u64 - self.refuse(&timed, &limits, &mut refused)?.0;
+                waited.add(sparse.piece(&timed.only(&BooleanArray::new(waits.clone(), None))?)?);
+                timed = timed.only(&BooleanArray::new(!&waits, None))?;
+                timed.keys = self.keys.number(&timed, cutoff)?;
+                accepted.push(timed);
+                continue;
+            }
             timed.keys = self.keys.number(&timed, cutoff)?;
             let (late_for_all, late) = self.refuse(&timed, &limits, &mut refused)?;
             let all = match kind {
@@ -215,12 +259,19 @@ impl Operator {
             self.check_whole(&accepted)?;
         }
         let moved = WatermarkMove { watermark, ..WatermarkMove::default() };
+        let slices = self.slices_now();
         let outcomes = self.all(|engine, keys| {
             let own = engine.horizon().own_rows(&engine.queries, &accepted, keys)?;
             engine.attempt(&own, moved, keys)
         })?;
+        let in_slices = accepted.iter().map(|batch| batch.times.len()).sum();
+        waited.see(self.slices_now().saturating_sub(slices), in_slices);
         let (watermark, latest) = (watermark.max(self.watermark), gate.latest_row);
-        Ok(Attempted { outcomes, watermark, latest, rows, drawn, refused, ..Attempted::default() })
+        Ok(Attempted { outcomes, watermark, latest, rows, drawn, refused, waited, ..Attempted::default() })
+    }
+
+    fn slices_now(&self) -> usize {
+        self.engines().map(|engine| engine.slices.timelines.len()).sum()
     }
 
     /// The results of [`Operator::peek`], which leaves what it changes to be rolled back.
@@ -446,7 +497,7 @@ impl Operator {
     }
 
     /// The least and the greatest time whose windows' edges fit int64.
-    fn bounds(&self) -> (i64, i64) {
+    pub(super) fn bounds(&self) -> (i64, i64) {
         let bounds = self.engines().map(|engine| engine.queries.edges().bounds());
         bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).unwrap_or((i64::MIN, i64::MAX))
     }
