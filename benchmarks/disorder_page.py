@@ -156,10 +156,11 @@ def groups(of: Callable[[str, str, str, str], float | None]) -> list[str]:
         f"- With ten windows open and most groups sparse (DS5), slices take {sums[1]:.0f} bytes a row for "
         f"sums and {medians[1]:.0f} for medians, where window ids take {sums[0]:.0f} and {medians[0]:.0f} "
         "(6-19b): a row is in one slice.",
-        "- AdaptWID, which keeps the rows of sparse groups instead of partials, was therefore not built. "
-        f"Of a group with a single row, a partial takes, in bytes: {listed}. A row takes {ROW}, with its "
-        "group's number. So the most that a choice by group can save of a group with a single row is "
-        f"{gained}. The other {count - 8:,.0f} bytes are the key and its timeline (6-19c), which rows need, "
-        "too, unless those of all groups are in one buffer that is searched for each watermark. A smaller "
-        "timeline for keys with one slice would save more than that choice, with any function.",
+        "- AdaptWID keeps the rows of sparse groups instead of partials. Of a group with a single row, a "
+        f"partial takes, in bytes: {listed}. A row takes {ROW}, with its group's number. So the most that a "
+        f"choice by group can save of a group with a single row is {gained}: the other {count - 8:,.0f} "
+        "bytes are the key and its timeline (6-19c), which rows of a group need, too. Rows of all groups in "
+        "one buffer do not: where keys are many and sparse, and windows lie side by side, they wait there "
+        "for the end of their window. These data sets have fewer slices in a window than that begins with; "
+        "`benchmarks/keys.py` measures what such a key takes.",
     ]

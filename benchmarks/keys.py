@@ -284,13 +284,20 @@ def streamed(cell: Cell, rows: pa.Table) -> float:
 def held(cell: Cell, seed: int) -> dict[str, float]:
     """Return the bytes that an operator and its snapshot have of a key: with one row, and once it is over."""
     count = min(cell.keys, 1_000_000)
-    rows, _ = tables(cell, count, seed)
     numbers = np.arange(count)
-    keys, times = keys_of(numbers, cell.kind), pa.array(numbers % 1000).cast(pa.timestamp("us"))
-    rows = pa.table({**keys, "t": times, "v": numbers})
-    asked = query(cell._replace(work="tumbling"))
-    op = asked.operator(order="out-of-order", schema=rows.schema)
+    keys = keys_of(numbers, cell.kind)
+
+    def window(number: int) -> pa.Table:
+        times = numbers % 1000 + number * micros(SIZE)
+        return pa.table({**keys, "t": pa.array(times).cast(pa.timestamp("us")), "v": numbers})
+
+    rows = window(2)
+    op = query(cell._replace(work="tumbling")).operator(order="out-of-order", schema=rows.schema)
     empty = len(op.snapshot())
+    # By the third window, an operator knows how sparse keys are.
+    for earlier in (0, 1):
+        op.push(window(earlier))
+    op.advance(rows["t"][0].as_py())
 
     def now(more: str) -> dict[str, float]:
         snapshot = len(op.snapshot()) - empty

@@ -32,9 +32,10 @@ class Stats(Shedding):
     ----------
     keys, slices, rows_kept, bytes : int
         The current state: keys with slices or rows, slices, rows stored besides slices (none where partial
-        aggregates suffice; rows in disorder are in no slice before the watermark reaches them), and the
-        memory of keys, slices, their partial aggregates and what these point to. A buffer that partial
-        aggregates point into is held as a whole, so it counts as a whole, once.
+        aggregates suffice; rows in disorder are in no slice before the watermark reaches them, and rows of
+        very many keys, which are not counted meanwhile, before their window ends), and the memory of keys,
+        slices, their partial aggregates and what these point to. A buffer that partial aggregates point
+        into is held as a whole, so it counts as a whole, once.
     rows, late, windows, updates : int
         Rows pushed, rows that came too late or without a time or gap, windows emitted, and how many of
         these were updates.
