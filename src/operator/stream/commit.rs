@@ -51,7 +51,7 @@ impl Operator {
             Some(sparse) if attempted.is_settled => sparse.end(),
             Some(sparse) => {
                 // Which rows are late depends on the number of their key, while keys are ahead.
-                let latest = attempted.latest.filter(|_| self.keys.ahead.len() == 0);
+                let latest = attempted.latest.filter(|_| self.keys.ahead.is_empty());
                 sparse.keep(attempted.waited, latest);
             }
             None => {}

@@ -404,7 +404,7 @@ mod tests {
     }
 
     fn plan() -> Arc<Plan> {
-        let size = Length::Units(i128::from(SIZE).try_into().unwrap());
+        let size = Length::Units(i128::from(SIZE));
         let kind = WindowKind::Tumbling { size, start_time: None, partial: Partial::NONE };
         let aggregates = ["sum", "count"].map(|function| AggregateSpec::new(function, &["v"], function));
         let windows = vec![WindowSpec { name: "w".into(), kind }];
