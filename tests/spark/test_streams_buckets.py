@@ -165,6 +165,22 @@ def test_a_bucket_that_is_restored_for_each_batch_is_an_operator_that_lives(
         assert run.late == live.late
 
 
+@pytest.mark.parametrize("snapshots", [1, 3])
+def test_a_bucket_of_sparse_keys_returns_all_windows(snapshots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of so many keys that rows wait for the end of their window, without a slice."""
+    monkeypatch.setattr(bucket, "EVERY", snapshots)
+    made = wk.query(by="k", time="ts", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v"))
+    run = Run(made, SCHEMA, partitions=1, each=1)
+    keys = [str(number) for number in range(20_000)]
+    batches = [[table(*((key, at, 1.0) for key in keys))] for at in (3, 13, 23, 33, 43)]
+    # No row of the last window comes before it is over.
+    returned = [row for tasks in [*batches, [], [table(("z", 100, 0.0))], []] for row in run.batch(*tasks)]
+    assert sorted((row["k"], row["window_start"].second) for row in returned) == sorted(
+        (key, start) for key in keys for start in (0, 10, 20, 30, 40)
+    )
+    assert {row["sum(v)"] for row in returned} == {1.0}
+
+
 def test_update_mode_returns_the_windows_that_a_batch_changed() -> None:
     run = Run(query(wk.tumbling("10 seconds")), SCHEMA, mode="update")
     first = run.batch(table(("a", 1, 1.0), ("a", 12, 2.0)), table(("a", 2, 4.0)))

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from windowkit.errors import InvalidValue, WindowKitError
-from windowkit.spark.streams.work import Given, Work, differences, refused
+from windowkit.spark.streams.work import Given, Work, differences, is_empty, refused
 from windowkit.streams.operator import Operator
 
 __all__ = ["ENTRY", "GUARD", "HEAD", "SEQUENCE", "Bucket", "Head", "guard"]
@@ -168,7 +168,7 @@ class Bucket:
     ) -> None:
         """Append to the log, or write a snapshot instead of it."""
         batches, entries, since = before.batches + 1, before.entries, before.watermark
-        if batches > EVERY or not operator.stats().keys:
+        if batches > EVERY or is_empty(operator):
             # Of nothing a snapshot is smaller than the rows that led to it.
             self._log.clear()
             note(self._work, self._log)

@@ -197,13 +197,18 @@ class Work:
         """
         if operator.watermark_out != operator.watermark:
             return watermark + 1
-        # Keys whose rows wait for the watermark have no slices.
-        if not operator.stats().keys:
+        if is_empty(operator):
             return 0
         if self.is_eager:
             return watermark + 1
         first: int = pc.min(operator.slices()["t_end"].cast(pa.int64())).as_py()
         return max(-(-first // 1000), watermark + 1)
+
+
+def is_empty(operator: Operator) -> bool:
+    """Whether an operator holds nothing: neither slices nor rows, which may wait without any."""
+    stats = operator.stats()
+    return not stats.keys and not stats.rows_kept
 
 
 def operator_of(
