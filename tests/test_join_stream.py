@@ -547,6 +547,23 @@ def test_silent_sources_are_left_out_by_the_clock() -> None:
         join.operator(SIDE, SIDE, right_progress=wk.delay(0), clock=lambda: 0)
 
 
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_each_side_is_waited_for_by_itself(first: str) -> None:
+    now, second = [0], "right" if first == "left" else "left"
+    side = pa.schema({"t": pa.timestamp("us")})
+    join = wk.join(by=[], left_time="t", right_time="t", within="1 second")
+    follow = wk.delay("1 second", heartbeat="10 seconds")
+    op = join.operator(side, side, left_progress=follow, right_progress=follow, clock=lambda: now[0])
+    for each in ("left", "right"):
+        getattr(op, f"push_{each}")(pa.table({"t": pa.array([0], pa.timestamp("us"))}))
+    for _ in range(5):
+        now[0] += 3_000_000
+        for each in (first, second):
+            getattr(op, f"advance_{each}")()
+    for progress in (op.progress_left(), op.progress_right()):
+        assert progress["watermark"][0].value == 5_000_000
+
+
 def test_rows_from_the_future_are_set_aside() -> None:
     op = band().operator(SIDE, SIDE, left_progress=wk.delay(5, future=100))
     op.push_left(rows([1, 2, 3]))

@@ -351,6 +351,33 @@ def test_a_watermark_follows_the_clock_while_its_source_is_silent(
         assert (None if op.watermark is None else op.watermark.value) == expected
 
 
+def test_a_stream_that_never_had_a_row_follows_the_clock() -> None:
+    now = [1_000_000_000]
+    query = wk.query(by=[], time="t", windows=wk.tumbling("1 second"), aggs=wk.count())
+    how = wk.delay("1 second", heartbeat="5 seconds")
+    op = query.operator(order="out-of-order", progress=how, schema=TIMES, clock=lambda: now[0])
+    op.advance()
+    assert op.watermark is None
+    now[0] += 4_999_999
+    op.advance()
+    assert op.watermark is None
+    op = wk.Operator.restore(op.snapshot(), query, clock=lambda: now[0])
+    op.advance()
+    now[0] += 5_000_000
+    op.advance()
+    assert op.watermark.value == now[0] - 5_000_000
+    # In each stream: a row whose partners would be of a side without rows is returned.
+    side = pa.schema({"t": pa.timestamp("us")})
+    join = wk.join(by=[], left_time="t", right_time="t", within="1 second", how="left", right_columns=[])
+    op = join.operator(side, side, right_progress=how, clock=lambda: now[0])
+    op.push_left(pa.table({"t": [now[0]]}).cast(side))
+    assert op.advance_right().num_rows == 0
+    now[0] += 6_000_000
+    assert op.advance_right().num_rows == 0
+    now[0] += 1
+    assert op.advance_right().num_rows == 1
+
+
 def test_a_heartbeat_is_of_times_of_the_clock() -> None:
     with pytest.raises(wk.InvalidType, match="heartbeat: it is given where column 't' is int64; the clock"):
         operator(wk.delay(5, heartbeat="1 second"))
@@ -397,6 +424,19 @@ def test_one_broken_clock_does_not_end_the_stream() -> None:
     assert op.take_late()["late_reason"].to_pylist() == ["too late"]
 
 
+def test_rows_of_one_clock_that_follow_each_other_among_others_move_nothing() -> None:
+    op = operator(wk.delay(5, future=100))
+    op.push(rows(*range(10)))
+    op.push(rows(*range(10, 15), *[1_000_000] * 5, *range(15, 20)))
+    op.push(rows(*range(20, 40)))
+    late = op.take_late()
+    assert (
+        late.select(["t", "late_reason"]).to_pylist()
+        == [{"t": 1_000_000, "late_reason": "from the future"}] * 5
+    )
+    assert reached(op) == 34
+
+
 class Clock:
     """Up to when a stream has come, by the rules for rows from the future, and which times count."""
 
@@ -417,8 +457,14 @@ class Clock:
             self.counting += [time for time in self.first if time <= self.latest + self.future]
         elif len(times) >= 3 and sum(time > self.latest + self.future for time in times) > len(times) / 2:
             self.latest = max(self.latest, sorted(times)[len(times) // 2])
+        if len(times) >= 3:
+            # A batch speaks by its majority alone.
+            self.ahead = []
         for time in times:
             if time > self.latest + self.future:
+                if len(times) >= 3:
+                    self.set_aside.append(time)
+                    continue
                 self.ahead = [other for other in self.ahead if abs(other - time) <= self.future] + [time]
                 if len(self.ahead) < 3:
                     self.set_aside.append(time)

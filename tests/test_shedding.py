@@ -146,6 +146,10 @@ OVER = {"k": pa.int64(), "t": pa.int64(), "m": pa.bool_(), "gap": pa.int64()}
         wk.punctuation("m"),
         wk.between("m", "m"),
         wk.tumbling(rows=1),
+        wk.tumbling(rows=2),
+        wk.sliding(5, "1 row"),
+        wk.sliding(5, "2 rows"),
+        wk.sliding(5, "2 rows", order="arrival"),
     ],
     ids=str,
 )
@@ -154,9 +158,9 @@ def test_keys_that_are_over_do_not_count(window: wk.Window) -> None:
     op = query.operator(order="out-of-order", schema=pa.schema(OVER), shed=wk.shed("300 kB"))
     whole = query.operator(order="out-of-order", schema=pa.schema(OVER))
     for batch in range(40):
-        # A tenth of the keys come back again and again.
-        keys = [*range(20), *range(200 * (batch + 1), 200 * (batch + 1) + 180)]
-        rows = pa.table({"k": keys, "t": [100 * batch] * 200, "m": [True] * 200, "gap": [3] * 200})
+        # A tenth of the keys come back again and again. After two rows of each, no window by rows has begun.
+        keys = [*range(20), *range(200 * (batch + 1), 200 * (batch + 1) + 180)] * 2
+        rows = pa.table({"k": keys, "t": [100 * batch] * 400, "m": [True] * 400, "gap": [3] * 400})
         assert by_key(op.push(rows)) == by_key(whole.push(rows))
         assert by_key(op.advance(100 * batch + 99)) == by_key(whole.advance(100 * batch + 99))
         assert op.stats().bytes < 300_000

@@ -209,9 +209,14 @@ impl Window {
         }
     }
 
-    /// Whether how many rows a key ever had says where its windows end, even once none of them is stored.
-    pub fn counts_on(&self) -> bool {
-        matches!(self, Window::LastTime(_) | Window::Arrivals(_))
+    /// Whether where its next window ends depends on the rows that a key had, which were so many and are not stored.
+    pub fn counts_on(&self, rows: u64) -> bool {
+        let step = match self {
+            Window::LastTime(window) => window.rows(),
+            Window::Arrivals(window) => window.rows(),
+            _ => 1,
+        };
+        !rows.is_multiple_of(step as u64)
     }
 
     /// Its windows by their ids, if their extents are known before any row.

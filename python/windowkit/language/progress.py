@@ -81,11 +81,13 @@ def delay(
         A row that is further ahead of the latest row before it is set aside as late (``from the future``),
         and does not move the watermark. If several rows agree, the stream has jumped: where more than half of
         a batch of at least three rows are that far ahead, its median counts as the latest row; and where
-        three rows in succession are, no further than this from each other, the third one does. Before three
-        rows have come, there is no watermark: their median is the first to count as the latest row.
+        three rows in succession are, in batches of one or two, no further than this from each other, the
+        third one does. Before three rows have come, there is no watermark: their median is the first to count
+        as the latest row.
     heartbeat : str or datetime.timedelta, optional
         While no row of a source has come for so long, its watermark follows the clock of the operator at this
-        distance: you know that a row comes no later than this after its time. For columns of timestamps and
+        distance: you know that a row comes no later than this after its time. A stream without `source` is
+        one source, and need not have had a row. For columns of timestamps and
         dates, of which those without a zone are taken as UTC. Time is counted as for `idle`, so that after a
         pause, rows that were waiting meanwhile come first (Li 2008, §8.1).
 

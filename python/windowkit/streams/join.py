@@ -507,21 +507,21 @@ class JoinOperator(Held[_native.JoinOperator]):
 
     def _push(self, call: str, is_left: bool, batch: Any, validate: bool | None) -> pa.Table:
         def push(core: _native.JoinOperator) -> Any:
-            self._look_at_clock(core)
+            self._look_at_clock(core, is_left)
             return self._incoming[is_left].push(partial(core.push, is_left), batch, validate)
 
         return self._step(call, push)
 
-    def _look_at_clock(self, core: _native.JoinOperator, waited: bool | None = None) -> None:
-        """Tell the core the time, and of which side the caller has waited for rows, if it has."""
-        for is_left in (True, False) if self._has_clock else ():
-            look_at_clock(Side(core, is_left=is_left), self._clock, has_waited=is_left is waited)
+    def _look_at_clock(self, core: _native.JoinOperator, is_left: bool, *, has_waited: bool = False) -> None:
+        """Tell a side the time. Calls of the other side say nothing of how long this one was waited for."""
+        if self._has_clock:
+            look_at_clock(Side(core, is_left=is_left), self._clock, has_waited=has_waited)
 
     def _of_source(
         self, call: str, is_left: bool, step: Callable[[Side], Callable[..., Any]], source: Any
     ) -> pa.Table:
         def change(core: _native.JoinOperator) -> Any:
-            self._look_at_clock(core)
+            self._look_at_clock(core, is_left)
             side = Side(core, is_left=is_left)
             return step(side)(source_row(side, self._schemas[is_left], source))
 
@@ -541,13 +541,13 @@ class JoinOperator(Held[_native.JoinOperator]):
                 )
             at = None if watermark is None else in_time("watermark", watermark, self._time)
             if key is None:
-                self._look_at_clock(core, is_left if at is None else None)
+                self._look_at_clock(core, is_left, has_waited=at is None)
                 return core.follow(is_left) if at is None else core.advance(is_left, at)
             by = self._join.left_by if is_left else self._join.right_by
             instead = f"{call}(watermark) without a key moves the watermark of the side"
             refuse_key(key, by, "the join has no keys", instead)
             one = one_key(key, by, self._schemas[is_left], "the join is")
-            self._look_at_clock(core)
+            self._look_at_clock(core, is_left)
             assert at is not None, "a key is complete up to a time"
             return core.advance_key(is_left, at, one)
 

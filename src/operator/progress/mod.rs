@@ -58,12 +58,13 @@ impl Progress {
     /// Nothing seen yet of a stream of this schema.
     pub(super) fn new(delay: Delay, input: &Schema) -> Result<Self> {
         let types = delay.source.iter().map(|&at| input.field(at).data_type().clone()).collect();
-        Ok(Self {
-            index: KeyIndex::new(types)?,
-            seen: Seen { delay, sources: Vec::new(), ended: None, present: Present::default() },
-            attempted: None,
-            clock: Clock::default(),
-        })
+        let clock = Clock::default();
+        let mut seen = Seen { delay, sources: Vec::new(), ended: None, present: Present::default() };
+        if delay.source.is_none() && delay.heartbeat.is_some() {
+            // A stream that nobody divides is a source, which may be silent from the beginning.
+            seen.announce(0, clock)?;
+        }
+        Ok(Self { index: KeyIndex::new(types)?, seen, attempted: None, clock })
     }
 
     /// How the watermark follows rows.

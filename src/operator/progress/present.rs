@@ -72,9 +72,11 @@ impl Present {
     /// Which of these rows are further ahead of the others than this, if any are.
     ///
     /// The others are the latest row before, or half of the rows that come together, if these are [`ENOUGH`], or of the
-    /// first ones; and rows that were ahead are not, once enough of them have come in succession.
+    /// first ones. Of fewer that come together, rows that were ahead are not, once enough of them have come in succession:
+    /// among many, those of one clock may follow each other.
     pub(super) fn ahead(&mut self, times: &[i64], future: i64) -> Option<BooleanBuffer> {
         let (limit, most) = (self.limit(future), times.iter().copied().max()?);
+        let are_many = times.len() >= ENOUGH;
         match self.latest {
             // So it is for nearly all batches.
             Some(latest) if most <= limit => {
@@ -92,15 +94,18 @@ impl Present {
             }
             Some(latest) => {
                 let ahead = times.iter().filter(|&&t| t > limit).count();
-                if times.len() >= ENOUGH && ahead * 2 > times.len() {
+                if are_many && ahead * 2 > times.len() {
                     self.latest = Some(middle(&mut times.to_vec()).max(latest));
                 }
             }
         }
+        if are_many {
+            self.ahead.clear();
+        }
         let mut any = false;
         let ahead = BooleanBuffer::collect_bool(times.len(), |row| {
             let time = times[row];
-            if time > self.limit(future) && !self.is_confirmed(time, future) {
+            if time > self.limit(future) && (are_many || !self.is_confirmed(time, future)) {
                 any = true;
                 return true;
             }

@@ -145,8 +145,13 @@ impl Tuples {
         is_live: &mut [bool],
         numbered: bool,
     ) {
-        let numbered = numbered || windows(queries.registered()).any(|(_, window)| window.counts_on());
-        let has_any = |tuples: &KeyTuples| !tuples.has_no_rows() || (numbered && !tuples.is_done());
+        let gone = |tuples: &KeyTuples, query: usize| tuples.gone.get(query).copied().unwrap_or_default();
+        let counts_on = |tuples: &KeyTuples| {
+            windows(queries.registered()).any(|(query, window)| window.counts_on(gone(tuples, query)))
+        };
+        let has_any = |tuples: &KeyTuples| {
+            !tuples.has_no_rows() || if numbered { !tuples.is_done() } else { counts_on(tuples) }
+        };
         self.keys.iter().zip(&mut *is_live).for_each(|(tuples, is_live)| *is_live |= has_any(tuples));
         self.points.iter().filter_map(|point| point.key).for_each(|key| is_live[key as usize] = true);
     }
