@@ -16,6 +16,7 @@ from support.oracle import extents
 from support.plain import in_units, plain
 from support.stream_oracle import assert_same, results
 from support.streams import Call, Case, cases, come_and_go, queries, start, step
+from windowkit.streams.queried import first_end
 
 
 @settings(max_examples=200)
@@ -152,6 +153,7 @@ def test_slice_edges_are_window_edges(case: Case) -> None:
         keys = [plain(slices[name]) for name in case.query.by]
         begin, end, first, last = (plain(slices[name]) for name in ("t_start", "t_end", "t_first", "t_last"))
         assert op.stats().slices == slices.num_rows
+        assert first_end(op) == min(end, default=None)
         columns = [plain(oracle.table[name]) for name in case.query.by]
         for row in range(slices.num_rows):
             group = [str(column[row]) for column in keys]

@@ -425,6 +425,11 @@ impl PyOperator {
         self.ask(py, |stream| Ok(PyRecordBatch::new(stream.slices()?)))
     }
 
+    /// When the first slice ends, in units of the measure.
+    fn first_end(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        self.ask(py, |stream| Ok(stream.first_end()))
+    }
+
     /// The watermark in units of the measure.
     #[getter]
     fn watermark(&self, py: Python<'_>) -> PyResult<Option<i64>> {

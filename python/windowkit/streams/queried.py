@@ -16,7 +16,7 @@ from windowkit.streams.completeness import with_completeness
 from windowkit.streams.known import Known
 from windowkit.streams.progress import look_at_clock
 
-__all__ = ["Queried"]
+__all__ = ["Queried", "first_end"]
 
 T = TypeVar("T")
 
@@ -76,3 +76,11 @@ def returned(state: Known, rows: pa.Table) -> pa.Table:
     if not state.completes or state.core is None:
         return results
     return with_completeness(state.core, rows, results, state.completes if len(state.queries) > 1 else None)
+
+
+def first_end(operator: Queried) -> int | None:
+    """Return when the first slice ends, or the first window of rows that wait, in units of the time. O(keys).
+
+    No window of the operator ends before.
+    """
+    return operator._ask("first_end", lambda core, _: core.first_end())

@@ -11,7 +11,9 @@ use arrow_array::{Array, ArrayRef, Int64Array, NullArray, RecordBatch, RecordBat
 use arrow_schema::{Field, Schema};
 
 use super::Operator;
+use super::engine::Engine;
 use super::intake::Accepted;
+use super::sparse::SparseRows;
 use crate::aggregate::Partial;
 use crate::interrupt::Pace;
 use crate::operator::buckets::{check_types, schema, types};
@@ -123,6 +125,12 @@ impl Operator {
             [first, ..] => Ok(concat_batches(&first.schema(), &all)?),
             [] => Err(Error::Internal("an operator without queries".into())),
         }
+    }
+
+    /// When the first slice ends, or the first window of rows that wait; `None` where there are none. No window ends before.
+    pub fn first_end(&mut self) -> Option<i64> {
+        let waiting = self.sparse.as_ref().and_then(SparseRows::first_end);
+        self.engines_mut().filter_map(Engine::first_end).chain(waiting).min()
     }
 
     /// Why slices do not lead to the results that their rows have; `None` if they do.

@@ -137,6 +137,12 @@ impl SparseRows {
         self.rows.iter().map(|piece| piece.times.len()).sum()
     }
 
+    /// When the first of their windows ends.
+    pub(super) fn first_end(&self) -> Option<i64> {
+        let first = self.rows.iter().map(|piece| piece.least).min();
+        first.map(|first| self.window.last_start(first).saturating_add(self.window.size()))
+    }
+
     /// Bytes of these.
     pub(super) fn bytes(&self) -> usize {
         let of = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default();

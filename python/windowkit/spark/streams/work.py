@@ -25,6 +25,7 @@ from windowkit.local.query import plan
 from windowkit.spark.routes import stages
 from windowkit.spark.shipping import in_one_line, packing
 from windowkit.streams.operator import Operator
+from windowkit.streams.queried import first_end
 
 __all__ = ["FORMAT", "LATE", "REASON", "Given", "Work", "differences"]
 
@@ -199,10 +200,8 @@ class Work:
             return watermark + 1
         if is_empty(operator):
             return 0
-        if self.is_eager:
-            return watermark + 1
-        first: int = pc.min(operator.slices()["t_end"].cast(pa.int64())).as_py()
-        return max(-(-first // 1000), watermark + 1)
+        first = None if self.is_eager else first_end(operator)
+        return watermark + 1 if first is None else max(-(-first // 1000), watermark + 1)
 
 
 def is_empty(operator: Operator) -> bool:

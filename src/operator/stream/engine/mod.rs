@@ -133,6 +133,12 @@ impl Engine {
         slicer.all_slices(queries, (&slices.timelines, slices.keeps_rows()), keys)
     }
 
+    /// When the first slice ends. O(keys).
+    pub(super) fn first_end(&mut self) -> Option<i64> {
+        let Self { queries, slicer, slices, .. } = self;
+        slicer.first_end(queries, (&slices.timelines, slices.keeps_rows()))
+    }
+
     /// Takes note of how many windows of each query other engines emit in this call.
     pub(super) fn begin(&mut self, elsewhere: &[u64]) {
         self.elsewhere.clear();

@@ -16,6 +16,7 @@ use crate::operator::stream::slices::{last_column, state_columns};
 use crate::poll::sort_by_key;
 use crate::simd;
 use crate::slice::{Calendar, Cell, Cutter, Delta, Timelines};
+use crate::window::Spans;
 
 /// Cells that are put in order before they are added to slices, or slices of a key: each of many in disorder would move those
 /// between it and the one before.
@@ -117,42 +118,58 @@ impl StreamSlicer {
         (slices, keeps_rows): (&Timelines, bool),
         of: &StreamKeys,
     ) -> Result<RecordBatch> {
-        let (least, most) = queries.edges().bounds();
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..slices.keys() as u32 {
             let spans = slices.of(key);
             for at in 0..spans.len() {
-                let (first, last) = (spans.firsts[at], spans.lasts[at]);
-                let before = at.checked_sub(1).map(|at| spans.lasts[at]);
-                let after = spans.firsts.get(at + 1).copied();
-                let (mut start, end_of_slice) = self.cutter.slice_of(first);
-                let mut end = self.cutter.slice_of(last).1.max(end_of_slice);
-                let gap = queries.edges().gap_at(first);
-                // Where there is no edge, the slice begins or ends with its rows.
-                let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
-                if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
-                    start = first;
-                }
-                if let Some(gap) = gap {
-                    // A fragment begins with its session, or where a window cuts the session in two.
-                    let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
-                    if before.is_none_or(|before| !joins(before, first)) {
-                        start = first;
-                    }
-                    if after.is_none_or(|after| !joins(last, after)) {
-                        end = end.min(last.saturating_add(gap));
-                    }
-                }
-                if is_open || keeps_rows && after.is_some_and(|after| after < end) {
-                    end = last;
-                }
+                let (start, end) = self.extent(queries, (spans, keeps_rows), at);
                 keys.push(key);
-                for (column, t) in times.iter_mut().zip([start, end, first, last]) {
+                for (column, t) in times.iter_mut().zip([start, end, spans.firsts[at], spans.lasts[at]]) {
                     column.push(t);
                 }
             }
         }
         of.slices(queries.leader(), keys, times)
+    }
+
+    /// When the first slice ends. O(keys).
+    pub(super) fn first_end(
+        &mut self,
+        queries: &Queries,
+        (slices, keeps_rows): (&Timelines, bool),
+    ) -> Option<i64> {
+        let keys = (0..slices.keys() as u32).map(|key| slices.of(key)).filter(|spans| !spans.is_empty());
+        keys.map(|spans| self.extent(queries, (spans, keeps_rows), 0).1).min()
+    }
+
+    /// When a slice of a key begins and ends.
+    fn extent(&mut self, queries: &Queries, (spans, keeps_rows): (Spans<'_>, bool), at: usize) -> (i64, i64) {
+        let (least, most) = queries.edges().bounds();
+        let (first, last) = (spans.firsts[at], spans.lasts[at]);
+        let before = at.checked_sub(1).map(|at| spans.lasts[at]);
+        let after = spans.firsts.get(at + 1).copied();
+        let (mut start, end_of_slice) = self.cutter.slice_of(first);
+        let mut end = self.cutter.slice_of(last).1.max(end_of_slice);
+        let gap = queries.edges().gap_at(first);
+        // Where there is no edge, the slice begins or ends with its rows.
+        let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
+        if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
+            start = first;
+        }
+        if let Some(gap) = gap {
+            // A fragment begins with its session, or where a window cuts the session in two.
+            let joins = |a: i64, b: i64| b <= a.saturating_add(gap);
+            if before.is_none_or(|before| !joins(before, first)) {
+                start = first;
+            }
+            if after.is_none_or(|after| !joins(last, after)) {
+                end = end.min(last.saturating_add(gap));
+            }
+        }
+        if is_open || keeps_rows && after.is_some_and(|after| after < end) {
+            end = last;
+        }
+        (start, end)
     }
 }
 
