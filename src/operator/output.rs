@@ -45,7 +45,8 @@ const AHEAD: usize = 4;
 /// Every window of the rows pushed so far, computed one block of keys at a time, and batch by batch within a block.
 pub struct Output {
     plan: Arc<Plan>,
-    parts: Vec<Part>,
+    /// None once all of its blocks have been read.
+    parts: Vec<Option<Part>>,
     /// Some keys of a part each: which part, the first of them and the one after the last.
     blocks: Vec<(usize, usize, usize)>,
     next_block: usize,
@@ -121,6 +122,7 @@ impl Output {
         let fields = plan.output().fields();
         let answers = &fields[fields.len() - plan.aggregates().len()..];
         let varies = fields[..plan.by().len()].iter().chain(answers).any(|field| varies(field.data_type()));
+        let parts = parts.into_iter().map(Some).collect();
         Ok(Self { plan, parts, blocks, next_block: 0, limit, varies, begun: VecDeque::new() })
     }
 
@@ -186,10 +188,18 @@ impl Output {
         });
         if own.is_err() {
             self.next_block = self.blocks.len();
-        } else {
-            self.begun = begun;
+            return own;
         }
-        own
+        // What is read is freed: results take its memory.
+        let unread = begun.iter().find(|begun| !begun.is_read).map_or(self.next_block, |begun| begun.number);
+        let needed = self.blocks.get(unread).map_or(self.parts.len(), |block| block.0);
+        self.parts[..needed].fill_with(|| None);
+        self.begun = begun;
+        Ok(())
+    }
+
+    fn part(&self, part: usize) -> &Part {
+        self.parts[part].as_ref().expect("some of its blocks are not read")
     }
 
     /// Computes batches of a block until `ahead` are ready, or there are no more.
@@ -235,7 +245,7 @@ impl Output {
     fn block(&self, number: usize) -> Result<Block> {
         check()?;
         let (part, from, to) = self.blocks[number];
-        let Part { source, order, .. } = &self.parts[part];
+        let Part { source, order, .. } = self.part(part);
         let (slices, ranked) = match source {
             Source::Slices(table) => (table.regroup(order, (from, to), self.plan.edges(), check)?, None),
             Source::Rows(rows) => {
@@ -325,7 +335,8 @@ impl Output {
         let rows = windows.keys.len();
         let (name, window) = &self.plan.windows()[number];
         let keys = UInt32Array::from(windows.keys);
-        let mut columns: Vec<ArrayRef> = self.parts[block.part]
+        let mut columns: Vec<ArrayRef> = self
+            .part(block.part)
             .keys
             .iter()
             .map(|key| take(key, &keys, None))
