@@ -163,6 +163,9 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 	@# Apart from each other: the extension module has an allocator, and so have the benchmarks of the baselines.
 	$(WITH_RUST) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(CLIPPY) --lib -- -D warnings
+	@# A workspace of its own. Targets of the fuzzer are checked, not linked, so that no C++ compiler is needed.
+	$(WITH_RUST) cargo fmt --manifest-path fuzz/Cargo.toml --check
+	$(WITH_RUST) CARGO_TARGET_DIR=target/fuzz cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -170,6 +173,7 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 
 format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and apply ruff's fixes
 	$(WITH_RUST) cargo fmt --all
+	$(WITH_RUST) cargo fmt --manifest-path fuzz/Cargo.toml
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
