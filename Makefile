@@ -42,7 +42,7 @@ WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
 .PHONY: help demo live test lake check hunt miri threads cross fuzz coverage mutants bench bench-full lint format docs wheel \
-	release-check deny audit locks third-party clean java
+	release-check deny audit advisories locks third-party clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -219,6 +219,9 @@ audit: deny $(STAMPS)/audit  ## what is known against crates and locked Python p
 			echo "error: packages of $$lock have advisories, or these cannot be fetched; see the lines above" >&2; \
 			exit 1; }; \
 	done
+
+advisories: $(STAMPS)/audit  ## the same for Python packages alone, as far as their database can be reached
+	@$(BIN)/python .ci/advisories.py
 
 locks: $(STAMPS)/audit  ## the hashed versions that releases are made with, .ci/locks, anew: the newest that fit
 	$(PIP) uv
