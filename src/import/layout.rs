@@ -161,7 +161,7 @@ impl Layout {
                 Bytes::Bits => all.div_ceil(8),
                 Bytes::Fixed(width) => all.checked_mul(width).ok_or_else(|| self.fault("it is too long"))?,
                 // Producers may leave out those of no rows.
-                Bytes::Offsets(_) if all == 0 && start(at).is_null() => 0,
+                Bytes::Offsets(_) if all == 0 => 0,
                 Bytes::Offsets(width) => (all + 1) * width,
                 Bytes::Values(_) if rows == 0 => 0,
                 Bytes::Values(width) => buffers
