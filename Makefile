@@ -163,9 +163,10 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 	@# Apart from each other: the extension module has an allocator, and so have the benchmarks of the baselines.
 	$(WITH_RUST) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(CLIPPY) --lib -- -D warnings
-	@# A workspace of its own. Targets of the fuzzer are checked, not linked, so that no C++ compiler is needed.
+	@# A workspace of its own. The targets are not linked, so libFuzzer, which is in C++, need not be compiled.
 	$(WITH_RUST) cargo fmt --manifest-path fuzz/Cargo.toml --check
-	$(WITH_RUST) CARGO_TARGET_DIR=target/fuzz cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
+	$(WITH_RUST) CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a CARGO_TARGET_DIR=target/fuzz \
+		cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
