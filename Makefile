@@ -18,6 +18,9 @@ RUST := $(shell find src crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Car
 WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*)))
 FUZZ_SECONDS ?= 60
+# Tests of the kernels that Miri interprets.
+MIRI ?= simd:: kernels:: memory::
+WITH_MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 RUST_BACKTRACE=0
 # Of each room, so many mutants: every nth of all, of which SEED says the first.
 MUTANTS ?= 150
 MUTANTS_SEED ?= 1
@@ -38,8 +41,8 @@ CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locke
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo live test lake check hunt miri cross fuzz coverage mutants bench bench-full lint format docs wheel \
-	release-check deny audit locks third-party clean java
+.PHONY: help demo live test lake check hunt miri threads cross fuzz coverage mutants bench bench-full lint format docs wheel \
+	release-check deny audit advisories locks third-party clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -78,10 +81,17 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the propert
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
 
-miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes
-	@# Interpreted, a case of a property test takes seconds.
-	$(WITH_RUST) MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 cargo miri test --locked --lib -p windowkit-kernels -- \
-		simd:: kernels:: memory::
+miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes; MIRI=memory:: fewer
+	@# Interpreted, a case of a property test takes seconds, and so does a backtrace.
+	$(WITH_RUST) $(WITH_MIRI) cargo miri test --locked --lib -p windowkit-kernels -- $(MIRI)
+	$(WITH_RUST) $(WITH_MIRI) cargo miri test --locked --lib -p windowkit -- import:: shared::
+
+threads: $(STAMPS)/miri  ## what threads share, under ThreadSanitizer, which finds races: some minutes
+	@# The standard library is compiled with it, too: what that synchronises would otherwise be taken for races.
+	$(WITH_RUST) bash -euc '\
+		export RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/threads; \
+		cargo -Zbuild-std test --locked --profile edit --target "$$(rustc -vV | sed -n "s/^host: //p")" \
+			-p windowkit --lib --test threads -- shared:: interrupt:: several share'
 
 cross: $(STAMPS)/cross  ## the Rust core for 64-bit Arm, whose vectors are NEON: checked by the compiler, not run
 	$(WITH_RUST) cargo check --locked --lib --target aarch64-unknown-linux-gnu
@@ -153,6 +163,10 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 	@# Apart from each other: the extension module has an allocator, and so have the benchmarks of the baselines.
 	$(WITH_RUST) cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(CLIPPY) --lib -- -D warnings
+	@# A workspace of its own. The targets are not linked, so libFuzzer, which is in C++, need not be compiled.
+	$(WITH_RUST) cargo fmt --manifest-path fuzz/Cargo.toml --check
+	$(WITH_RUST) CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a CARGO_TARGET_DIR=target/fuzz \
+		cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 	$(WITH_RUST) RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -160,6 +174,7 @@ lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warn
 
 format: $(STAMPS)/toolchain $(STAMPS)/python  ## format Rust and Python, and apply ruff's fixes
 	$(WITH_RUST) cargo fmt --all
+	$(WITH_RUST) cargo fmt --manifest-path fuzz/Cargo.toml
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -205,6 +220,9 @@ audit: deny $(STAMPS)/audit  ## what is known against crates and locked Python p
 			echo "error: packages of $$lock have advisories, or these cannot be fetched; see the lines above" >&2; \
 			exit 1; }; \
 	done
+
+advisories: $(STAMPS)/audit  ## the same for Python packages alone, as far as their database can be reached
+	@$(BIN)/python .ci/advisories.py
 
 locks: $(STAMPS)/audit  ## the hashed versions that releases are made with, .ci/locks, anew: the newest that fit
 	$(PIP) uv

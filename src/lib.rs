@@ -19,7 +19,7 @@
 //! | [`sketch`] | HyperLogLog, heavy hitters, membership: memory that does not grow with the keys |
 //! | [`state`] | snapshots: one envelope around values and columns |
 //! | [`partition`] | which worker gets which row, and what that costs. A crate of its own, `windowkit-partition`, with the three above |
-//! | [`bounds`], [`interrupt`] | whether Arrow data stays within its buffers; interrupts, for which the operators look |
+//! | [`bounds`], [`import`], [`interrupt`], [`shared`] | whether Arrow data stays within its buffers; batches from the C data interface; interrupts, for which the operators look; what threads use one at a time |
 //! | [`aggregate`] | columns of partials: how functions are lifted from Arrow columns and lowered to them |
 //! | [`window`] | window types as `windows()`, `extent()`, `wids()` |
 //! | [`slice`](mod@slice) | slice edges, the slicer, the table of slices |
@@ -30,8 +30,10 @@
 
 pub mod aggregate;
 pub mod bounds;
+pub mod import;
 pub mod interrupt;
 pub mod operator;
+pub mod shared;
 pub mod slice;
 pub mod window;
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,17 @@ def test_crates_are_from_the_registry_under_a_licence_that_is_allowed() -> None:
     allowed = re.search(r"^allow = \[(.*?)\]", (ROOT / "deny.toml").read_text(), re.MULTILINE | re.DOTALL)
     assert allowed is not None
     assert re.findall(r'"(.*)"', allowed[1]) == list(crates.LICENCES)
+
+
+@pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
+def test_every_crate_of_a_lock_is_ours_or_from_the_registry_with_its_checksum(lock: str) -> None:
+    """Those of tests, benchmarks and the fuzzer, too. `make deny` asks that, too, and takes minutes."""
+    packages = (ROOT / lock).read_text().split("[[package]]\n")[1:]
+    others = [package for package in packages if not re.match(r'name = "windowkit[\w-]*"\n', package)]
+    assert others
+    for package in others:
+        assert f'source = "{crates.REGISTRY}"\n' in package, package
+        assert re.search(r'^checksum = "[0-9a-f]{64}"$', package, re.MULTILINE), package
 
 
 @pytest.mark.parametrize(
@@ -99,6 +112,21 @@ def test_a_job_may_write_one_thing_and_checks_out_no_code_then() -> None:
     assert [job.partition(":")[0] for job in jobs if "contents: write" in job] == ["page"]
     for job in jobs:
         assert job.count("checkout@") == job.count("persist-credentials: false")
+
+
+def test_advisories_fail_and_what_was_not_checked_is_told() -> None:
+    told = runpy.run_path(str(ROOT / ".ci" / "advisories.py"))["told"]
+    good = {"name": "a", "version": "1", "vulns": []}
+    bad = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1"}]}
+    skipped = {"name": "c", "skip_reason": "not found"}
+    report = [json.dumps({"dependencies": each}) for each in ([good], [good, bad], [good, skipped])]
+    assert told({"x": report[0]}) == (["x: 1 packages checked"], False)
+    lines, is_bad = told({"x": report[1], "y": report[2], "z": ""})
+    assert is_bad
+    assert "error: x: b 2: PYSEC-1" in lines
+    assert "warning: advisories for 1 packages of y have NOT been checked" in lines
+    assert "warning: advisories for z have NOT been checked: no database can be reached" in lines
+    assert not told({"y": report[2], "z": ""})[1]
 
 
 @pytest.mark.parametrize("page", ["windows", "versions"])

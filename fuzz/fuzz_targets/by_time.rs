@@ -4,8 +4,8 @@
 use arbitrary::Arbitrary;
 use arrow_buffer::ScalarBuffer;
 use libfuzzer_sys::fuzz_target;
-use windowkit::kernels::{Closed, Segments};
 use windowkit::kernels::by_time::{fixed, row_ending};
+use windowkit::kernels::{Closed, Segments};
 
 #[derive(Arbitrary, Debug)]
 struct Case {

@@ -2,6 +2,8 @@
 //! naively over the values of one window.
 
 pub mod hostile;
+#[path = "../../src/import/odd.rs"]
+pub mod odd;
 
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;
 
 use super::errors::detached;
-use super::shared::{Shared, Used};
 use crate::memory::{of_panic, spared};
+use crate::shared::{Shared, Used};
 use crate::{Error, Result};
 
 /// A value that calls change, with the result of the last one.

@@ -11,8 +11,8 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::errors::{Out, PyOut, detached, exception, interruptible, within_iterator};
 use super::given::Given;
-use super::shared::Shared;
 use crate::operator::{Bounded, Output};
+use crate::shared::Shared;
 use crate::{Error, Result};
 
 /// Takes batches of rows, or of slices made elsewhere, and then computes every window.

@@ -1,7 +1,6 @@
 //! Arrow data from Python: imported, and checked before anything reads it.
 
 use std::iter::from_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
@@ -10,7 +9,8 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use super::errors::exception;
 use crate::bounds::{check_array, check_columns};
-use crate::memory::{OutOfMemory, caught, unwind};
+use crate::import::imported;
+use crate::memory::caught;
 use crate::{Error, Result};
 
 /// An argument that is Arrow data, not checked yet.
@@ -89,16 +89,4 @@ fn read<T>(
         Ok(item)
     };
     from_fn(move || next().transpose())
-}
-
-/// Runs an import, which panics where lengths contradict each other.
-pub(super) fn imported<T>(argument: &str, import: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(import)).unwrap_or_else(|panic| {
-        if panic.is::<OutOfMemory>() {
-            unwind(panic);
-        }
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be imported");
-        Err(Error::InvalidValue(format!("{argument}: malformed Arrow data: {text}")))
-    })
 }

@@ -5,6 +5,7 @@ mod calls;
 mod distinct;
 mod engine;
 mod errors;
+mod forks;
 mod given;
 mod join;
 mod join_operator;
@@ -17,7 +18,6 @@ mod plan;
 mod policy;
 mod progress;
 mod rolling;
-mod shared;
 mod shedding;
 mod sketch;
 mod stream_window;
@@ -50,7 +50,7 @@ static ALLOCATOR: Reserve<Remapped<MiMalloc>> = Reserve::before(Remapped::before
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     unwind_without();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    shared::register(module)?;
+    forks::register(module)?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<plan::PyPartial>()?;
     module.add_class::<plan::PyProperties>()?;
@@ -72,7 +72,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<synchronized::PySynchronized>()?;
     operator::register(module)?;
     module.add_class::<stream_window::PyStreamWindow>()?;
-    module.add_function(wrap_pyfunction!(shared::own_work, module)?)?;
+    module.add_function(wrap_pyfunction!(forks::own_work, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;

@@ -7,10 +7,10 @@ use pyo3_arrow::input::AnyArray;
 
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
-use super::shared::Shared;
 use crate::Result;
 use crate::interrupt::check;
 use crate::memory::caught;
+use crate::shared::Shared;
 use crate::sketch::HyperLogLog;
 
 /// A sketch that counts distinct values.

@@ -10,11 +10,11 @@ use pyo3_arrow::{PyArray, PyDataType};
 use super::calls::Called;
 use super::errors::{detached, exception};
 use super::given::Given;
-use super::shared::Used;
 use crate::interrupt::check;
 use crate::kernels::Function;
 use crate::kernels::streaming::{Algorithm, Change, Number, StreamWindow};
 use crate::memory::caught;
+use crate::shared::Used;
 use crate::{Error, Result};
 
 /// The aggregate of a window that rows enter and leave in order.
