@@ -24,7 +24,7 @@ from windowkit.spark.parquet import tables
 from windowkit.spark.parquet.conditions import Columns, Conditions, named, projected
 from windowkit.spark.parquet.iceberg import IcebergScan
 from windowkit.spark.parquet.jvm import Unread, class_of, identity, items, kind_of, short
-from windowkit.spark.parquet.naming import Naming
+from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.relations import Relation
 
 if TYPE_CHECKING:
@@ -74,15 +74,21 @@ class Planned:
         How these columns are found in files.
     described : str, optional
         The table, in the words of its own format, if it is more than files.
+    is_sparks : bool, default True
+        Whether Spark can read them, too, by the settings of its session.
+    has_nanos : bool, default False
+        Whether timestamps of nanoseconds are read, which Spark does not.
     """
 
     source: Source
     names: tuple[str, ...]
     table: spark.StructType
     rows: Tree | None
-    partition_filters: tuple[str, ...]
-    naming: Naming
-    described: str | None
+    partition_filters: tuple[str, ...] = ()
+    naming: Naming = BY_NAME
+    described: str | None = None
+    is_sparks: bool = True
+    has_nanos: bool = False
 
 
 def planned(frame: DataFrame) -> Planned | str:
