@@ -46,7 +46,8 @@ def is_table(session: SparkSession, name: str) -> bool:
 def of_name(session: SparkSession, name: str) -> Table:
     """Return a table by its name; where plans are to be seen, they say which files it has."""
     frame = session.table(name)
-    return Table(frame, None if hasattr(frame, "_jdf") else files_of(session, name, frame), True)
+    source = None if hasattr(frame, "_jdf") else files_of(session, name, frame)
+    return Table(frame, source, is_sparks=True, has_nanos=False)
 
 
 def files_of(session: SparkSession, name: str, frame: DataFrame) -> Source | str:

@@ -8,7 +8,7 @@ footers say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -30,7 +30,7 @@ from windowkit.spark.parquet.relations import Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Planned", "planned", "reason_of", "tested"]
+__all__ = ["Planned", "changed", "planned", "reason_of", "tested"]
 
 SETTING: Final = "spark.windowkit.tables"
 """Of a session: ``false`` leaves all DataFrames to Spark's reader; ``true`` says that workers can open by
@@ -114,6 +114,11 @@ def planned(frame: DataFrame) -> Planned | str:
         return f"Spark's plan cannot be read ({str(error).strip().splitlines()[0]})"
 
 
+def changed(name: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return why a column of this metadata is not as it is in files; None if it is."""
+    return next((f"column {name!r} {what}" for key, what in CHANGED.items() if key in metadata), None)
+
+
 def reason_of(error: WindowKitError) -> str:
     """Return what an error says, without which argument it is of, and without advice."""
     return str(error).partition(": ")[2].partition(";")[0]
@@ -144,9 +149,8 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     is_all = rows == Nested("and", ())
     needed = list(dict.fromkeys([*names, *tested(rows)]))
     for name in needed:
-        for key, what in CHANGED.items():
-            if key in scan.table[name]["metadata"]:
-                raise Unread(f"column {name!r} {what}")
+        if (reason := changed(name, scan.table[name]["metadata"])) is not None:
+            raise Unread(reason)
     scan.check()
     naming = scan.naming([name for name in needed if name not in scan.partitioned.names])
     source = source_of(scan, everywhere)

@@ -57,11 +57,14 @@ class Table:
         Its files, or why Spark's reader has to read it. None if Spark's plan of `frame` says what it reads.
     is_sparks : bool
         Whether `frame` has its rows, too, so that it may be left to Spark's reader.
+    has_nanos : bool, default True
+        Whether timestamps of nanoseconds are read, which Spark does not.
     """
 
     frame: DataFrame
     source: Source | str | None
     is_sparks: bool
+    has_nanos: bool = True
 
 
 @dataclass(frozen=True)

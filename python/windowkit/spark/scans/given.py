@@ -14,7 +14,7 @@ from windowkit.language.conditions import Test, Tree, nested
 from windowkit.spark.jobs import Job, identifier
 from windowkit.spark.parquet import catalog, filters, survey, tables
 from windowkit.spark.parquet.filters import ALL, Filter, Filtered
-from windowkit.spark.parquet.planned import Planned, planned, reason_of
+from windowkit.spark.parquet.planned import Planned, changed, planned, reason_of
 from windowkit.spark.routes import Scan, reading_files
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ class Given:
         own = self.frame.schema
         if [field.dataType for field in rows.schema] != [own[name].dataType for name in names]:
             return "a column is cast, as the other side has it in another type"
+        for name in dict.fromkeys([*names, *needed, *self.chosen.kinds]):
+            if (reason := changed(name, own[name].metadata)) is not None:
+                return reason
         tests: list[Tree] = [Test((name,), "is not null") for name in needed]
         read = dict.fromkeys([*names, *needed])
         return Planned(
@@ -114,7 +117,7 @@ class Given:
             StructType([own[name] for name in read]),
             nested("and", tests) if tests else None,
             is_sparks=self.table.is_sparks,
-            has_nanos=True,
+            has_nanos=self.table.has_nanos,
         )
 
     def called(self, found: Planned) -> Filtered | str:
