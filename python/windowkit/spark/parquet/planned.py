@@ -23,7 +23,7 @@ from windowkit.language.conditions import Nested, Test, Tree, nested
 from windowkit.spark.parquet import tables
 from windowkit.spark.parquet.conditions import Columns, Conditions, named, projected
 from windowkit.spark.parquet.iceberg import IcebergScan
-from windowkit.spark.parquet.jvm import Unread, class_of, identity, items, kind_of, short
+from windowkit.spark.parquet.jvm import Unread, attributes, class_of, items, kind_of, short
 from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.relations import Relation
 
@@ -135,16 +135,17 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
         above.append((kind, plan))
         plan = plan.child()
     scan = scan_of(frame, leaves[0], plan)
-    columns = columns_of(plan, scan)
-    marks = {identity(column) for column in items(plan.output()) if column.name() == scan.mark}
+    read_by_scan = attributes(plan.output())
+    columns = columns_of(read_by_scan, scan)
+    marks = {number for name, number in read_by_scan if name == scan.mark}
     tests: list[Tree] = []
     for kind, node in reversed(above):
         if kind == "Project":
             columns = dict(projected(items(node.projectList()), columns))
         else:
             tests.append(Conditions(columns, marks).tree(node.condition()))
-    top = above[0][1] if above else plan
-    names = tuple(named(column, columns) for column in items(top.output()))
+    top = attributes(above[0][1].output()) if above else read_by_scan
+    names = tuple(named(*column, columns) for column in top)
     rows = nested("and", tests)
     is_all = rows == Nested("and", ())
     needed = list(dict.fromkeys([*names, *tested(rows)]))
@@ -174,12 +175,11 @@ def scan_of(frame: DataFrame, leaf: Any, plan: Any) -> Scan:
     raise Unread(f"Spark's plan has {kind_of(plan).strip()} above the files")
 
 
-def columns_of(plan: Any, scan: Scan) -> Columns:
+def columns_of(output: list[tuple[str, int]], scan: Scan) -> Columns:
     """Return what the table calls the columns of a scan."""
     table, required, about_files = scan.table, scan.required, scan.about_files
     columns: Columns = {}
-    for column in items(plan.output()):
-        name, number = column.name(), identity(column)
+    for name, number in output:
         if number in about_files:
             columns[number] = Unread("columns of files' metadata are read")
         # What is read of a struct may be a part of it.

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet import delta
-from windowkit.spark.parquet.jvm import Unread, class_of, fields_of, identity, items, short
+from windowkit.spark.parquet.jvm import Unread, attributes, class_of, fields_of, items, short
 from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.tables import Listed
 
@@ -86,7 +86,7 @@ class Relation:
     @property
     def about_files(self) -> frozenset[int]:
         """The columns of the plan that say something of files."""
-        return frozenset(map(identity, items(self.scan.fileConstantMetadataColumns())))
+        return frozenset(number for _, number in attributes(self.scan.fileConstantMetadataColumns()))
 
     @property
     def mark(self) -> str | None:

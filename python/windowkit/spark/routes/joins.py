@@ -278,7 +278,7 @@ def columns(frame: DataFrame, by: Sequence[str], time: str, read: Sequence[str] 
     if read is None:
         return frame
     names = list(dict.fromkeys([*by, time, *read]))
-    return columns_at(frame, list(map(frame.columns.index, names))).toDF(*names)
+    return columns_at(frame, list(map(frame.columns.index, names)), names)
 
 
 def alike(frames: list[DataFrame], join: Join) -> list[DataFrame]:
