@@ -98,7 +98,7 @@ def planned(frame: DataFrame) -> Planned | str:
     """
     plain = getattr(frame, "_jdf", None)
     if plain is None:
-        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths of queries"
+        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths and names of tables"
     said = frame.sparkSession.conf.get(SETTING, None)
     if said is not None and one_of(SETTING, said.lower(), ("true", "false")) == "false":
         return f"{SETTING} is false"
