@@ -362,7 +362,7 @@ def columns_at(frame: DataFrame, positions: Sequence[int], called: Sequence[str]
     Expressions are strings here and elsewhere, as each method of a Column is some twenty calls of the JVM.
     """
     names = frame.columns
-    new = [f"c{at}" for at in range(len(positions))] if called is None else list(map(identifier, called))
+    new = [f"c{at}" for at in range(len(positions))] if called is None else list(map(quoted, called))
     in_any_case = Counter(name.lower() for name in names)
     own = [f"`{names[at]}`" for at in positions]
     if not all(in_any_case[names[at].lower()] == 1 and PLAIN.fullmatch(names[at]) for at in positions):
@@ -374,7 +374,12 @@ def columns_at(frame: DataFrame, positions: Sequence[int], called: Sequence[str]
 
 def identifier(name: str) -> str:
     """Return `name` as SQL writes it."""
-    return name if PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if PLAIN.fullmatch(name) else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """Return `name` in backticks, as SQL takes it for a name whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
@@ -401,7 +406,8 @@ def shaped(result: DataFrame, query: Query) -> DataFrame:
     nested = query.nested.columns
     at = nested.index(query.window_column, len(query.by))
     extents = {at: "window"} | ({at + 1: "window_rows"} if query.has_ranks else {})
-    numbered, names = result, [identifier(name) for name in nested]
+    # Quoted in any case, as a column may be called as a literal is.
+    numbered, names = result, list(map(quoted, nested))
     if len({name.lower() for name in nested}) < len(nested) or not all(map(QUOTED.fullmatch, nested)):
         # Such names would be ambiguous, or not be found, so columns go by numbers.
         names = [f"o{position}" for position in range(len(nested))]
