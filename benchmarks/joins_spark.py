@@ -240,7 +240,7 @@ def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
 
     def each(tasks: Sequence[Any]) -> list[DataFrame]:
         return [
-            rows.mapInArrow(shipped(own, "a step"), packed.CHUNKS)
+            rows.frame.mapInArrow(shipped(own, "a step"), packed.CHUNKS)
             for rows, own in zip(sides.rows, tasks, strict=True)
         ]
 
@@ -255,7 +255,7 @@ def steps(cell: Cell, left: DataFrame, right: DataFrame) -> dict[str, Made]:
         return buckets.united(each(packs), None, spread=True)
 
     made: list[Made] = [
-        lambda: sides.rows[0].unionAll(sides.rows[1]),
+        lambda: sides.rows[0].frame.unionAll(sides.rows[1].frame),
         lambda: packing([Dropped(), Dropped()]),
         lambda: packing([Dropped(pack) for pack in packs]),
         lambda: packing(packs),

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import windowkit
+
 Record = dict[str, Any]
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 SHOWN = ("date", "processor", "system", "versions", "settings")
@@ -71,8 +73,8 @@ def lacks(sample: Path, quick: bool) -> bool:
 
 def machine(packages: Sequence[str], **more: object) -> Record:
     """Return what figures depend on: the day, the machine, and versions, those in `more` as given."""
-    names = ("windowkit", *packages)
-    versions = {name: version(name) for name in names} | {"Python": platform.python_version()} | more
+    own = {"windowkit": windowkit.__version__} | {name: version(name) for name in packages}
+    versions = own | {"Python": platform.python_version()} | more
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "processor": f"{processor()}, {cores()} cores visible",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -20,20 +21,22 @@ SETTINGS = {
 }
 
 
-def session(log: str = "ERROR", **settings: object) -> SparkSession:
+def session(log: str = "ERROR", more: Mapping[str, str] | None = None, **settings: object) -> SparkSession:
     """Return a session, whose workers run this interpreter.
 
     Parameters
     ----------
     log : str, default "ERROR"
         What Spark reports.
+    more : mapping of str to str, optional
+        Beside `SETTINGS` or instead of them, by their own names.
     **settings
-        Beside `SETTINGS` or instead of them; with underscores for dots, and without ``spark.``.
+        The same, with underscores for dots, and without ``spark.``.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("windowkit bench")
     named = {f"spark.{name.replace('_', '.')}": text(value) for name, value in settings.items()}
-    for name, value in {**SETTINGS, **named}.items():
+    for name, value in {**SETTINGS, **(more or {}), **named}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log)

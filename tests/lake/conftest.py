@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import windowkit as wk
 import windowkit.spark
-from support.lake import EVERY, READ, by_spark, counted
+from support.lake import EVERY, FORMATS, READ, by_spark, counted
 from support.programs import ROOT
 from support.spark import assert_equal, rows_of
 from windowkit.spark.routes import scan
@@ -28,20 +28,8 @@ os.environ["JDK_JAVA_OPTIONS"] = (
     "-Djdk.lang.Process.launchMechanism=VFORK"
 )
 
-JARS = (
-    "io.delta:delta-spark_4.1_2.13:4.4.0",
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-)
-"""For Spark 4.1, as pyproject.toml has it in the group `lake`."""
 SESSION = {
-    "spark.jars.packages": ",".join(JARS),
-    "spark.sql.extensions": (
-        "io.delta.sql.DeltaSparkSessionExtension,"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    ),
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.ice.type": "hadoop",
+    **FORMATS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",

@@ -232,7 +232,7 @@ class TestSpark:
         assert row == {"total": 5.5, "n": 3}
 
     def test_rows_of_json_rolling_aggregates_and_joins_are_those_of_this_process(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         table = pa.table(
             {
@@ -277,6 +277,31 @@ class TestSpark:
         assert status == 0
         assert out.startswith("join by k over t and t: within 6 minutes, inner\n")
         assert "column 'v': text read as double" in out
+        # Other tests share a session in which Spark reads all files.
+        monkeypatch.setattr("windowkit.spark.parquet.planned.SETTING", "spark.windowkit.unset")
+        tasks = "in Rust inside one mapInArrow: 1 task read 1 file"
+        explained = [
+            ("rolling", ["--input", typed, *rolled], 1),
+            ("rolling", ["--labels", typed, "--input", typed, *rolled], 2),
+            ("join", ["--left", typed, "--right", typed, "--by", "k", *times], 2),
+        ]
+        for command, arguments, sides in explained:
+            for route, many in (("scan", sides), ("packed", 0)):
+                given = [*arguments, *self.OPTIONS, "--explain", "--route", route]
+                status, out, err = run(capsys, given, command)
+                assert status == 0, err
+                assert out.count(tasks) == many, out
+        scanned = ["--left", text, "--right", typed, "--by", "k", *times, *self.OPTIONS, "--route", "scan"]
+        assert "--route: 'scan' is given, and tasks cannot read the files of left themselves" in refused(
+            capsys, [*scanned, "--output", tmp_path / "no.parquet"], command="join"
+        )
+        for command, arguments, _ in explained:
+            there, here = tmp_path / "scanned.parquet", tmp_path / "here.parquet"
+            given = [*arguments, "--overwrite", "--output"]
+            assert run(capsys, [*given, here], command) == (0, "", "")
+            assert run(capsys, [*given, there, *self.OPTIONS, "--route", "scan"], command)[:2] == (0, "")
+            wanted = pa.parquet.read_table(here)
+            assert rows(pa.dataset.dataset(there).to_table().cast(wanted.schema)) == rows(wanted)
         refusal = refused(
             capsys,
             [

@@ -7,6 +7,7 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 
 ODD = ["a.b", "a b", "`", "a`b`", "ключ", "c0", "p0", "pane", "a0", "i0", "o0", "{k}", "Window", "it's \\ "]
+ODD += ["null", "current_date", "select", "sum(v)"]
 
 WINDOW = wk.sliding("10 minutes", "4 minutes")
 
@@ -22,6 +23,16 @@ def test_odd_names_of_keys_times_and_values(from_arrow, check, name):
     query = wk.query(by=key, time=time, windows=window, aggs=[wk.max(value), wk.sum(value).alias("s`.x")])
     check(frame, query)
     assert "route: catalyst-panes" in query.explain(frame)
+
+
+def test_joined_columns_of_odd_names(from_arrow):
+    frame = from_arrow({"null": pa.array([1, 2]), "true": pa.array([5, 6]), "a.b": pa.array([7, 8])})
+    for names in (["true"], ["true", "a.b"]):
+        join = wk.join(by="null", left_time="true", right_time="true", within=0, left_columns=names)
+        found = join.run(frame, frame, route="packed").select(*(f"`{name}`" for name in names))
+        assert sorted(map(tuple, found.collect())) == sorted(
+            map(tuple, frame.select(*(f"`{name}`" for name in names)).collect())
+        )
 
 
 def test_names_of_another_case(spark, readings, settings):

@@ -157,7 +157,7 @@ def parser(jobs: Mapping[str, Callable[[argparse.Namespace], Any]]) -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.set_defaults(job=jobs[name], route=None)
+        command.set_defaults(job=jobs[name])
         command.register("action", None, Once)
         add(command.add_argument)
         add_shared(command.add_argument)
@@ -243,6 +243,15 @@ def add_keys(add: Add, of: str = "") -> None:
     )
 
 
+def add_route(add: Add) -> None:
+    """Add the option that says who reads files in Spark, of jobs over rows."""
+    add(
+        "--route",
+        choices=["scan", "packed"],
+        help="who reads Parquet files in Spark: windowkit (scan) or Spark (packed); default: by rule",
+    )
+
+
 def add_aggregate(add: Add) -> None:
     """Add the options of ``windowkit aggregate``."""
     add_input(add, "input", "rows")
@@ -290,6 +299,7 @@ def add_rolling(add: Add) -> None:
     add("--agg", action="append", required=True, metavar="AGGREGATE", help="repeatable; see below")
     add_input(add, "labels", "rows that get the aggregates as of their time", required=False)
     add_keys(add, "labels-")
+    add_route(add)
 
 
 def add_join(add: Add) -> None:
@@ -335,6 +345,7 @@ def add_join(add: Add) -> None:
         default="_right",
         help="for names of right columns that the left side has, too (default: _right)",
     )
+    add_route(add)
 
 
 def names() -> str:

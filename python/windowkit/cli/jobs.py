@@ -16,6 +16,7 @@ from windowkit.cli.paths import ArgumentsError
 from windowkit.cli.tables import Reads, Table
 from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, aggregation, windows
+from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join, join
 from windowkit.language.query import query
 from windowkit.language.rolling import rolling
@@ -152,7 +153,11 @@ class AsOf(Job):
 
     def explain(self, *data: Any, **options: Any) -> str:
         """Describe how it is evaluated."""
-        _, events = data
+        labels, events = data
+        if is_spark(events):
+            from windowkit.spark import explain_as_of
+
+            return explain_as_of(labels, events, self.asked, by=self.by, time=self.time, **options)
         keys = ", ".join(map(quoted, self.by)) or "nothing"
         return "\n".join(
             [

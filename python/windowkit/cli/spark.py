@@ -226,7 +226,11 @@ def rows_of(session: SparkSession, side: Side) -> DataFrame:
     if side.table is not None:
         return frame_of(session, side.table, given.reads.of(side.table.schema.names), given.filters)
     with given.naming():
-        frame = session.read.load(side.paths, side.kind, header=True, escape='"', mode="FAILFAST")
+        # Where Spark's reader of Parquet files has options, tasks leave the files to it.
+        reader = session.read
+        if side.kind == "csv":
+            reader = reader.options(header=True, escape='"', mode="FAILFAST")
+        frame = reader.load(side.paths, side.kind)
         if side.kind == "csv":
             # Nothing is known of text that only the cluster reads, so that it is text where no type is given.
             for name in given.given_types:

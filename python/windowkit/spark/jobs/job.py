@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -41,6 +41,8 @@ ROW_BYTES: Final = 24
 """What Spark estimates for a row of two longs."""
 PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """Names that SQL may write without backticks."""
+QUOTED: Final = re.compile(r"[\w(), .*+-]+", re.ASCII)
+"""Names that are found by what SQL writes with backticks."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
 EPOCH: Final = "timestamp_ntz '1970-01-01 00:00:00'"
@@ -354,23 +356,30 @@ def arrow_type(column: str, kind: spark.DataType, argument: str = "query", zone:
     )
 
 
-def columns_at(frame: DataFrame, positions: list[int]) -> DataFrame:
-    """Return the columns of `frame` at these positions as ``c0``, ``c1``, ...
+def columns_at(frame: DataFrame, positions: Sequence[int], called: Sequence[str] | None = None) -> DataFrame:
+    """Return the columns of `frame` at these positions, as ``c0``, ``c1``, ... or as they are to be called.
 
     Expressions are strings here and elsewhere, as each method of a Column is some twenty calls of the JVM.
     """
     names = frame.columns
+    new = [f"c{at}" for at in range(len(positions))] if called is None else list(map(quoted, called))
     in_any_case = Counter(name.lower() for name in names)
-    if all(in_any_case[names[at].lower()] == 1 and PLAIN.fullmatch(names[at]) for at in positions):
-        return frame.selectExpr(*(f"`{names[at]}` as c{number}" for number, at in enumerate(positions)))
-    # Spark's parser would find another column by such a name, or none.
-    renamed = frame.toDF(*(f"i{at}" for at in range(len(names))))
-    return renamed.selectExpr(*(f"i{at} as c{number}" for number, at in enumerate(positions)))
+    own = [f"`{names[at]}`" for at in positions]
+    if not all(in_any_case[names[at].lower()] == 1 and PLAIN.fullmatch(names[at]) for at in positions):
+        # Spark's parser would find another column by such a name, or none.
+        frame = frame.toDF(*(f"i{at}" for at in range(len(names))))
+        own = [f"i{at}" for at in positions]
+    return frame.selectExpr(*(f"{each} as {name}" for each, name in zip(own, new, strict=True)))
 
 
 def identifier(name: str) -> str:
     """Return `name` as SQL writes it."""
-    return name if PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if PLAIN.fullmatch(name) else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """Return `name` in backticks, as SQL takes it for a name whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
@@ -397,15 +406,19 @@ def shaped(result: DataFrame, query: Query) -> DataFrame:
     nested = query.nested.columns
     at = nested.index(query.window_column, len(query.by))
     extents = {at: "window"} | ({at + 1: "window_rows"} if query.has_ranks else {})
-    # Names that differ in case alone would be ambiguous, so columns go by numbers.
-    numbered = result.toDF(*(f"o{position}" for position in range(len(nested))))
+    # Quoted in any case, as a column may be called as a literal is.
+    numbered, names = result, list(map(quoted, nested))
+    if len({name.lower() for name in nested}) < len(nested) or not all(map(QUOTED.fullmatch, nested)):
+        # Such names would be ambiguous, or not be found, so columns go by numbers.
+        names = [f"o{position}" for position in range(len(nested))]
+        numbered = result.toDF(*names)
     chosen = []
-    for position, name in enumerate(nested):
+    for position, (name, own) in enumerate(zip(nested, names, strict=True)):
         if position == at and query.window_columns == "date":
             kind = cast(spark.StructType, result.schema[at].dataType)["start"].dataType
-            chosen.append(f"{date_of(f'o{at}.start', kind, day_of(query.windows))} as window_date")
+            chosen.append(f"{date_of(f'{own}.start', kind, day_of(query.windows))} as window_date")
         elif position in extents:
-            chosen += [f"o{position}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
+            chosen += [f"{own}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
         else:
-            chosen.append(f"o{position} as {identifier(name)}")
+            chosen.append(f"{own} as {identifier(name)}")
     return numbered.selectExpr(*chosen)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from windowkit.language.conditions import Nested, Test, Tree, Value, nested
-from windowkit.spark.parquet.jvm import Unread, identity, items, kind_of
+from windowkit.spark.parquet.jvm import Unread, attribute, items, kind_of
 
 __all__ = ["Columns", "Conditions", "named", "projected"]
 
@@ -33,12 +33,12 @@ Columns = dict[int, str | Unread]
 """What a table calls the columns of a plan, by their numbers; or why one is left to Spark."""
 
 
-def named(column: Any, columns: Columns) -> str:
+def named(name: str, number: int, columns: Columns) -> str:
     """Return what a table calls a column of a plan."""
-    found = columns.get(identity(column))
+    found = columns.get(number)
     if isinstance(found, str):
         return found
-    raise found or Unread(f"column {column.name()} is not one of the files, or is read in part")
+    raise found or Unread(f"column {name} is not one of the files, or is read in part")
 
 
 def projected(expressions: list[Any], columns: Columns) -> Iterator[tuple[int, str | Unread]]:
@@ -46,11 +46,11 @@ def projected(expressions: list[Any], columns: Columns) -> Iterator[tuple[int, s
     for each in expressions:
         inner = each.child() if kind_of(each) == "Alias" else each
         if kind_of(inner) == "AttributeReference":
-            found = columns.get(identity(inner))
+            found = columns.get(attribute(inner)[1])
             if found is not None:
-                yield identity(each), found
+                yield attribute(each)[1], found
         else:
-            yield identity(each), Unread(f"a column is computed, {inner.sql()}")
+            yield attribute(each)[1], Unread(f"a column is computed, {inner.sql()}")
 
 
 class Conditions:
@@ -69,6 +69,10 @@ class Conditions:
         self.columns = columns
         self.marks = marks
         self.parts = 0
+
+    def named(self, column: Any) -> str:
+        """Return what the table calls a column of a condition."""
+        return named(*attribute(column), self.columns)
 
     def count(self, parts: int = 1) -> None:
         """Count parts of a filter, of which there may be too many."""
@@ -100,7 +104,7 @@ class Conditions:
         return bool(
             self.marks
             and kind_of(column) == "AttributeReference"
-            and identity(column) in self.marks
+            and attribute(column)[1] in self.marks
             and kind_of(literal) == "Literal"
             and literal.value() == 0
         )
@@ -123,10 +127,10 @@ class Conditions:
             # One that is not known is not true, and its negation neither.
             return None if node.value() is None else Nested("and" if node.value() else "or", ())
         if kind == "AttributeReference":
-            return Test((named(node, self.columns),), "=", (Value("boolean", "true"),))
+            return Test((self.named(node),), "=", (Value("boolean", "true"),))
         if kind in ("IsNull", "IsNotNull") and kind_of(node.child()) == "AttributeReference":
             operator = "is null" if kind == "IsNull" else "is not null"
-            return Test((named(node.child(), self.columns),), operator)
+            return Test((self.named(node.child()),), operator)
         if kind in COMPARED:
             sides = self.sides(node)
             if sides is None:
@@ -146,7 +150,7 @@ class Conditions:
                 return None
             given = [each.value() for each in given]
         of_type = column.dataType()
-        return Test((named(column, self.columns),), "in", tuple(value_of(each, of_type) for each in given))
+        return Test((self.named(column),), "in", tuple(value_of(each, of_type) for each in given))
 
     def sides(self, node: Any) -> tuple[str, Value, bool] | None:
         """Return the column and the literal that are compared, and whether the literal is on the left."""
@@ -155,7 +159,7 @@ class Conditions:
         column, literal = (right, left) if is_turned else (left, right)
         if kind_of(column) != "AttributeReference" or kind_of(literal) != "Literal":
             return None
-        return named(column, self.columns), value_of(literal.value(), column.dataType()), is_turned
+        return self.named(column), value_of(literal.value(), column.dataType()), is_turned
 
 
 def quoted(text: str) -> str:

@@ -19,7 +19,7 @@ from windowkit.spark.parquet.naming import BY_NAME, ByName, ByNumber, Naming
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FORMAT", "INDEXES", "MARK", "Vectors", "columns_of", "naming"]
+__all__ = ["FORMAT", "INDEXES", "MARK", "VECTOR", "Vectors", "columns_of", "naming"]
 
 PACKAGE: Final = "org.apache.spark.sql.delta."
 FORMAT: Final = f"{PACKAGE}DeltaParquetFileFormat"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import and_, or_
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,7 +20,7 @@ from windowkit.local.where import MOST, held, names_of, tests_in
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet.pruning import Chosen
 
-__all__ = ["Filter", "chosen_of", "columns_of", "kind_of", "of_tree", "with_rows"]
+__all__ = ["ALL", "Filter", "Filtered", "chosen_of", "columns_of", "kind_of", "of_tree", "with_rows"]
 
 # Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
@@ -47,9 +47,29 @@ def columns_of(schema: StructType) -> dict[str, pa.DataType | InvalidType]:
     return {field.name: read(field) for field in schema.fields}
 
 
+class Filtered(NamedTuple):
+    """Which rows are read, or None for all, and the columns that this reads, in Spark's types."""
+
+    chosen: Chosen | None
+    kinds: Mapping[str, pa.DataType]
+
+    def also(self, other: Chosen, kinds: Mapping[str, pa.DataType]) -> Filtered:
+        """Return the rows that another filter chooses of these, which reads some columns of these types."""
+        read = {**self.kinds, **{name: kinds[name] for name in other.columns}}
+        own = self.chosen
+        if own is None:
+            return Filtered(other, read)
+        columns = tuple(dict.fromkeys([*own.columns, *other.columns]))
+        floats = own.floats and other.floats
+        return Filtered(Chosen(own.rows & other.rows, own.groups & other.groups, columns, floats), read)
+
+
+ALL: Final = Filtered(None, {})
+
+
 def chosen_of(
     given: Filter | None, columns: Columns, *, any_case: bool = True, zone: str | None = None
-) -> tuple[Chosen | None, dict[str, pa.DataType]]:
+) -> Filtered:
     """Return the filter as expressions, and the columns it reads in Spark's types.
 
     Parameters
@@ -69,7 +89,7 @@ def chosen_of(
         It is not a filter, or does not fit the columns.
     """
     if given is None:
-        return None, {}
+        return ALL
     if isinstance(given, ds.Expression):
         return of_expression(given, columns)
     lists = [[resolved(each, columns, any_case) for each in terms] for terms in lists_of(given)]
@@ -79,22 +99,17 @@ def chosen_of(
         of = [[compared(*each, kinds[each[0]], zone, groups=groups) for each in terms] for terms in lists]
         return reduce(or_, [reduce(and_, terms) for terms in of])
 
-    return Chosen(made(False), made(True), tuple(kinds), True), kinds
+    return Filtered(Chosen(made(False), made(True), tuple(kinds), True), kinds)
 
 
 def with_rows(
-    chosen: Chosen | None,
-    needed: Mapping[str, pa.DataType],
-    rows: Tree | None,
-    kinds: Mapping[str, pa.DataType],
-    zone: str | None,
-) -> tuple[Chosen | None, dict[str, pa.DataType]]:
-    """Return a filter, and the columns that it reads, with what a condition on results says of rows.
+    chosen: Filtered, rows: Tree | None, kinds: Mapping[str, pa.DataType], zone: str | None
+) -> Filtered:
+    """Return a filter with what a condition on results says of rows.
 
     Parameters
     ----------
-    chosen, needed
-        What `chosen_of` returned.
+    chosen : Filtered
     rows : Nested, Test or None
         By the names of columns of the table.
     kinds : mapping of str to pyarrow.DataType
@@ -104,14 +119,7 @@ def with_rows(
     """
     # pyarrow ends the process over a much larger one, and Spark's own filter follows.
     known = None if rows is None or tests_in(rows) > MOST else said(rows, kinds, zone)
-    if known is None:
-        return chosen, dict(needed)
-    made = of_tree(known, kinds, zone)
-    names = made.columns
-    if chosen is not None:
-        columns = tuple(dict.fromkeys([*chosen.columns, *names]))
-        made = Chosen(chosen.rows & made.rows, chosen.groups & made.groups, columns, chosen.floats)
-    return made, {**needed, **{name: kinds[name] for name in names}}
+    return chosen if known is None else chosen.also(of_tree(known, kinds, zone), kinds)
 
 
 def of_tree(rows: Tree, kinds: Mapping[str, pa.DataType], zone: str | None) -> Chosen:
@@ -201,7 +209,7 @@ def kind_of(column: str, columns: Columns) -> pa.DataType:
     return kind
 
 
-def of_expression(given: ds.Expression, columns: Columns) -> tuple[Chosen, dict[str, pa.DataType]]:
+def of_expression(given: ds.Expression, columns: Columns) -> Filtered:
     """Return an expression of pyarrow as a filter, and the columns it reads in Spark's types."""
     if re.search(r"FieldPath\(\d", str(given)):
         raise InvalidValue(
@@ -227,7 +235,7 @@ def of_expression(given: ds.Expression, columns: Columns) -> tuple[Chosen, dict[
         raise UnknownColumn(f"filter: {given} names {name!r}{advice}; {there(columns)}") from None
     needed = {name: kind for name, kind in kinds.items() if is_read(table.drop_columns([name]), given)}
     # What it says of fractions may hold of NaN, of which statistics say nothing.
-    return Chosen(given, given, tuple(needed), False), needed
+    return Filtered(Chosen(given, given, tuple(needed), False), needed)
 
 
 def is_read(without: pa.Table, chosen: ds.Expression) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from windowkit.files.deleted import Deleted
-from windowkit.spark.parquet.jvm import Unread, class_of, fields_of, items, longs, named_class, short
+from windowkit.spark.parquet.jvm import Unread, class_of, fields_of, items, longs, named_class, short, uri_of
 from windowkit.spark.parquet.naming import ByNumber, Naming
 from windowkit.spark.parquet.tables import Listed
 
@@ -127,11 +127,12 @@ class IcebergScan:
 
     def uri_of(self, where: str) -> str:
         """Return the place of a file as a URI; Iceberg has it as Hadoop's paths are written."""
+        known = uri_of(where)
+        if known is not None:
+            return known
         path = named_class(self.frame.sparkSession._jvm, "org.apache.hadoop.fs.Path")(where)
-        if path.toUri().getScheme() is None:
-            conf = self.frame.sparkSession._jsparkSession.sessionState().newHadoopConf()
-            path = path.getFileSystem(conf).makeQualified(path)
-        return str(path.toUri().toString())
+        conf = self.frame.sparkSession._jsparkSession.sessionState().newHadoopConf()
+        return str(path.getFileSystem(conf).makeQualified(path).toUri().toString())
 
     def deleted(self, task: Any) -> Deleted | None:
         """Return which rows of a task's file are deleted; None if there are none."""

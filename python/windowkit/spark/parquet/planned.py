@@ -8,7 +8,7 @@ footers say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,14 +23,14 @@ from windowkit.language.conditions import Nested, Test, Tree, nested
 from windowkit.spark.parquet import tables
 from windowkit.spark.parquet.conditions import Columns, Conditions, named, projected
 from windowkit.spark.parquet.iceberg import IcebergScan
-from windowkit.spark.parquet.jvm import Unread, class_of, identity, items, kind_of, short
-from windowkit.spark.parquet.naming import Naming
+from windowkit.spark.parquet.jvm import Unread, attributes, class_of, items, kind_of, short
+from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.relations import Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Planned", "planned", "reason_of", "tested"]
+__all__ = ["Planned", "changed", "planned", "reason_of", "tested"]
 
 SETTING: Final = "spark.windowkit.tables"
 """Of a session: ``false`` leaves all DataFrames to Spark's reader; ``true`` says that workers can open by
@@ -74,15 +74,21 @@ class Planned:
         How these columns are found in files.
     described : str, optional
         The table, in the words of its own format, if it is more than files.
+    is_sparks : bool, default True
+        Whether Spark can read them, too, by the settings of its session.
+    has_nanos : bool, default False
+        Whether timestamps of nanoseconds are read, which Spark does not.
     """
 
     source: Source
     names: tuple[str, ...]
     table: spark.StructType
     rows: Tree | None
-    partition_filters: tuple[str, ...]
-    naming: Naming
-    described: str | None
+    partition_filters: tuple[str, ...] = ()
+    naming: Naming = BY_NAME
+    described: str | None = None
+    is_sparks: bool = True
+    has_nanos: bool = False
 
 
 def planned(frame: DataFrame) -> Planned | str:
@@ -92,7 +98,7 @@ def planned(frame: DataFrame) -> Planned | str:
     """
     plain = getattr(frame, "_jdf", None)
     if plain is None:
-        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths of queries"
+        return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths and names of tables"
     said = frame.sparkSession.conf.get(SETTING, None)
     if said is not None and one_of(SETTING, said.lower(), ("true", "false")) == "false":
         return f"{SETTING} is false"
@@ -106,6 +112,11 @@ def planned(frame: DataFrame) -> Planned | str:
     except (Py4JError, PySparkException) as error:
         # It is another version of Spark, or rows cannot be read, of which an action is to say so.
         return f"Spark's plan cannot be read ({str(error).strip().splitlines()[0]})"
+
+
+def changed(name: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return why a column of this metadata is not as it is in files; None if it is."""
+    return next((f"column {name!r} {what}" for key, what in CHANGED.items() if key in metadata), None)
 
 
 def reason_of(error: WindowKitError) -> str:
@@ -124,23 +135,23 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
         above.append((kind, plan))
         plan = plan.child()
     scan = scan_of(frame, leaves[0], plan)
-    columns = columns_of(plan, scan)
-    marks = {identity(column) for column in items(plan.output()) if column.name() == scan.mark}
+    read_by_scan = attributes(plan.output())
+    columns = columns_of(read_by_scan, scan)
+    marks = {number for name, number in read_by_scan if name == scan.mark}
     tests: list[Tree] = []
     for kind, node in reversed(above):
         if kind == "Project":
             columns = dict(projected(items(node.projectList()), columns))
         else:
             tests.append(Conditions(columns, marks).tree(node.condition()))
-    top = above[0][1] if above else plan
-    names = tuple(named(column, columns) for column in items(top.output()))
+    top = attributes(above[0][1].output()) if above else read_by_scan
+    names = tuple(named(*column, columns) for column in top)
     rows = nested("and", tests)
     is_all = rows == Nested("and", ())
     needed = list(dict.fromkeys([*names, *tested(rows)]))
     for name in needed:
-        for key, what in CHANGED.items():
-            if key in scan.table[name]["metadata"]:
-                raise Unread(f"column {name!r} {what}")
+        if (reason := changed(name, scan.table[name]["metadata"])) is not None:
+            raise Unread(reason)
     scan.check()
     naming = scan.naming([name for name in needed if name not in scan.partitioned.names])
     source = source_of(scan, everywhere)
@@ -164,12 +175,11 @@ def scan_of(frame: DataFrame, leaf: Any, plan: Any) -> Scan:
     raise Unread(f"Spark's plan has {kind_of(plan).strip()} above the files")
 
 
-def columns_of(plan: Any, scan: Scan) -> Columns:
+def columns_of(output: list[tuple[str, int]], scan: Scan) -> Columns:
     """Return what the table calls the columns of a scan."""
     table, required, about_files = scan.table, scan.required, scan.about_files
     columns: Columns = {}
-    for column in items(plan.output()):
-        name, number = column.name(), identity(column)
+    for name, number in output:
         if number in about_files:
             columns[number] = Unread("columns of files' metadata are read")
         # What is read of a struct may be a part of it.

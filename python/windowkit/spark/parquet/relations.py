@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 
 from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet import delta
-from windowkit.spark.parquet.jvm import Unread, class_of, fields_of, identity, items, short
+from windowkit.spark.parquet.jvm import Unread, attributes, class_of, fields_of, items, short, statuses
 from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.tables import Listed
 
@@ -86,7 +86,7 @@ class Relation:
     @property
     def about_files(self) -> frozenset[int]:
         """The columns of the plan that say something of files."""
-        return frozenset(map(identity, items(self.scan.fileConstantMetadataColumns())))
+        return frozenset(number for _, number in attributes(self.scan.fileConstantMetadataColumns()))
 
     @property
     def mark(self) -> str | None:
@@ -138,13 +138,14 @@ class Relation:
                 None if row.isNullAt(at) else to(row.get(at, of_type))
                 for at, (to, of_type) in enumerate(zip(read, types, strict=True))
             )
-            for status in items(directory.files()):
-                uri = status.getPath().toUri().toString()
-                if vectors is not None:
-                    # Such files are never written again, but tables are copied, which leaves other times.
-                    yield uri, Listed(status.getLen(), values, None, vectors.of(status))
-                else:
-                    yield uri, Listed(status.getLen(), values, status.getModificationTime())
+            files = directory.files()
+            for at, (uri, size, written, more) in enumerate(statuses(files)):
+                if vectors is None:
+                    yield uri, Listed(size, values, written)
+                    continue
+                deleted = vectors.of(files.apply(at)) if more is None or delta.VECTOR in more else None
+                # Such files are never written again, but tables are copied, which leaves other times.
+                yield uri, Listed(size, values, None, deleted)
 
 
 def value_reader(field: spark.StructField) -> Callable[[Any], Any]:

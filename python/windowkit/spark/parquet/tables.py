@@ -32,7 +32,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "source_listed"]
+__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "source_listed", "source_of"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
@@ -47,21 +47,24 @@ TYPING: Final = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table of Parquet files.
+    """A table that is scanned.
 
     Parameters
     ----------
     frame : DataFrame
         With its columns.
-    source : Source
-        Its files.
+    source : Source or str, optional
+        Its files, or why Spark's reader has to read it. None if Spark's plan of `frame` says what it reads.
     is_sparks : bool
         Whether `frame` has its rows, too, so that it may be left to Spark's reader.
+    has_nanos : bool, default True
+        Whether timestamps of nanoseconds are read, which Spark does not.
     """
 
     frame: DataFrame
-    source: Source
+    source: Source | str | None
     is_sparks: bool
+    has_nanos: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -31,13 +32,13 @@ from windowkit.spark.routes.rolling import (
     refuse_clashes,
     widened,
 )
-from windowkit.spark.routes.sides import sides
+from windowkit.spark.routes.sides import Operation, Rows, Side
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["as_of", "explain_as_of"]
+__all__ = ["as_of", "asking", "explain_as_of"]
 
 SIDES: Final = ("labels", "events")
 
@@ -98,12 +99,37 @@ def as_of(
     DataFrame[device: string, ts: timestamp, recent: double]
     """
     check_metrics(metrics)
+    made = asking(labels, events, rolling, by, time, split)
+    return made.run(made.sides(route), metrics)
+
+
+def asking(
+    labels: DataFrame,
+    events: DataFrame,
+    rolling: Rolling,
+    by: str | Sequence[str] | None,
+    time: str | None,
+    split: Length | None,
+) -> Operation:
+    """Check rolling aggregates against labels and events; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `as_of`.
+    """
     asked = prepared(labels, events, rolling, by, time, split)
+    return Operation(
+        asked.rows, partial(answered, labels, asked), lambda read: described_as_of(asked, read, split)
+    )
+
+
+def answered(labels: DataFrame, asked: Asked, read: Sequence[Side], metrics: Metrics | None) -> DataFrame:
+    """Return labels with the aggregates of events, of both sides."""
     what = in_one_line(asked.rolling)
-    read = sides(SIDES, asked.rows, asked.jobs, route)
     chunks = [each.chunks(pack, what) for each, pack in zip(read, asked.packs, strict=True)]
     in_turn = buckets.united(chunks, metrics, spread=bool(asked.task.rolling.by))
-    result = in_turn.mapInArrow(shipped(asked.task, what), widened(labels, asked.jobs[1]))
+    result = in_turn.mapInArrow(shipped(asked.task, what), widened(labels, asked.rows[1].job))
     answers = (each.name for each in asked.rolling.aggs)
     return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
 
@@ -116,10 +142,8 @@ class Asked:
     ----------
     rolling : Rolling
         Of columns alone.
-    rows : list of DataFrame
+    rows : tuple of Rows
         Labels and events, with the columns that are read: c0, c1, ...
-    jobs : list of Job
-        Over these, labels and events.
     packs : list of Pack or PackBlocks
         What packs the rows of each.
     task : AsOf
@@ -127,8 +151,7 @@ class Asked:
     """
 
     rolling: Rolling
-    rows: list[DataFrame]
-    jobs: list[Job]
+    rows: tuple[Rows, ...]
     packs: list[stages.Pack | PackBlocks]
     task: AsOf
 
@@ -144,25 +167,25 @@ def prepared(
     """Check rolling aggregates against labels and events; starts no Spark job."""
     checked_expressions(rolling)
     keys, moment = labels_of(rolling, by, time)
-    for argument, given in zip(SIDES, (labels, events), strict=True):
-        if not is_spark(given):
+    for argument, frame in zip(SIDES, (labels, events), strict=True):
+        if not is_spark(frame):
             raise InvalidType(
-                f"{argument}: {a_type(given)} is given; labels and events both are Spark DataFrames, or "
+                f"{argument}: {a_type(frame)} is given; labels and events both are Spark DataFrames, or "
                 "neither is"
             )
-        check_batch(given, argument, STREAMS)
+        check_batch(frame, argument, STREAMS)
     rolling = rolling.resolved(events.columns)
     events = computed(events, rolling.expressions)
     rolling, keys, moment = rolling.plain, tuple(map(str, keys)), str(moment)
     own = job(events, query_of(rolling))
-    rows, asking = keyed(labels, keys, moment, "labels")
-    local_rolling.bound(rolling, own.schema, local_rolling.Labels(asking.schema, keys, moment))
+    rows, given = keyed(labels, keys, moment, "labels")
+    local_rolling.bound(rolling, own.schema, local_rolling.Labels(given.schema, keys, moment))
     refuse_clashes(rolling, labels)
-    packs: list[stages.Pack | PackBlocks] = [packed.pack(asking, never=True), packed.pack(own, never=True)]
+    packs: list[stages.Pack | PackBlocks] = [packed.pack(given, never=True), packed.pack(own, never=True)]
     of_block = rolling
     if split is not None:
-        cut = blocks(split, (0, reach(rolling, own)), [asking, own])
-        packs = [cut.pack(asking, is_guest=False), cut.pack(own, is_guest=True)]
+        cut = blocks(split, (0, reach(rolling, own)), [given, own])
+        packs = [cut.pack(given, is_guest=False), cut.pack(own, is_guest=True)]
         of_block = replace(rolling, by=(*rolling.by, cut.name))
     of_labels, of_events = packs
     task = AsOf(
@@ -171,9 +194,10 @@ def prepared(
         of_events.schema,
         of_labels.query,
         of_labels.schema,
-        len(asking.schema),
+        len(given.schema),
     )
-    return Asked(rolling, [rows, own.rows], [asking, own], packs, task)
+    both = (Rows(SIDES[0], rows, given), Rows(SIDES[1], own.rows, own, (own.query.time,)))
+    return Asked(rolling, both, packs, task)
 
 
 def explain_as_of(
@@ -193,9 +217,14 @@ def explain_as_of(
     UnknownColumn, InvalidType, InvalidValue
         As `windowkit.spark.as_of`.
     """
-    asked = prepared(labels, events, rolling, by, time, split)
-    of_labels, of_events = sides(SIDES, asked.rows, asked.jobs, route)
-    labels_job, events_job = asked.jobs
+    made = asking(labels, events, rolling, by, time, split)
+    return "\n".join(made.explain(made.sides(route)))
+
+
+def described_as_of(asked: Asked, read: Sequence[Side], split: Length | None) -> list[str]:
+    """Describe how labels are answered, of both sides."""
+    of_labels, of_events = read
+    labels_job, events_job = (each.rows.job for each in read)
     bound = local_rolling.bound(asked.rolling, events_job.schema)
     lines = [
         *local_rolling.described(asked.rolling, bound.plan),
@@ -207,7 +236,7 @@ def explain_as_of(
         lines.append(described(split))
     elif asked.rolling.by:
         lines.append("  all events of a key are in one task, unless split= cuts keys by time")
-    return "\n".join(lines)
+    return lines
 
 
 def reach(rolling: Rolling, events: Job) -> Duration | int:

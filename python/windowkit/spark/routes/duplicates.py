@@ -15,15 +15,15 @@ from windowkit.language.distinct import Distinct
 from windowkit.language.query import Query
 from windowkit.local import distinct as local_distinct
 from windowkit.local.selecting import kept
-from windowkit.spark.jobs import Job, keyed
+from windowkit.spark.jobs import check_metrics, keyed
 from windowkit.spark.routes import buckets, packed, stages
-from windowkit.spark.routes.sides import side
+from windowkit.spark.routes.sides import Operation, Rows, Side
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["distinct", "explain_distinct"]
+__all__ = ["distinct", "explain_distinct", "leaving"]
 
 STREAMS: Final = (
     "df.dropDuplicatesWithinWatermark leaves one of the duplicates of a stream, and, in one process, "
@@ -71,9 +71,36 @@ def distinct(
     >>> wk.spark.distinct(df, wk.distinct("device", time="ts", within="1 minute"))
     DataFrame[device: string, ts: timestamp, v: double]
     """
-    rows, checked = prepared(df, distinct, metrics)
-    what = f"distinct {distinct}"
-    chunks = side(rows, checked, route).chunks(packed.pack(checked, never=True), what)
+    check_metrics(metrics)
+    made = leaving(df, distinct)
+    return made.run(made.sides(route), metrics)
+
+
+def leaving(df: DataFrame, distinct: Distinct) -> Operation:
+    """Check `distinct` against a DataFrame; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `distinct`.
+    """
+    if not isinstance(distinct, Distinct):
+        raise InvalidType(
+            f"distinct: {a_type(distinct)} is given; it is what windowkit.distinct(...) returns"
+        )
+    rows, checked = keyed(df, distinct.by, distinct.time, streams=STREAMS)
+    local_distinct.bound(distinct, checked.schema)
+    return Operation(
+        (Rows("", rows, checked),),
+        lambda read, metrics: left(df, distinct, read[0], metrics),
+        lambda read: described(distinct, read[0]),
+    )
+
+
+def left(df: DataFrame, distinct: Distinct, read: Side, metrics: Metrics | None) -> DataFrame:
+    """Return the rows that are left of those of a DataFrame."""
+    what, checked = f"distinct {distinct}", read.rows.job
+    chunks = read.chunks(packed.pack(checked, never=True), what)
     in_turn = packed.in_turn(observed_chunks(metrics, chunks), distinct.by)
     own = df.schema.fields
     internal = [
@@ -83,17 +110,6 @@ def distinct(
     task = Firsts(distinct, checked.query, checked.schema)
     result = in_turn.mapInArrow(shipped(task, what), spark.StructType(internal))
     return observed_count(metrics, "rows out", result.toDF(*df.columns))
-
-
-def prepared(df: DataFrame, distinct: Distinct, metrics: Metrics | None = None) -> tuple[DataFrame, Job]:
-    """Check `distinct` against a DataFrame, and return its rows under internal names; starts no Spark job."""
-    if not isinstance(distinct, Distinct):
-        raise InvalidType(
-            f"distinct: {a_type(distinct)} is given; it is what windowkit.distinct(...) returns"
-        )
-    rows, checked = keyed(df, distinct.by, distinct.time, metrics=metrics, streams=STREAMS)
-    local_distinct.bound(distinct, checked.schema)
-    return rows, checked
 
 
 @dataclass(frozen=True)
@@ -129,12 +145,15 @@ def explain_distinct(df: DataFrame, distinct: Distinct, *, route: str | None = N
     UnknownColumn, InvalidType, InvalidValue
         As `windowkit.spark.distinct`.
     """
-    rows, checked = prepared(df, distinct)
-    return "\n".join(
-        [
-            *local_distinct.described(distinct),
-            *side(rows, checked, route).described(),
-            *packed.moved(checked, "rows in order of time, of which duplicates are dropped"),
-            *(["  all rows of a key are in one task"] if distinct.by else []),
-        ]
-    )
+    made = leaving(df, distinct)
+    return "\n".join(made.explain(made.sides(route)))
+
+
+def described(distinct: Distinct, read: Side) -> list[str]:
+    """Describe how duplicates are left out of rows."""
+    return [
+        *local_distinct.described(distinct),
+        *read.described(),
+        *packed.moved(read.rows.job, "rows in order of time, of which duplicates are dropped"),
+        *(["  all rows of a key are in one task"] if distinct.by else []),
+    ]

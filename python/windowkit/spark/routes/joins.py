@@ -27,13 +27,13 @@ from windowkit.local import join as local_join
 from windowkit.spark.jobs import Job, arrow_type, check_batch, check_metrics, columns_at, keyed, position_of
 from windowkit.spark.routes import buckets, packed, stages
 from windowkit.spark.routes.blocks import PackBlocks, blocks, described
-from windowkit.spark.routes.sides import sides
+from windowkit.spark.routes.sides import Operation, Rows, Side
 from windowkit.spark.shipping import Metrics, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["explain_join", "join"]
+__all__ = ["explain_join", "join", "joining"]
 
 SIDES: Final = ("left", "right")
 KEPT: Final = {"left": ("left",), "right": ("right",), "full": ("left", "right"), "anti": ("left",)}
@@ -98,12 +98,34 @@ def join(
     DataFrame[device: string, ts: timestamp, v: double, ts_right: timestamp, v_right: double]
     """
     check_metrics(metrics)
+    made = joining(left, right, join, split)
+    return made.run(made.sides(route), metrics)
+
+
+def joining(left: DataFrame, right: DataFrame, join: Join, split: Length | None) -> Operation:
+    """Check a join against two DataFrames; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `join`.
+    """
     pair = prepared(left, right, join)
+    packs = packs_of(pair, split)
+    return Operation(pair.rows, partial(joined, pair, packs), lambda read: described_join(pair, read, split))
+
+
+def joined(
+    pair: Sides,
+    packs_of_block: tuple[list[stages.Pack | PackBlocks], Join],
+    read: Sequence[Side],
+    metrics: Metrics | None,
+) -> DataFrame:
+    """Return the rows of a join, of both sides."""
     what = in_one_line(pair.join)
-    packs, of_block = packs_of(pair, split)
+    packs, of_block = packs_of_block
     packed_by = tuple((each.query, each.schema) for each in packs)
     task = Joined(of_block, packed_by, pair.leads)
-    read = sides(SIDES, pair.rows, pair.jobs, route)
     chunks = [each.chunks(pack, what) for each, pack in zip(read, packs, strict=True)]
     ordered = chunks[pair.leads :] + chunks[: pair.leads]
     in_turn = buckets.united(ordered, metrics, spread=bool(of_block.left_by))
@@ -123,18 +145,20 @@ class Sides:
     ----------
     join : Join
         With the names that columns have in the DataFrames.
-    rows : list of DataFrame
+    rows : tuple of Rows
         Left and right, with the columns that are read: c0, c1, ...
-    jobs : list of Job
-        Over these, left and right.
     fields : list of StructField
         Of the result.
     """
 
     join: Join
-    rows: list[DataFrame]
-    jobs: list[Job]
+    rows: tuple[Rows, ...]
     fields: list[spark.StructField]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs over the rows, left and right."""
+        return [each.job for each in self.rows]
 
     @property
     def leads(self) -> int:
@@ -206,16 +230,16 @@ def prepared(left: DataFrame, right: DataFrame, join: Join) -> Sides:
     read = [(left, join.left_by, join.left_time, join.left_columns)]
     read += [(right, join.right_by, join.right_time, () if lacks_right(join) else join.right_columns)]
     chosen = alike([columns(*each) for each in read], join)
-    rows, jobs = [], []
+    rows = []
     for name, frame, (_, by, time, _) in zip(SIDES, chosen, read, strict=True):
         these, checked = keyed(frame, by, time, name, of_side=name)
+        needed: tuple[str, ...] = ()
         if name not in KEPT.get(join.how, ()):
             # They have no partners.
-            needed = dict.fromkeys([*by, time])
+            needed = tuple(dict.fromkeys([*by, time]))
             these = these.where(" and ".join(f"c{checked.positions[key]} is not null" for key in needed))
-        rows.append(these)
-        jobs.append(checked)
-    return Sides(join, rows, jobs, fields(join, jobs))
+        rows.append(Rows(name, these, checked, needed))
+    return Sides(join, tuple(rows), fields(join, [each.job for each in rows]))
 
 
 def found(join: Join, left: DataFrame, right: DataFrame) -> Join:
@@ -254,7 +278,7 @@ def columns(frame: DataFrame, by: Sequence[str], time: str, read: Sequence[str] 
     if read is None:
         return frame
     names = list(dict.fromkeys([*by, time, *read]))
-    return columns_at(frame, list(map(frame.columns.index, names))).toDF(*names)
+    return columns_at(frame, list(map(frame.columns.index, names)), names)
 
 
 def alike(frames: list[DataFrame], join: Join) -> list[DataFrame]:
@@ -388,17 +412,20 @@ def explain_join(
     UnknownColumn, InvalidType, InvalidValue
         As `windowkit.spark.join`.
     """
-    pair = prepared(left, right, join)
-    packs_of(pair, split)
+    made = joining(left, right, join, split)
+    return "\n".join(made.explain(made.sides(route)))
+
+
+def described_join(pair: Sides, read: Sequence[Side], split: Length | None) -> list[str]:
+    """Describe how rows are joined, of both sides."""
     lines = local_join.described(pair.join)
-    for name, read in zip(SIDES, sides(SIDES, pair.rows, pair.jobs, route), strict=True):
+    for name, each in zip(SIDES, read, strict=True):
         less = "" if name in KEPT.get(pair.join.how, ()) else ", but for those without a key or a time"
-        lines += read.described(f" of the {name} side", less)
+        lines += each.described(f" of the {name} side", less)
     lines += packed.moved(pair.jobs[0], "rows of both sides in order of time, and their partners")
     if split is not None:
         lines.append(described(split))
     elif pair.join.left_by:
         lines.append("  all rows of a key are in one task, unless split= cuts keys by time")
     lines.append("output")
-    lines += [f"  {field.name}: {field.dataType.simpleString()}" for field in pair.fields]
-    return "\n".join(lines)
+    return [*lines, *(f"  {field.name}: {field.dataType.simpleString()}" for field in pair.fields)]

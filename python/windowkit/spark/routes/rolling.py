@@ -34,14 +34,14 @@ from windowkit.spark.jobs import (
 )
 from windowkit.spark.routes import buckets, packed, pieces, stages
 from windowkit.spark.routes.pack_pieces import PackPieces, verify
-from windowkit.spark.routes.sides import Side, side
+from windowkit.spark.routes.sides import Operation, Rows, Side, side
 from windowkit.spark.shipping import Metrics, observed_chunks, observed_count, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Roll", "answered", "checked_rows", "explain_roll", "in_one_line", "query_of", "roll"]
-__all__ += ["STREAMS", "moved", "refuse_clashes", "widened"]
+__all__ = ["STREAMS", "Roll", "explain_roll", "in_one_line", "query_of", "refuse_clashes", "roll"]
+__all__ += ["rolling_over", "widened"]
 
 STREAMS: Final = "a query over windowkit.sliding(size, slide) aggregates streams"
 
@@ -116,36 +116,62 @@ def roll(
             # The rows fail, and then so does the action.
             if split:
                 raise
-    what = in_one_line(rolling)
     if cut is None:
-        chunks = read.chunks(packed.pack(checked, never=True), what)
-        task = Roll(rolling, checked.query, checked.schema)
-    else:
-        own = unused(checked.schema.names)
-        schema = pa.schema([*checked.schema, (own[0], pa.int32()), (own[1], pa.bool_())])
-        of_pieces = stages.Pack(checked.query, schema, partitions, each, never=True)
-        pack = PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
-        of_key = replace(rolling.resolved(checked.schema.names), by=(*rolling.by, own[0]))
-        task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
-        chunks = cut.rows.mapInArrow(shipped(pack, what), packed.CHUNKS)
-    chunks = observed_chunks(metrics, chunks)
+        return rolled(rolling, read, metrics)
+    own = unused(checked.schema.names)
+    schema = pa.schema([*checked.schema, (own[0], pa.int32()), (own[1], pa.bool_())])
+    of_pieces = stages.Pack(checked.query, schema, partitions, each, never=True)
+    pack = PackPieces(of_pieces, cut.keys, checked.positions[rolling.time])
+    of_key = replace(rolling.resolved(checked.schema.names), by=(*rolling.by, own[0]))
+    task = Roll(of_key, checked.query, schema, tuple(chain.from_iterable(cut.keys)))
+    chunks = cut.rows.mapInArrow(shipped(pack, in_one_line(rolling)), packed.CHUNKS)
     # The pieces of a key were placed in partitions of their own, which are to remain so.
-    return answered(chunks, checked, rolling, task, partitions=None if cut is None else partitions)
+    return answered(observed_chunks(metrics, chunks), checked, rolling, task, metrics, partitions=partitions)
+
+
+def rolling_over(df: DataFrame, rolling: Rolling) -> Operation:
+    """Check rolling aggregates of columns against a DataFrame, whose keys are not cut; starts no Spark job.
+
+    Raises
+    ------
+    UnknownColumn, InvalidType, InvalidValue
+        As `roll`.
+    """
+    rows, checked = checked_rows(df, rolling)
+    return Operation(
+        (Rows("", rows, checked),),
+        lambda read, metrics: rolled(rolling, read[0], metrics),
+        lambda read: described(rolling, read[0], split=False),
+    )
+
+
+def rolled(rolling: Rolling, read: Side, metrics: Metrics | None) -> DataFrame:
+    """Return rows with their aggregates, where each key is in one task."""
+    checked = read.rows.job
+    chunks = read.chunks(packed.pack(checked, never=True), in_one_line(rolling))
+    task = Roll(rolling, checked.query, checked.schema)
+    return answered(observed_chunks(metrics, chunks), checked, rolling, task, metrics)
 
 
 def given(rows: DataFrame, checked: Job, split: bool | None, route: str | None) -> Side:
     """Return who reads the rows."""
-    return side(rows, checked, route, instead="keys are to be cut" if split else None)
+    return side(Rows("", rows, checked), route, instead="keys are to be cut" if split else None)
 
 
 def answered(
-    chunks: DataFrame, checked: Job, rolling: Rolling, task: Roll, *, partitions: int | None = None
+    chunks: DataFrame,
+    checked: Job,
+    rolling: Rolling,
+    task: Roll,
+    metrics: Metrics | None,
+    *,
+    partitions: int | None = None,
 ) -> DataFrame:
     """Return what stage 2 makes of chunks of the rows of `checked`, in so many partitions if given."""
     in_turn = packed.in_turn(chunks, rolling.by or task.cut, partitions)
     result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), widened(checked.frame, checked))
     names = [*checked.frame.columns, *(each.name for each in rolling.aggs)]
-    return observed_count(checked.metrics, "rows out", result.toDF(*names))
+    return observed_count(metrics, "rows out", result.toDF(*names))
 
 
 def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None) -> tuple[DataFrame, Job]:
@@ -299,17 +325,16 @@ def explain_roll(
         return explain_roll(wide, rolling.resolved(df.columns).plain, split=split, route=route)
     rows, checked = checked_rows(df, rolling)
     check_split(split, rolling, checked)
+    return "\n".join(described(rolling, given(rows, checked, split, route), split=split))
+
+
+def described(rolling: Rolling, read: Side, *, split: bool | None) -> list[str]:
+    """Describe how rolling aggregates of rows are evaluated."""
+    checked = read.rows.job
     bound = local_rolling.bound(rolling, checked.schema)
-    return "\n".join(
-        [
-            *local_rolling.described(rolling, bound.plan),
-            *given(rows, checked, split, route).described(),
-            *moved(checked),
-            *whole_keys(rolling, checked, split),
-        ]
-    )
-
-
-def moved(checked: Job) -> list[str]:
-    """Describe what crosses the shuffle, and what becomes of it."""
-    return packed.moved(checked, "rows in order of time, and the frames of each of them")
+    return [
+        *local_rolling.described(rolling, bound.plan),
+        *read.described(),
+        *packed.moved(checked, "rows in order of time, and the frames of each of them"),
+        *whole_keys(rolling, checked, split),
+    ]

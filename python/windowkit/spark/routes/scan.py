@@ -30,7 +30,7 @@ from windowkit.spark.shipping import WITHOUT_TIME, observed_chunks, shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ROUTE", "ReadAndPack", "Scan", "counted"]
+__all__ = ["ROUTE", "ReadAndPack", "Scan", "counted", "reading_files"]
 
 DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""
@@ -269,32 +269,61 @@ def of_files(job: Job, whole: DataFrame | None = None) -> Scan | str:
     found = planned.planned(job.columns if whole is None else whole)
     if isinstance(found, str):
         return found
-    session = job.frame.sparkSession
-    columns = filters.columns_of(found.table)
-    needed = list(dict.fromkeys([*found.names, *planned.tested(found.rows)]))
     try:
-        kinds = {name: filters.kind_of(name, columns) for name in needed}
-        chosen = None
-        if found.rows is not None:
-            zone = session.conf.get("spark.sql.session.timeZone")
-            chosen = filters.of_tree(found.rows, kinds, zone)
-        read = pa.schema(list(kinds.items()))
-        reason = survey.by_settings(session, found.table, needed)
-        own = survey.Settings.of(session, has_nanos=False)
-        reason = reason or survey.by_footers(found.source, read, own, found.naming)
+        return reading_files(job, found, is_whole=whole is not None)
     except WindowKitError as error:
         # What Spark makes of a filter or of a damaged file is for its own reader to say.
         return planned.reason_of(error)
+
+
+def reading_files(
+    job: Job,
+    found: planned.Planned,
+    chosen: filters.Filtered = filters.ALL,
+    *,
+    is_whole: bool,
+    never: bool = False,
+) -> Scan | str:
+    """Return a job as one whose tasks read files; or why they would not as Spark's reader does.
+
+    Parameters
+    ----------
+    job : Job
+    found : Planned
+        The files, and the columns and rows of them that the job has.
+    chosen : Filtered
+        Which of these rows are read.
+    is_whole : bool
+        Whether all rows are packed, also those without a time.
+    never : bool
+        Whether no slices are made.
+
+    Raises
+    ------
+    WindowKitError
+        Tasks do not read such columns, or do not test such rows; or a file cannot be read.
+    """
+    session = job.frame.sparkSession
+    columns = filters.columns_of(found.table)
+    needed = list(dict.fromkeys([*found.names, *planned.tested(found.rows)]))
+    kinds = {name: filters.kind_of(name, columns) for name in needed}
+    if found.rows is not None:
+        zone = session.conf.get("spark.sql.session.timeZone")
+        chosen = chosen.also(filters.of_tree(found.rows, kinds, zone), kinds)
+    # A column that is read for both is read once.
+    read = pa.schema(list({**kinds, **chosen.kinds}.items()))
+    source = pruning.left_over(found.source, chosen.chosen, read)
+    reason = survey.by_settings(session, found.table, read.names) if found.is_sparks else None
+    own = survey.Settings.of(session, has_nanos=found.has_nanos)
+    reason = reason or survey.by_footers(source, read, own, found.naming)
     if reason is not None:
         return reason
-    source = found.source
-    reader = Reader(source.filesystem, read, source.partitioned, chosen, found.naming)
-    listed = len(source.files)
+    reader = Reader(source.filesystem, read, source.partitioned, chosen.chosen, found.naming)
     return Scan(
         *(job.query, job.frame, job.positions, job.schema, job.plan),
-        *(source, found.names, reader, listed, found.partition_filters),
-        never=whole is not None,
-        keeps_all=whole is not None,
+        *(source, found.names, reader, len(found.source.files), found.partition_filters),
+        never=is_whole or never,
+        keeps_all=is_whole,
         table=found.described,
         metrics=job.metrics,
     )

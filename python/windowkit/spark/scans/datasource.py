@@ -209,7 +209,7 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     chosen, needed = chosen_of(filter_of(options.get("filter")), columns, zone=zone)
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
-    both = pa.schema(list((kinds | needed).items()))
+    both = pa.schema(list({**kinds, **needed}.items()))
     read = left_over(source, chosen, both)
     reason = by_footers(read, both, Settings())
     if reason is not None:

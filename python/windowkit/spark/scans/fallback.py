@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,9 @@ import pyarrow.dataset as ds
 
 from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
-from windowkit.language.rolling import Rolling
 from windowkit.spark.jobs import identifier
-from windowkit.spark.parquet import Chosen
-from windowkit.spark.routes import aggregate, explain, explain_roll, roll
+from windowkit.spark.parquet.filters import Filtered, columns_of, kind_of
+from windowkit.spark.routes import aggregate, explain
 from windowkit.spark.shipping import Metrics, shipped
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Left:
     ----------
     rows : DataFrame
         Those that are chosen, as Spark's reader has them.
-    query : Query or Rolling
+    query : Query
     reason : str
         Why tasks do not read the files themselves.
     rows_per_slice : float, optional
@@ -40,42 +39,38 @@ class Left:
     """
 
     rows: DataFrame
-    query: Query | Rolling
+    query: Query
     reason: str
     rows_per_slice: float | None
     where: str | Expression | None = None
 
     def result(self, metrics: Metrics | None) -> DataFrame:
         """Return what `query.run` returns of the rows."""
-        if isinstance(self.query, Rolling):
-            return roll(self.rows, self.query, metrics=metrics)
         return aggregate(
             self.rows, self.query, rows_per_slice=self.rows_per_slice, metrics=metrics, where=self.where
         )
 
     def explained(self) -> str:
         """Describe why tasks do not read the files, and what `query.run` does instead."""
-        if isinstance(self.query, Rolling):
-            text = explain_roll(self.rows, self.query)
-        else:
-            text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice, where=self.where)
+        text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice, where=self.where)
         return f"scan: left to Spark's reader, as {self.reason}\n{text}"
 
 
-def chosen_rows(
-    frame: DataFrame, query: Query | Rolling, read: pa.Schema, chosen: Chosen | None
-) -> DataFrame:
-    """Return the rows of a table that a filter chooses, with the columns `read`; or else all rows.
+def chosen_rows(frame: DataFrame, filtered: Filtered, names: Iterable[str], what: str) -> DataFrame:
+    """Return the rows of a table that a filter chooses, with some columns, or those that it reads; or all.
 
     Tasks evaluate the filter, as where they read files: Spark does not take pyarrow's expressions, and its
-    reader loses rows with NaN where statistics leave NaN out.
+    reader loses rows with NaN where statistics leave NaN out. Errors call what it is a part of `what`.
     """
-    if chosen is None:
+    if filtered.chosen is None:
         return frame
+    columns = columns_of(frame.schema)
+    # A column that both read is read once.
+    read = pa.schema([(name, kind_of(name, columns)) for name in dict.fromkeys([*names, *filtered.kinds])])
     # Names that mapInArrow does not take for paths into structs.
     numbered = [f"c{at}" for at in range(len(read))]
     rows = frame.select(*map(identifier, read.names)).toDF(*numbered)
-    task = shipped(Choose(read, chosen.rows), f"filter of {query}")
+    task = shipped(Choose(read, filtered.chosen.rows), f"filter of {what}")
     return rows.mapInArrow(task, rows.schema).toDF(*read.names)
 
 

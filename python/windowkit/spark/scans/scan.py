@@ -1,91 +1,120 @@
-"""Queries over Parquet files by their paths: tasks read them by route "scan", or Spark's reader does."""
+"""What is asked of tables by path or by name: tasks read their files, or Spark's reader does."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
 from windowkit.language.conditions import renamed
+from windowkit.language.distinct import Distinct
+from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression, refuse_expressions
+from windowkit.language.join import Join
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
-from windowkit.local import rolling as local_rolling
-from windowkit.spark.jobs import check_metrics, filtered, job, shaped, split_of
-from windowkit.spark.parquet import Reader, pruning, survey, tables
-from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of, with_rows
-from windowkit.spark.routes import Expected, Scan, described, expected, packed, rolling, stages
+from windowkit.spark.jobs import check_metrics, filtered, job, narrowed, shaped, split_of
+from windowkit.spark.parquet.filters import ALL, Filter, columns_of, kind_of, with_rows
+from windowkit.spark.routes import (
+    Expected,
+    Operation,
+    Scan,
+    Side,
+    asking,
+    described,
+    expected,
+    joining,
+    leaving,
+    packed,
+    rolling_over,
+    stages,
+)
 from windowkit.spark.scans.fallback import Left, chosen_rows
+from windowkit.spark.scans.given import Given, given
 from windowkit.spark.shipping import Metrics, observed_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Scanned", "checked", "explain_scan", "scan"]
+__all__ = ["checked", "explain_scan", "scan"]
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """A query, or rolling aggregates, over files that tasks read.
+    """A query over files that tasks read.
 
     Parameters
     ----------
     scan : Scan
     expects : Expected
-    roll : Rolling, optional
-        With which rows are returned with aggregates over their frames; the job is that of all columns then.
+    query : Query
+        As it was given; the job's own has windows as structs.
     split : Split, optional
         The condition on results, of which the reader knows what it says of rows.
     """
 
     scan: Scan
     expects: Expected
-    roll: Rolling | None = None
+    query: Query
     split: Split | None = None
 
     def result(self, metrics: Metrics | None) -> DataFrame:
-        """Return the windows, or rows, lazily; the job's own query has windows as structs."""
-        made, roll = replace(self.scan, metrics=metrics), self.roll
-        if roll is not None:
-            chunks = made.chunks(rolling.in_one_line(roll))
-            return rolling.answered(chunks, made, roll, rolling.Roll(roll, made.query, made.schema))
-        return observed_count(metrics, "windows out", packed.windows(made, made.chunks()))
+        """Return the windows, lazily."""
+        made = replace(self.scan, metrics=metrics)
+        windows = observed_count(metrics, "windows out", packed.windows(made, made.chunks()))
+        result = shaped(windows, self.query)
+        return result if self.split is None else filtered(result, self.split.condition)
 
     def explained(self) -> str:
         """Describe what is read, what is expected of it, and what runs where."""
-        made, roll = self.scan, self.roll
+        made = self.scan
         head = described(made.query, made.schema.field(made.query.time).type)
-        if roll is not None:
-            head = local_rolling.described(roll, local_rolling.bound(roll, made.schema).plan)
         if self.split is not None:
             head += self.split.described()
-        head.append("route: scan, as rows are in Parquet files")
-        if roll is not None:
-            moved = ["  rows are packed with all their columns", *rolling.moved(made)]
-            return "\n".join([*head, *made.described(), *moved])
-        expected_of = f"  expected: {self.expects}"
-        return "\n".join([*head, expected_of, *made.described(), *made.held(), *packed.moved(made)])
+        head += ["route: scan, as rows are in Parquet files", f"  expected: {self.expects}"]
+        return "\n".join([*head, *made.described(), *made.held(), *packed.moved(made)])
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Rolling aggregates, a join, labels or duplicates, over tables of which tasks read what they can."""
+
+    operation: Operation
+    read: Sequence[Side]
+
+    def result(self, metrics: Metrics | None) -> DataFrame:
+        """Return the rows, lazily."""
+        return self.operation.run(self.read, metrics)
+
+    def explained(self) -> str:
+        """Describe what is read, by whom, and what runs where."""
+        return "\n".join(self.operation.explain(self.read))
 
 
 def scan(
     spark: SparkSession,
     paths: str | Sequence[str],
-    query: Query | Rolling,
+    query: Query | Rolling | Join | Distinct,
+    other: str | Sequence[str] | None = None,
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
+    other_filter: Filter | None = None,
     filesystem: fs.FileSystem | None = None,
     merge_schema: bool | None = None,
+    by: str | Sequence[str] | None = None,
+    time: str | None = None,
+    split: Length | None = None,
     rows_per_slice: float | None = None,
     metrics: Metrics | None = None,
     where: str | Expression | None = None,
 ) -> DataFrame:
-    """Evaluate a query, or rolling aggregates, over Parquet files that Spark's tasks read themselves.
+    """Evaluate a query, or what else takes DataFrames, over tables whose files Spark's tasks read themselves.
 
     Parameters
     ----------
@@ -94,10 +123,14 @@ def scan(
     paths : str or sequence of str
         What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
         and what their directories add. This process and all workers read them by Spark's names. A file
-        is read once, however many of the paths lead to it.
-    query : Query or Rolling
-        Its columns are those that ``spark.read.parquet(paths)`` has, by name, type and values. For rolling
-        aggregates all columns are read.
+        is read once, however many of the paths lead to it. Or what ``spark.table(name)`` takes: a string
+        without a slash, if there is a table or view of that name.
+    query : Query, Rolling, Join or Distinct
+        Its columns are those of that DataFrame, by name, type and values. For rolling aggregates and
+        duplicates all columns are read.
+    other : str or sequence of str, optional
+        For a join, which needs it, the right side. For rolling aggregates, the events: `paths` are labels
+        then, and the result is that of `windowkit.Rolling.at`.
     filter : pyarrow.dataset.Expression, list of tuple, or list of list of tuple, optional
         Which rows are read, also by columns that the query does not read. Tuples ``(column, operator,
         value)``, in the form that `pyarrow.parquet.read_table` takes, all hold; of several lists of them any
@@ -108,25 +141,31 @@ def scan(
         says of a table: names are exact, NaN is neither more nor less than a value, and ``~`` of a test such
         as ``isin`` takes nulls in. Row groups whose statistics say that they have no such row are left out,
         as far as these can say so: they leave NaN out. Files whose directories say so are not opened.
+    other_filter : optional
+        The same for `other`.
     filesystem : pyarrow.fs.FileSystem, optional
         The file system of files that Spark does not open, which must be picklable; `paths` are then names of
         files or directories, and values of directories ``name=value`` are integers, dates or strings.
     merge_schema : bool, optional
-        Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it.
+        Take the columns of all files; by default as ``spark.sql.parquet.mergeSchema`` has it. Not for tables
+        by name, which have their columns.
+    by, time : optional
+        The keys and the time of labels, as of `windowkit.Rolling.at`.
+    split : str, datetime.timedelta or int, optional
+        As of `windowkit.spark.join` and `windowkit.spark.as_of`, for two tables.
     rows_per_slice : float, optional
-        A hint, as of `windowkit.spark.aggregate`; by default tasks sample their first rows. Not for rolling
-        aggregates.
+        A hint, as of `windowkit.spark.aggregate`; by default tasks sample their first rows. For queries only.
     metrics : Metrics, optional
         Counts rows, slices, packed bytes and windows while the result is computed.
     where : str or Expression, optional
         Which windows are returned: a condition in SQL on the columns of the result, as of
-        `windowkit.Query.run`. What it says of rows rules out files and row groups as `filter` does. Not for
-        rolling aggregates.
+        `windowkit.Query.run`. What it says of rows rules out files and row groups as `filter` does. For
+        queries only.
 
     Returns
     -------
     DataFrame
-        What ``query.run(spark.read.parquet(*paths))`` returns.
+        What ``query.run(spark.read.parquet(*paths))`` returns, or ``query.run(spark.table(name))``.
 
     Raises
     ------
@@ -137,10 +176,16 @@ def scan(
     Notes
     -----
     The footers of all files are read first. Where tasks would not read a file as Spark's reader does, that
-    reader is used for all of them, and `explain_scan` says why: for columns that a file has in another type
-    or case, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds columns
-    by number or moves times of INT96. Files that Spark's reader does not read are then refused: those of
-    `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds otherwise.
+    reader is used for the whole table, and `explain_scan` says why: for columns that a file has in another
+    type or case, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds
+    columns by number or moves times of INT96. Files that Spark's reader does not read are then refused:
+    those of `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds
+    otherwise.
+
+    Of a table by name, Spark's plan says which files are read, as for ``query.run(spark.table(name))``; it
+    may be one of Delta or Iceberg. Through Spark Connect, where no plan is to be seen, tasks read tables of
+    Parquet files, and Spark's reader all others.
+
     O(bytes of the columns read).
 
     Examples
@@ -154,23 +199,25 @@ def scan(
     DataFrame[k: bigint, window_start: bigint, window_end: bigint, sum(v): double]
     """
     check_metrics(metrics)
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)
-    result = made.result(metrics)
-    # What is left to Spark's reader has the columns of the query already, of its windows.
-    if not isinstance(made, Scanned) or not isinstance(query, Query):
-        return result
-    result = shaped(result, query)
-    return result if made.split is None else filtered(result, made.split.condition)
+    return checked(
+        *(spark, paths, query, other, filter, other_filter, filesystem, merge_schema),
+        *(by, time, split, rows_per_slice, where),
+    ).result(metrics)
 
 
 def explain_scan(
     spark: SparkSession,
     paths: str | Sequence[str],
-    query: Query | Rolling,
+    query: Query | Rolling | Join | Distinct,
+    other: str | Sequence[str] | None = None,
     *,
     filter: Filter | None = None,  # noqa: A002  # Called as pyarrow calls it.
+    other_filter: Filter | None = None,
     filesystem: fs.FileSystem | None = None,
     merge_schema: bool | None = None,
+    by: str | Sequence[str] | None = None,
+    time: str | None = None,
+    split: Length | None = None,
     rows_per_slice: float | None = None,
     where: str | Expression | None = None,
 ) -> str:
@@ -178,7 +225,8 @@ def explain_scan(
 
     Parameters
     ----------
-    spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where
+    spark, paths, query, other, filter, other_filter, filesystem, merge_schema
+    by, time, split, rows_per_slice, where
         As for `scan`, which raises the same errors.
 
     Returns
@@ -186,8 +234,10 @@ def explain_scan(
     str
         Lines of text.
     """
-    made = checked(spark, paths, query, filter, filesystem, merge_schema, rows_per_slice, where)
-    return made.explained()
+    return checked(
+        *(spark, paths, query, other, filter, other_filter, filesystem, merge_schema),
+        *(by, time, split, rows_per_slice, where),
+    ).explained()
 
 
 def few(expects: Expected) -> bool:
@@ -198,72 +248,138 @@ def few(expects: Expected) -> bool:
 def checked(
     session: SparkSession,
     paths: str | Sequence[str],
-    query: Query | Rolling,
+    query: Query | Rolling | Join | Distinct,
+    other: str | Sequence[str] | None,
     filter: Filter | None,  # noqa: A002  # Called as pyarrow calls it.
+    other_filter: Filter | None,
     filesystem: fs.FileSystem | None,
     merge_schema: bool | None,
+    by: str | Sequence[str] | None,
+    time: str | None,
+    split: Length | None,
     rows_per_slice: float | None,
     where: str | Expression | None,
-) -> Scanned | Left:
-    """Check a query against files, without reading rows."""
+) -> Scanned | Left | Sides:
+    """Check what is asked of tables against them, without reading rows."""
     if not is_session(session):
         raise InvalidType(f"spark: {a_type(session)} is given; spark is a SparkSession")
-    if not isinstance(query, Query | Rolling):
+    if not isinstance(query, Query | Rolling | Join | Distinct):
         raise InvalidType(
-            f"query: {a_type(query)} is given; query is a windowkit.Query or a windowkit.Rolling"
+            f"query: {a_type(query)} is given; query is a windowkit.Query, Rolling, Join or Distinct"
         )
-    named = query.named
-    refuse_expressions(named, "query", "which the tasks that read files do not evaluate; use query.run(df)")
-    roll = query if isinstance(query, Rolling) else None
-    if roll is not None and rows_per_slice is not None:
-        raise InvalidValue(
-            f"rows_per_slice: {rows_per_slice!r} is given with rolling aggregates, which make no slices"
-        )
-    if roll is not None and where is not None:
-        raise InvalidValue(
-            f"where: {where!r} is given with rolling aggregates, of which each row needs others; call "
-            ".where(...) of the result, or give filter=..."
-        )
+    if isinstance(query, Query | Rolling):
+        of_rows = "which the tasks that read files do not evaluate; use query.run(df)"
+        refuse_expressions(query.named, "query", of_rows)
     if not isinstance(merge_schema, bool | None):
         raise InvalidType(f"merge_schema: {merge_schema!r} is given; it is True, False or None")
-    if filesystem is None:
-        table = tables.of_spark(session, paths, merge_schema)
-    else:
-        table = tables.of_pyarrow(session, paths, filesystem, merge_schema)
-    frame = table.frame
-    made = job(frame, query) if isinstance(query, Query) else rolling.checked_rows(frame, query)[1]
-    columns = columns_of(frame.schema)
-    any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
-    zone = session.conf.get("spark.sql.session.timeZone")
-    chosen, needed = chosen_of(filter, columns, any_case=any_case, zone=zone)
-    by_filter = chosen
-    parts = None if where is None or not isinstance(query, Query) else split_of(where, query, made)
-    if parts is not None and parts.rows is not None:
-        of_files = {column: frame.columns[at] for column, at in made.positions.items()}
-        kinds = {name: kind_of(name, columns) for name in of_files.values()}
-        rows = renamed(parts.rows, of_files)
-        chosen, needed = with_rows(chosen, needed, rows, kinds, zone)
-    names = tuple(frame.columns)
-    if roll is None:
-        names = tuple(frame.columns[made.positions[column]] for column in made.query.inputs)
-    # A column that both read is read once.
-    read = pa.schema([(name, columns[name]) for name in dict.fromkeys([*names, *needed])])
-    expects = expected(rows_per_slice, "tasks sample their first rows")
-    source = pruning.left_over(table.source, chosen, read)
-    reason = survey.by_settings(session, frame.schema, read.names) if table.is_sparks else None
-    reason = reason or survey.by_footers(source, read, survey.Settings.of(session))
-    if reason is not None and not table.is_sparks:
-        raise survey.unread(reason)
-    if reason is not None:
-        return Left(chosen_rows(frame, query, read, by_filter), query, reason, rows_per_slice, where)
-    made_scan = Scan(
-        *(made.query, made.frame, made.positions, made.schema, made.plan, source, names),
-        Reader(source.filesystem, read, source.partitioned, chosen),
-        len(table.source.files),
-        never=roll is not None or few(expects),
-        keeps_all=roll is not None,
+    refuse_arguments(
+        query,
+        {
+            "other": other,
+            "other_filter": other_filter,
+            "by": by,
+            "time": time,
+            "split": split,
+            "rows_per_slice": rows_per_slice,
+            "where": where,
+        },
     )
-    return Scanned(made_scan, expects, roll, parts)
+    one = given(session, paths, filter, filesystem, merge_schema)
+    if isinstance(query, Query):
+        return of_query(one, query, rows_per_slice, where)
+    every = [one]
+    if other is not None:
+        every.append(given(session, other, other_filter, filesystem, merge_schema))
+    return of_operation(every, partial(operation, query=query, by=by, time=time, split=split))
+
+
+def refuse_arguments(query: Query | Rolling | Join | Distinct, optional: dict[str, Any]) -> None:
+    """Refuse arguments that are not for what is asked, by their names; None are not given."""
+    is_given = {name for name, value in optional.items() if value is not None}
+    if isinstance(query, Join) and "other" not in is_given:
+        raise InvalidValue("other: None is given with a join; other is the table of its right side")
+    of_two = {"other", "other_filter", "split"}
+    what, allowed = "a query", {"rows_per_slice", "where"}
+    if isinstance(query, Join):
+        what, allowed = "a join", of_two
+    elif isinstance(query, Distinct):
+        what, allowed = "duplicates", set()
+    elif isinstance(query, Rolling) and "other" in is_given:
+        what, allowed = "labels", of_two | {"by", "time"}
+    elif isinstance(query, Rolling):
+        what, allowed = "rolling aggregates", {"other"}
+    for name in optional:
+        if name in is_given - allowed:
+            known = f"; beside filter, {' and '.join(sorted(allowed))} may be" if allowed else ""
+            raise InvalidValue(f"{name}: {optional[name]!r} is given with {what}{known}")
+
+
+def operation(
+    frames: Sequence[DataFrame],
+    query: Rolling | Join | Distinct,
+    by: str | Sequence[str] | None,
+    time: str | None,
+    split: Length | None,
+) -> Operation:
+    """Return what is asked of one table, or two."""
+    if isinstance(query, Join):
+        left, right = frames
+        return joining(left, right, query, split)
+    if isinstance(query, Distinct):
+        return leaving(frames[0], query)
+    if len(frames) == 1:
+        return rolling_over(frames[0], query)
+    labels, events = frames
+    return asking(labels, events, query, by, time, split)
+
+
+def of_operation(every: Sequence[Given], operation: Callable[[Sequence[DataFrame]], Operation]) -> Sides:
+    """Return what is asked of tables, of which tasks read what they can."""
+    made = operation([each.frame for each in every])
+    columns = [rows.own(rows.job.schema.names) for rows in made.rows]
+    files = [
+        each.scanned(rows.job, rows.frame, own, rows.own(rows.needed), is_whole=True)
+        for each, rows, own in zip(every, made.rows, columns, strict=True)
+    ]
+    if any(
+        isinstance(found, str) and each.chosen.chosen is not None
+        for each, found in zip(every, files, strict=True)
+    ):
+        # Spark's reader has the rows, of which filters choose some.
+        made = operation(
+            [
+                chosen_rows(each.frame, each.chosen, own, str(rows.job.query))
+                if isinstance(found, str)
+                else each.frame
+                for each, rows, own, found in zip(every, made.rows, columns, files, strict=True)
+            ]
+        )
+    return Sides(made, [Side(rows, found) for rows, found in zip(made.rows, files, strict=True)])
+
+
+def of_query(
+    one: Given, query: Query, rows_per_slice: float | None, where: str | Expression | None
+) -> Scanned | Left:
+    """Return a query over a table whose files tasks read, or that is left to Spark's reader."""
+    frame = one.frame
+    made = job(frame, query)
+    parts = None if where is None else split_of(where, query, made)
+    of_files = {column: frame.columns[at] for column, at in made.positions.items()}
+    also = ALL
+    if parts is not None and parts.rows is not None and not one.has_plan:
+        columns = columns_of(frame.schema)
+        kinds = {name: kind_of(name, columns) for name in of_files.values()}
+        zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+        also = with_rows(ALL, renamed(parts.rows, of_files), kinds, zone)
+    of_rows = narrowed(made, parts.rows) if parts is not None and one.has_plan else made
+    names = [of_files[column] for column in made.query.inputs]
+    expects = expected(rows_per_slice, "tasks sample their first rows")
+    never = expects.rows_per_slice * stages.LIMITS.share < 1
+    found = one.scanned(made, of_rows.columns, names, also=also, is_whole=False, never=never)
+    if isinstance(found, str):
+        rows = chosen_rows(frame, one.chosen, names, str(query))
+        return Left(rows, query, found, rows_per_slice, where)
+    return Scanned(found, expects, query, parts)
 
 
 def is_session(given: object) -> bool:

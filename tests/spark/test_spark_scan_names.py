@@ -1,0 +1,185 @@
+"""`windowkit.spark.scan` of tables by name, and of two tables: as the same over Spark's DataFrames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import windowkit as wk
+import windowkit.spark
+from support.programs import ROOT, program
+from support.scan_calls import checked
+
+pytestmark = pytest.mark.usefixtures("files_are_read", "nan_is_read")
+SEEDS = range(24)
+TAKEN: list[int] = []
+QUERY = wk.query(by="k", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v"))
+ROLLING = wk.rolling(by="k", time="t", aggs=wk.sum("v").over("5 seconds"))
+JOIN = wk.join(by="k", left_time="t", right_time="t", within="1 second")
+DISTINCT = wk.distinct("k", time="t", within="1 second")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_scans(spark, tmp_path, seed):
+    TAKEN.append(checked(spark, Random(f"scans {seed}"), tmp_path, f"scanned_{seed}"))
+
+
+def test_most_tables_are_read_by_tasks():
+    if len(TAKEN) == len(SEEDS):
+        assert sum(taken > 0 for taken in TAKEN) > len(SEEDS) / 2
+        assert {0, 1, 2} == set(TAKEN)
+
+
+@pytest.fixture
+def path(tmp_path):
+    times = pa.array([second * 10**6 for second in range(40)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"k": [row % 3 for row in range(40)], "t": times, "v": [row / 4 for row in range(40)]})
+    (tmp_path / "readings").mkdir()
+    pq.write_table(rows, tmp_path / "readings" / "f.parquet", row_group_size=10)
+    return str(tmp_path / "readings")
+
+
+@pytest.fixture
+def table(spark, path):
+    spark.sql("drop table if exists readings")
+    spark.sql(f"create table readings using parquet options (path '{path}')")
+    yield "readings"
+    spark.sql("drop table if exists readings")
+
+
+def test_who_reads_each_side(spark, table, path):
+    text = wk.spark.explain_scan(spark, table, JOIN, path, filter=[("v", "<", 2)])
+    assert "stage 1 of the left side, in Rust inside one mapInArrow: 1 task read 1 file" in text
+    assert "row groups: 4 in 1 file, of which statistics rule out 3" in text
+    assert "stage 1 of the right side, in Rust inside one mapInArrow" in text
+    spark.sql("create temporary view some as select k, t, v + 1 as v from readings")
+    try:
+        text = wk.spark.explain_scan(spark, path, ROLLING, "some")
+        assert "stage 1 of labels, in Rust" in text
+        assert "not read from files by tasks, as a column is computed" in text
+        filtered = wk.spark.scan(spark, "some", DISTINCT, filter=[("v", "<=", 1.5)])
+        assert sorted(row.v for row in filtered.collect()) == [1.0, 1.25, 1.5]
+    finally:
+        spark.sql("drop view some")
+
+
+def test_a_view_that_renames_what_a_filter_reads(spark, table):
+    spark.sql("create temporary view called as select k, t, v as v2, k as v from readings")
+    try:
+        query = wk.query(by="k", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v2"))
+        chosen = [("v", "=", 2)]
+        text = wk.spark.explain_scan(spark, "called", query, filter=chosen)
+        assert "left to Spark's reader, as the filter is of columns that the view renames" in text
+        found = wk.spark.scan(spark, "called", query, filter=chosen)
+        wanted = query.run(spark.table("called").where("v = 2"), route="rows")
+        assert sorted(found.collect()) == sorted(wanted.collect()) != []
+    finally:
+        spark.sql("drop view called")
+
+
+def test_a_name_is_not_a_path(spark, table):
+    with pytest.raises(wk.InvalidValue, match="merge_schema: True is given, and 'readings' is a table"):
+        wk.spark.scan(spark, table, QUERY, merge_schema=True)
+    for missing in ("nowhere", "no.such.name", "*.parquet", "a b"):
+        with pytest.raises(wk.InvalidValue, match="paths: Spark does not read"):
+            wk.spark.scan(spark, missing, QUERY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "message"),
+    [
+        (JOIN, {}, "other: None is given with a join; other is the table of its right side"),
+        (JOIN, {"other": "x", "where": "k = 1"}, "where: 'k = 1' is given with a join"),
+        (JOIN, {"other": "x", "by": "k"}, "by: 'k' is given with a join"),
+        (QUERY, {"other": "x"}, "other: 'x' is given with a query"),
+        (QUERY, {"split": "1 minute"}, "split: '1 minute' is given with a query"),
+        (DISTINCT, {"other": "x"}, "other: 'x' is given with duplicates"),
+        (DISTINCT, {"rows_per_slice": 2}, "rows_per_slice: 2 is given with duplicates"),
+        (ROLLING, {"split": "1 minute"}, "split: '1 minute' is given with rolling aggregates"),
+        (ROLLING, {"other": "x", "rows_per_slice": 2}, "rows_per_slice: 2 is given with labels"),
+    ],
+)
+def test_arguments_that_do_not_go_together(spark, path, asked, options, message):
+    with pytest.raises(wk.InvalidValue, match=message):
+        wk.spark.scan(spark, path, asked, **options)
+
+
+def test_connect(spark, remote, tmp_path):
+    """Statements say there what plans say here."""
+    printed = program(
+        """
+        import sys
+        from pathlib import Path
+        from random import Random
+
+        from pyspark.sql import SparkSession
+        import windowkit as wk
+        import windowkit.spark
+        from support.scan_calls import checked
+
+        spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+        for name, value in {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "Europe/Berlin",
+            "spark.sql.parquet.filterPushdown": "false",
+        }.items():
+            spark.conf.set(name, value)
+        root = Path(sys.argv[2])
+        taken = [checked(spark, Random(f"connect {seed}"), root, f"remote_{seed}") for seed in range(12)]
+        print("taken", sum(each > 0 for each in taken), sorted(set(taken)))
+
+        query = wk.query(by="p", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v"))
+        columns = "timestamp_seconds(id) t, id v"
+
+        def same(name, *said, **options):
+            frame = spark.table(name)
+            text = wk.spark.explain_scan(spark, name, query, **options)
+            assert all(each in text for each in said), text
+            found, wanted = wk.spark.scan(spark, name, query, **options), query.run(frame)
+            rows = [sorted(map(str, each.collect())) for each in (found, wanted)]
+            if not options:
+                assert rows[0] == rows[1] != []
+
+        spark.sql(
+            "create table placed (t timestamp, v long, p string) using parquet partitioned by (p) "
+            f"location '{root / 'placed'}'"
+        )
+        for value, rows in (("'a b%/c'", 20), ("'other'", 30), ("cast(null as string)", 7)):
+            inserted = f"select /*+ coalesce(1) */ {columns}, {value} p from range({rows})"
+            spark.sql(f"insert into placed {inserted}")
+        same("placed", "route: scan", "read 3 files", "of directories: p")
+        same("default.placed", "rule out 2 of 3 files", filter=[("p", "=", "other")])
+        spark.sql("create view seen as select * from placed where v > 3")
+        same("seen", "left to Spark's reader, as it is not a table of Parquet files")
+        spark.sql("drop view seen")
+        spark.sql("cache table placed")
+        same("placed", "left to Spark's reader, as rows are cached")
+        spark.sql("uncache table placed")
+        spark.sql("drop table placed")
+        for name, made, reason in (
+            ("bucketed", "clustered by (p) into 2 buckets", "the table is bucketed"),
+            ("lengths", "", "is of a type with a length"),
+            ("given", "options (datetimeRebaseMode 'LEGACY')", "the option datetimeRebaseMode is given"),
+            ("in_orc", None, "it is not a table of Parquet files (orc)"),
+        ):
+            form, options = ("orc", "") if made is None else ("parquet", made)
+            of = "varchar(9)" if name == "lengths" else "string"
+            options += f" location '{root / name}'"
+            spark.sql(f"create table {name} (t timestamp, v long, p {of}) using {form} {options}")
+            spark.sql(f"insert into {name} select {columns}, 'x' p from range(9)")
+            same(name, "left to Spark's reader, as", reason)
+            spark.sql(f"drop table {name}")
+        print("equal")
+        spark.stop()
+        """,
+        remote,
+        tmp_path,
+        path=f"{ROOT}:{Path(__file__).parents[1]}",
+    )
+    assert "equal" in printed
+    assert "[0, 1, 2]" in printed
+    assert int(printed.split()[1]) > 6
