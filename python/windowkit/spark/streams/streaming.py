@@ -262,7 +262,7 @@ def own_work(
     each: int,
     *,
     late: tuple[str, ...] = (),
-    more: dict[str, Any],
+    more: dict[str, Any] | None = None,
 ) -> Work:
     """Return what the workers compute."""
     as_spark = mode == "update" and query.emit is None
@@ -292,7 +292,7 @@ def own_work(
                 "buckets": each,
                 # Absent by default, as in the checkpoints of earlier releases.
                 **({"late rows": "returned"} if late else {}),
-                **more,
+                **(more or {}),
             },
         ),
         late,
