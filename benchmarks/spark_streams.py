@@ -112,6 +112,9 @@ CELLS = {
     "sessions": Cell(1_000_000, 10, 1024, 1.0, *sessions()),
     "sessions, update mode": Cell(1_000_000, 10, 1024, 1.0, *sessions(), value=None, mode="update"),
     "batches of 1,000 rows, tumbling": Cell(40_000, 40, 64, 1.0, *tumbling()),
+    "batches of 200,000 rows, tumbling": Cell(2_000_000, 10, 1024, 1.0, *tumbling()),
+    "batches of 1,000,000 rows, tumbling": Cell(6_000_000, 6, 1024, 1.0, *tumbling()),
+    "batches of 1,000,000 rows, sessions": Cell(6_000_000, 6, 1024, 1.0, *sessions()),
     "a million keys that fall silent, tumbling": Cell(2_000_000, 20, 0, 1e-3, *tumbling()),
 }
 

@@ -22,7 +22,7 @@ from support.programs import ROOT
 from support.spark import assert_equal, readings_table, rows_of
 from support.spark_runs import ROWS, Rows, add_files
 from windowkit.spark.routes import scan
-from windowkit.spark.streams import streaming
+from windowkit.spark.streams import rule
 
 # Workers run the interpreter, and import the windowkit, of these tests.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -211,7 +211,7 @@ def readings(spark: SparkSession) -> DataFrame:
 def rocksdb(settings: Settings) -> Iterator[None]:
     """The state store that streams need, two shuffle partitions, and a cheaper writer of checkpoints."""
     store = "spark.sql.streaming.stateStore.providerClass"
-    changed = {store: streaming.PROVIDER, "spark.sql.shuffle.partitions": "2", **FEWER_PROCESSES}
+    changed = {store: rule.PROVIDER, "spark.sql.shuffle.partitions": "2", **FEWER_PROCESSES}
     with settings(changed):
         yield
 

@@ -249,14 +249,15 @@ def test_state_is_bounded_by_what_is_open() -> None:
         run.batch(table(*((f"key {at} {n}", at, 1.0) for n in range(20))))
         (kept,) = (kept for number, kept in run.checkpoint.kept.items() if number != bucket.GUARD)
         sizes.append(sum(len(value[1]) for value in kept.log.entries.values()))
-        # One says what the bucket belongs to.
-        assert len(kept.log.entries) <= bucket.EVERY + 2
+        # One says what the bucket belongs to, and one is its head.
+        assert len(kept.log.entries) <= bucket.EVERY + 3
     # 80 keys at a time, of 4,000 in all.
     assert max(sizes) < 100_000
     run.checkpoint.watermark = 10**9
     run.batch()
-    assert [value[0] for value in kept.log.entries.values()] == [bucket.IDENTITY, bucket.SNAPSHOT]
-    assert kept.head.value[1] == 0
+    kinds = [value[0] for value in kept.log.entries.values()]
+    assert kinds == [bucket.IDENTITY, bucket.SNAPSHOT, bucket.HEAD]
+    assert bucket.Head.of(kept.log.getValue((bucket.TOP,))).ready_at == 0
 
 
 def test_times_before_1970_are_late_as_in_spark() -> None:
@@ -298,6 +299,14 @@ def test_damaged_state_is_refused(message: str) -> None:
         run.batch(table(("a", 4, 1.0)))
     assert message in str(raised.value)
     assert "checkpointLocation" in str(raised.value)
+
+
+def test_a_damaged_head_is_refused() -> None:
+    run, kept = kept_one()
+    kind, data, *watermarks = kept.log.entries[(bucket.TOP,)]
+    kept.log.entries[(bucket.TOP,)] = (kind, data[:-1], *watermarks)
+    with pytest.raises(wk.InvalidValue, match=r"the head of a bucket has 23 bytes; it should have 24"):
+        run.batch(table(("a", 4, 1.0)))
 
 
 def test_rows_of_another_version_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

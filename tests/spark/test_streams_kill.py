@@ -17,7 +17,7 @@ import pytest
 
 import windowkit as wk
 from support.programs import ROOT
-from windowkit.spark.streams import streaming
+from windowkit.spark.streams import rule
 
 QUERY = wk.query(
     by="k",
@@ -66,7 +66,7 @@ def test_every_window_is_written_once(spark, settings, tmp_path: Path) -> None:
         path = tmp_path / "in" / f"{number}.parquet"
         pq.write_table(rows, path)
         os.utime(path, (10**9 + number, 10**9 + number))
-    given = [str(tmp_path), streaming.PROVIDER, repr(QUERY.to_dict())]
+    given = [str(tmp_path), rule.PROVIDER, repr(QUERY.to_dict())]
     environment = {
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -91,7 +91,7 @@ def test_every_window_is_written_once(spark, settings, tmp_path: Path) -> None:
     assert not (log / "8").exists()
     with settings(
         {
-            "spark.sql.streaming.stateStore.providerClass": streaming.PROVIDER,
+            "spark.sql.streaming.stateStore.providerClass": rule.PROVIDER,
             "spark.sql.shuffle.partitions": "2",
         }
     ):

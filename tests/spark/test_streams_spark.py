@@ -69,8 +69,9 @@ def test_windows_are_those_of_sparks_append(source, tmp_path, monkeypatch, api):
     assert sum(each["counted, out"]["late"] for each in counts) > 0
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_sessions_are_sparks_however_late_rows_come(source, tmp_path, seed):
+@pytest.mark.parametrize("route", ["catalyst", "operator"])
+@pytest.mark.parametrize("seed", range(2))
+def test_sessions_are_sparks_however_late_rows_come(source, tmp_path, seed, route):
     """Rows behind the watermark, whose sessions were returned or are open, or end where the watermark is."""
     draw = random.Random(seed)
     batches = [
@@ -84,9 +85,11 @@ def test_sessions_are_sparks_however_late_rows_come(source, tmp_path, seed):
     aggs = wk.count().alias("n")
     query = wk.query(by="k", time="ts", windows=wk.session("4 seconds"), aggs=aggs, window_columns="struct")
     grouped = frame.groupBy("k", sf.session_window("ts", "4 seconds")).agg(sf.count("*").alias("n"))
-    found, _ = run_stream(query.run(frame), tmp_path / "ours")
+    found, _ = run_stream(query.run(frame, route=route), tmp_path / "ours")
     wanted, _ = run_stream(grouped.select("k", "session_window", "n"), tmp_path / "sparks")
     assert everything(found) == everything(wanted)
+    if route == "catalyst":
+        return
     limited = replace(query, windows=(wk.session("4 seconds", at_most="9 seconds"),))
     found, _ = run_stream(limited.run(frame), tmp_path / "limited")
     results = [row for rows in found.values() for row in rows]
@@ -212,7 +215,7 @@ def test_late_rows_are_returned_with_all_their_columns(source, tmp_path):
     assert "no slices, as late rows are returned" in text
     # One more batch: without any the checkpoint is not read.
     with pytest.raises(PySparkException, match="late rows 'returned', and the query has None"):
-        run_stream(query.run(source([("a", 400.0, 1.0)])), tmp_path / "late")
+        run_stream(query.run(source([("a", 400.0, 1.0)]), route="operator"), tmp_path / "late")
     with pytest.raises(wk.InvalidType, match="late_rows: 1 is an int"):
         query.run(frame, late_rows=1)
     named = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=wk.sum("v").alias("late_row"))
@@ -373,7 +376,10 @@ class TestRefusals:
                 "set spark.conf.set('spark.sql.streaming.stateStore.providerClass', "
                 "'org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider')",
                 source(),
+                route="operator",
             )
+            sliding = replace(QUERY, windows=(wk.sliding("2 minutes", "1 minute"),))
+            self.refused("which are needed, as a row may be in several windows", source(), sliding)
 
     def test_options(self, source):
         frame = source()
@@ -386,7 +392,7 @@ class TestRefusals:
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
         self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
-        self.refused("route: 'rows' is unknown; allowed are 'catalyst'", frame, route="rows")
+        self.refused("route: 'rows' is unknown; allowed are 'catalyst', 'operator'", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
     def test_options_of_streams_elsewhere(self, spark):
@@ -417,52 +423,9 @@ class TestRefusals:
             wk.spark.aggregate(source(), QUERY)
 
 
-class TestSparksOwnAggregation:
-    """The route for one tumbling window, which has to be asked for."""
-
-    @pytest.mark.parametrize("mode", ["append", "update"])
-    def test_it_answers_as_our_own_state(self, source, tmp_path, mode):
-        frame = source(*mixed(3))
-        query = wk.query(
-            by=sf.upper("k").alias("key"),
-            time="ts",
-            windows=wk.tumbling("30 seconds", start_time="5 seconds"),
-            aggs=[wk.median("v"), wk.count().where("mark").alias("marks"), wk.last("v").alias("last")],
-        )
-        ours = query.run(frame, output_mode=mode)
-        sparks = query.run(frame, output_mode=mode, route="catalyst")
-        assert ours.dtypes == sparks.dtypes
-        wanted, _ = run_stream(ours, tmp_path / "ours", mode)
-        found, progress = run_stream(sparks, tmp_path / "sparks", mode)
-        assert [sorted(map(repr, rows)) for rows in found.values()] == [
-            sorted(map(repr, rows)) for rows in wanted.values()
-        ]
-        assert len(everything(found)) > 15
-        assert progress.lastProgress.stateOperators[0].operatorName == "stateStoreSave"
-        text = query.explain(frame, output_mode=mode, route="catalyst")
-        assert f"stream in {mode} mode, exactly once, by Spark's own aggregation" in text
-
-    def test_what_it_does_not_compute_is_refused(self, source):
-        def refused(message: str, query: wk.Query = QUERY, **options: Any) -> None:
-            with pytest.raises(wk.InvalidValue, match=re.escape(message)):
-                query.run(source(), route="catalyst", **options)
-
-        def of(window: Any, *aggs: Any) -> wk.Query:
-            return wk.query(by="k", time="ts", windows=window, aggs=[wk.count(), *aggs])
-
-        refused("a row may be in several windows", of(wk.sliding("2 minutes", "1 minute")))
-        refused("depends on rows", of(wk.session("1 minute")))
-        refused("knows no watermark of", of(wk.tumbling("1 day", zone="Europe/Berlin")))
-        refused("no distinct values over a stream", of(wk.tumbling("1 minute"), wk.count_distinct("v")))
-        refused("no emission policies", with_policy(wk.emit(wk.rows(3))))
-        refused("allowed_lateness: '1 hour' is given with route='catalyst'", allowed_lateness="1 hour")
-        refused("late_rows: True is given with route='catalyst'", late_rows=True)
-        with pytest.raises(wk.InvalidValue, match="has no watermark"):
-            QUERY.run(source(delay=None), route="catalyst")
-
-
 def test_explain(source):
-    text = QUERY.explain(source(), output_mode="update")
+    text = QUERY.explain(source(), output_mode="update", route="operator")
+    assert "route: operator, as it is requested" in text
     assert "stream in update mode, exactly once" in text
     assert "8 buckets of k in 2 partitions" in text
     assert "a snapshot every 10 batches" in text

@@ -75,16 +75,17 @@ def test_a_bucket_that_has_all_rows(spark, source, tmp_path):
 
 
 def test_the_checkpoint_of_something_else_is_refused(source, tmp_path):
+    head = (bucket.HEAD, bucket.FIELDS.pack(b"12345678", 0, 0, 1), 0, 0)
+
     # Workers cannot import it, as they can no module of tests.
     class Foreign(StatefulProcessor):
         """State of the same form, by something else."""
 
         def init(self, handle: Any) -> None:
-            self.head = handle.getValueState("head", bucket.HEAD)
             self.log = handle.getMapState("log", bucket.SEQUENCE, bucket.ENTRY)
 
         def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
-            self.head.update((b"12345678", 0, 0, 1, 0))
+            self.log.updateValue((bucket.TOP,), head)
             self.log.updateValue((0,), (bucket.IDENTITY, b"theirs", 0, 0))
             yield Row(rows=len(list(rows)))
 

@@ -21,7 +21,7 @@ import windowkit as wk
 from support.programs import ROOT, program
 from support.spark_runs import ROWS, Rows, add_files, mixed, shifted, table
 from support.spark_streams import Run
-from windowkit.spark.streams import bucket, streaming
+from windowkit.spark.streams import bucket, rule
 
 PROGRAM = """
 import os, signal, sys, time
@@ -93,7 +93,7 @@ def begun(folder: Path, batches: list[Rows]) -> str:
     """Return the beginning of a program, for which there are these files."""
     add_files(folder / "in", *batches)
     (folder / "out").mkdir()
-    return PROGRAM.format(folder=str(folder), provider=streaming.PROVIDER, schema=ROWS)
+    return PROGRAM.format(folder=str(folder), provider=rule.PROVIDER, schema=ROWS)
 
 
 def compare(folder: Path, batches: list[Rows], files: int = 1) -> None:

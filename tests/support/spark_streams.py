@@ -16,20 +16,12 @@ from windowkit.spark.streams.streaming import own_work
 from windowkit.spark.streams.work import Work
 
 
-class Value:
-    def __init__(self) -> None:
-        self.value: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.value
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.value = value
-
-
 class Log:
     def __init__(self) -> None:
         self.entries: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:  # noqa: N802
+        return self.entries.get(key)
 
     def iterator(self) -> Iterator[tuple[Any, Any]]:
         # In no order, as in Spark.
@@ -57,7 +49,7 @@ class Kept:
     """What Spark keeps for one bucket."""
 
     def __init__(self) -> None:
-        self.head, self.log, self.timers = Value(), Log(), Timers()
+        self.log, self.timers = Log(), Timers()
 
 
 class Checkpoint:
@@ -118,7 +110,7 @@ class Run:
         for number, given in chunks.items():
             kept = there.kept.setdefault(number, Kept())
             if number == GUARD:
-                guard(self.work, kept.head, kept.log)
+                guard(self.work, kept.log)
             else:
                 returned += self.step(number, kept, given, by_timer=False)
         for number, kept in there.kept.items():
@@ -130,7 +122,7 @@ class Run:
         return returned
 
     def step(self, number: int, kept: Kept, chunks: list[bytes], *, by_timer: bool) -> list[dict[str, Any]]:
-        bucket = Bucket(self.work, number, kept.head, kept.log, kept.timers)
+        bucket = Bucket(self.work, number, kept.log, kept.timers)
         results = bucket.step(chunks, self.checkpoint.watermark, by_timer=by_timer)
         returned = [row for batch in results for row in batch.to_pylist()]
         self.late += bucket.late

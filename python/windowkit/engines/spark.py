@@ -18,7 +18,6 @@ from windowkit.language.options import (
     SparkOptions,
     SparkPlan,
     StreamOptions,
-    StreamPlan,
 )
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
@@ -32,7 +31,6 @@ OPTIONS: Final[dict[Call, dict[type, type]]] = {
     "run": {Query: SparkOptions, Rolling: Cut, Join: CutByTime, Distinct: RoutedAndCounted},
     "explain": {Query: SparkPlan, Rolling: CutPlan, Join: CutByTimePlan, Distinct: Routed},
 }
-OF_STREAMS: Final[dict[Call, type]] = {"run": StreamOptions, "explain": StreamPlan}
 
 
 class Spark:
@@ -95,7 +93,7 @@ class SparkStreams(Spark):
 
     def options(self, call: Call, asked: Asked) -> Collection[str]:
         """Return the options that it has."""
-        return OF_STREAMS[call].__annotations__.keys() if isinstance(asked, Query) else ()
+        return StreamOptions.__annotations__.keys() if isinstance(asked, Query) else ()
 
     def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a query over a stream."""

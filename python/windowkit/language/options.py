@@ -34,7 +34,6 @@ __all__ += [
     "SparkOptions",
     "SparkPlan",
     "StreamOptions",
-    "StreamPlan",
     "checked",
 ]
 
@@ -81,23 +80,18 @@ class SparkOptions(SparkPlan, Counted, total=False):
     """What Spark takes for a query over a batch."""
 
 
-class StreamPlan(Conditioned, total=False):
-    """What Spark plans a query over a stream by."""
+class StreamOptions(Conditioned, total=False):
+    """What Spark takes for a query over a stream."""
 
     output_mode: str | None
     allowed_lateness: Length | None
     buckets: int | None
+    metrics_name: str | None
     late_rows: bool | None
     route: str | None
 
 
-class StreamOptions(StreamPlan, total=False):
-    """What Spark takes for a query over a stream."""
-
-    metrics_name: str | None
-
-
-class QueryPlan(SparkPlan, StreamPlan, total=False):
+class QueryPlan(SparkPlan, StreamOptions, total=False):
     """What Spark plans a query by, of which a type does not tell batches from streams."""
 
 

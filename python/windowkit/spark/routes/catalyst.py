@@ -16,6 +16,7 @@ from pyspark.sql.functions import expr
 from windowkit import _native
 from windowkit.language.aggregates import Aggregate
 from windowkit.language.durations import Duration
+from windowkit.language.identity import fingerprint
 from windowkit.language.windows import Session, Sliding, Tumbling, Window
 from windowkit.spark.jobs import Job, identifier, literal, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
@@ -24,7 +25,7 @@ from windowkit.spark.shipping import in_one_line, observed_count
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ROUTE", "stream_refusal"]
+__all__ = ["ROUTE", "stream", "stream_refusal"]
 
 HELD_DIGITS: Final = 28
 """Most digits of a decimal of which Spark holds sums of 10 billion rows: it adds 10 of the 38 there are."""
@@ -40,7 +41,7 @@ def refusal(job: Job) -> str | None:
     window = job.query.windows[0]
     if isinstance(window, Session) and window.at_most is not None:
         return f"Spark's sessions have no maximum length, as {window} has"
-    if isinstance(window, Session) and window.column is None:
+    if isinstance(window, Session) and window.column is None and not job.frame.isStreaming:
         return f"{window} depends on rows, and panes of it merge sooner than Spark sorts rows"
     if not isinstance(window, Tumbling | Sliding | Session) or window.counts_rows:
         return f"Spark does not offer {window}"
@@ -57,14 +58,25 @@ def refusal(job: Job) -> str | None:
     return None
 
 
-def stream_refusal(job: Job) -> str | None:
-    """Return why Spark's own aggregation of a stream does not answer as ours, or None."""
+def stream_refusal(job: Job, mode: str) -> str | None:
+    """Return why Spark's own aggregation of a stream does not answer as ours, or None.
+
+    Parameters
+    ----------
+    job : Job
+        Of a streaming DataFrame.
+    mode : {"append", "update"}
+    """
+    if job.query.emit is not None:
+        return "Spark's aggregation has no emission policies"
     reason = refusal(job)
     if reason is not None:
         return reason
     window = only_window(job)
-    if isinstance(window, Session):
-        return f"Spark's sessions end earlier in a stream, and have no update mode, unlike {window}"
+    if isinstance(window, Session) and mode == "update":
+        return f"Spark has no update mode of sessions, as of {window}"
+    if isinstance(window, Session) and not job.keys:
+        return f"Spark has no sessions over a stream without keys, as of {window}"
     if window.is_local:
         return f"Spark knows no watermark of the periods of {window}"
     for aggregate in job.query.aggs:
@@ -121,7 +133,15 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
     return window
 
 
-def run(job: Job) -> DataFrame:
+def stream(job: Job, identity: str) -> DataFrame:
+    """Return the result over a stream, which refuses the state of another query than `identity` names.
+
+    Spark only compares the types of what a checkpoint stores.
+    """
+    return run(job, identity)
+
+
+def run(job: Job, identity: str | None = None) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.read(bounded=True))
     window = only_window(job)
     if isinstance(window, Session):
@@ -137,12 +157,31 @@ def run(job: Job) -> DataFrame:
     else:
         # The window of its start is that window.
         group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
-    aggregates = expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")
-    grouped = rows.groupBy(*job.keys, expr(group)).agg(aggregates)
+    aggregates = [expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")]
+    if identity is not None:
+        aggregates.append(expr(f"{owned(job, identity)} as o"))
+    grouped = rows.groupBy(*job.keys, expr(group)).agg(*aggregates)
+    if identity is not None:
+        grouped = grouped.where("o")
     fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
     if not job.frame.isStreaming:
         grouped, shown = opaque(job, grouped, shown)
     return titled(job, grouped, [*job.keys, shown, *fields])
+
+
+def owned(job: Job, identity: str) -> str:
+    """Return an aggregate that is true, unless rows of another query went into it: that is an error.
+
+    Each query sets other bits of the state, by its fingerprint. One fingerprint has all the bits of another
+    with a probability of (3/4)^64, one in a hundred million.
+    """
+    own = int.from_bytes(fingerprint(identity)[:8], "little", signed=True)
+    message = (
+        "windowkit.errors.InvalidValue: checkpointLocation: its state is that of another query, columns or "
+        "output mode; start the query that the checkpoint belongs to, or give a "
+        f"checkpointLocation of its own to the {in_one_line(job.query)}"
+    )
+    return f"if(bit_or(bigint('{own}')) = bigint('{own}'), true, raise_error({literal(message)}))"
 
 
 def opaque(job: Job, grouped: DataFrame, shown: str) -> tuple[DataFrame, str]:

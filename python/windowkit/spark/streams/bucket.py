@@ -23,23 +23,27 @@ from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.spark.streams.work import Given, Work, differences, is_empty, refused
 from windowkit.streams.operator import Operator
 
-__all__ = ["ENTRY", "GUARD", "HEAD", "SEQUENCE", "Bucket", "Head", "guard"]
+__all__ = ["ENTRY", "GUARD", "SEQUENCE", "TOP", "Bucket", "Head", "guard"]
 
-HEAD: Final = "plan binary, due bigint, batches int, entries int, watermark bigint"
-"""The columns of `Head`. Checkpoints have these names, so `ready_at` is still called `due` there."""
 SEQUENCE: Final = "sequence int"
 ENTRY: Final = "kind int, data binary, since bigint, watermark bigint"
-"""Of rows, the watermark by which they may be late, and the one that follows them."""
+"""Of rows, the watermark by which they may be late, and the one that follows them.
+
+Of the head, its `watermark` is that of the bucket, and all else is in `data`: it has no state of its own, as
+each that a processor declares costs every task of every batch some round trips.
+"""
 
 GUARD: Final = -1
 """Number of the bucket that every task of every batch speaks to: it knows what the checkpoint belongs to.
 
 Other numbers depend on how many buckets there are, so that none of the old ones need be met again."""
 
-SNAPSHOT, BROUGHT, IDENTITY = 0, 1, 2
+SNAPSHOT, BROUGHT, IDENTITY, HEAD = 0, 1, 2, 3
 """Kinds of entries; what batches brought are packed slices or rows."""
 NOTE: Final = -1
 """Where the log says what the bucket belongs to."""
+TOP: Final = -2
+"""Where the head is."""
 MORE: Final = -1
 """The watermark of an entry that is not the last one of its batch."""
 
@@ -48,6 +52,8 @@ EVERY: Final = 10
 ENTRY_BYTES: Final = 1 << 20
 """About how much an entry holds: a state call takes 1 ms for 100 kB, and 100 ms for 10 MB."""
 LENGTH: Final = struct.Struct("<Q")
+FIELDS: Final = struct.Struct("<8sqii")
+"""Of a head, but for the watermark."""
 
 
 class Head(NamedTuple):
@@ -73,17 +79,34 @@ class Head(NamedTuple):
     entries: int
     watermark: int
 
+    @classmethod
+    def of(cls, entry: tuple[Any, ...] | None) -> Head | None:
+        """Return what an entry of the log says; None without one.
 
-class Value(Protocol):
-    """A value state of Spark."""
+        Raises
+        ------
+        InvalidValue
+            The entry is no head.
+        """
+        if entry is None:
+            return None
+        if len(entry[1]) != FIELDS.size:
+            raise InvalidValue(
+                f"state: the head of a bucket has {len(entry[1])} bytes; it should have {FIELDS.size}; "
+                "restore the checkpoint from a copy, or give the query a checkpointLocation of its own"
+            )
+        plan, ready_at, batches, entries = FIELDS.unpack(entry[1])
+        return cls(plan, ready_at, batches, entries, entry[3])
 
-    def get(self) -> Any: ...
-    def update(self, value: tuple[Any, ...]) -> None: ...
+    def kept_in(self, log: Log) -> None:
+        """Replace the head of a log."""
+        log.updateValue((TOP,), (HEAD, FIELDS.pack(*self[:-1]), 0, self.watermark))
 
 
 class Log(Protocol):
     """A map state of Spark."""
 
+    def getValue(self, key: tuple[Any, ...]) -> Any: ...  # noqa: N802
     def iterator(self) -> Iterator[tuple[Any, Any]]: ...
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None: ...  # noqa: N802
     def clear(self) -> None: ...
@@ -103,13 +126,13 @@ class Bucket:
     ----------
     work : Work
     number : int
-    head, log, timers
+    log, timers
         Spark's, for the key that is this bucket.
     """
 
-    def __init__(self, work: Work, number: int, head: Value, log: Log, timers: Timers) -> None:
+    def __init__(self, work: Work, number: int, log: Log, timers: Timers) -> None:
         self._work, self._number = work, number
-        self._head, self._log, self._timers = head, log, timers
+        self._log, self._timers = log, timers
         self.late = 0
 
     def step(self, chunks: list[bytes], watermark: int, *, by_timer: bool) -> Iterator[pa.RecordBatch]:
@@ -131,7 +154,7 @@ class Bucket:
         Overflow
             A result does not fit its type.
         """
-        work, before = self._work, head_of(self._head.get())
+        work, before = self._work, Head.of(self._log.getValue((TOP,)))
         if before is None:
             note(work, self._log)
         elif before.plan != work.plan:
@@ -140,7 +163,7 @@ class Bucket:
         head = Head(work.plan, 0, 0, 0, 0) if before is None else before
         if not chunks and not 0 < head.ready_at <= watermark:
             if before is None or before.watermark != watermark:
-                self._head.update(tuple(head._replace(watermark=watermark)))
+                head._replace(watermark=watermark).kept_in(self._log)
             return
         operator = self._restored(head)
         missed = operator.late
@@ -181,7 +204,7 @@ class Bucket:
             reached = watermark if at == len(parts) else MORE
             self._log.updateValue((entries,), (kind, part, since, reached))
             entries += 1
-        self._head.update(tuple(Head(self._work.plan, ready_at, batches, entries, watermark)))
+        Head(self._work.plan, ready_at, batches, entries, watermark).kept_in(self._log)
 
     def _restored(self, head: Head) -> Operator:
         """Return an operator that stands where the last step left it."""
@@ -192,7 +215,8 @@ class Bucket:
 
     def _replayed(self, head: Head) -> Operator:
         log = {key[0]: value for key, value in self._log.iterator()} if head.entries else {}
-        log.pop(NOTE, None)
+        for beside in (NOTE, TOP):
+            log.pop(beside, None)
         if sorted(log) != list(range(head.entries)):
             raise InvalidValue(f"log: it has the entries {sorted(log)}; it should have {head.entries}")
         entries = [log[entry] for entry in range(head.entries)]
@@ -234,7 +258,7 @@ def replay(operator: Operator, run: list[Given], first: int, last: int) -> None:
         operator.advance(last * 1000)
 
 
-def guard(work: Work, head: Value, log: Log) -> None:
+def guard(work: Work, log: Log) -> None:
     """Note what the checkpoint belongs to, or refuse what it does not belong to.
 
     Raises
@@ -242,10 +266,10 @@ def guard(work: Work, head: Value, log: Log) -> None:
     InvalidValue
         The checkpoint is that of another query, or of other buckets.
     """
-    before = head_of(head.get())
+    before = Head.of(log.getValue((TOP,)))
     if before is None:
         note(work, log)
-        head.update(tuple(Head(work.plan, 0, 0, 0, 0)))
+        Head(work.plan, 0, 0, 0, 0).kept_in(log)
     elif before.plan != work.plan:
         raise changed(work, log)
 
@@ -263,11 +287,6 @@ def changed(work: Work, log: Log) -> InvalidValue:
         f"checkpointLocation: its state has {how}; start the query that the checkpoint belongs to, with its "
         "settings, or give this one a checkpointLocation of its own"
     )
-
-
-def head_of(found: Any) -> Head | None:
-    """Return what Spark's state has of a bucket."""
-    return None if found is None else Head(bytes(found[0]), *found[1:])
 
 
 def joined(chunks: list[bytes]) -> Iterator[bytes]:

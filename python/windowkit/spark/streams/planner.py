@@ -15,8 +15,9 @@ from windowkit.spark.jobs import filtered, identifier, shaped
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
+from windowkit.spark.streams.rule import CATALYST, OPERATOR
 from windowkit.spark.streams.stages import RESULTS, Guarded, Results, processor
-from windowkit.spark.streams.streaming import Streaming, by_catalyst, streaming
+from windowkit.spark.streams.streaming import Own, Streaming, streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,7 @@ def stream(
     ----------
     df : DataFrame
         A streaming DataFrame, classic or Connect, with a watermark on the query's time column
-        (``df.withWatermark``). Its session keeps state in RocksDB.
+        (``df.withWatermark``). For the route ``"operator"`` its session keeps state in RocksDB.
     query : Query
         Any window, aggregate and filter; and an emission policy, but for ``at_most`` and for triggers of
         processing time.
@@ -61,10 +62,11 @@ def stream(
         Return late rows, too, in a column ``late_row``: a struct of all columns of `df` and ``late_reason``,
         as `windowkit.Operator.take_late` has it. It is null for results, and the other columns are null for
         late rows. All columns of `df` cross the shuffle then.
-    route : "catalyst", optional
-        Spark's own streaming aggregation, without Python. It computes one tumbling window with aggregates
-        that Spark has, in any state store, without the options above but for `output_mode`.
-        Its checkpoint is Spark's: a changed aggregate is not noticed.
+    route : "catalyst" or "operator", optional
+        Spark's own streaming aggregation, without Python, or operators of windowkit. Spark's computes one
+        tumbling window, or in append mode one session, with aggregates that Spark has, in any state store,
+        without the options above but for `output_mode`. By default a rule chooses, and `explain` says why.
+        A checkpoint goes on with the route that it was begun with.
     where : str or Expression, optional
         Which windows are returned: a condition in SQL on the columns of the result, as of
         `windowkit.Query.run`. Rows of keys for which it cannot hold are left out before they are sent to
@@ -83,7 +85,7 @@ def stream(
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit `df`; `df` is not streaming or has no watermark on the time column; the state
-        store is not RocksDB; or an option is not as described. The running query fails
+        store does not support the route; or an option is not as described. The running query fails
         with ``InvalidValue`` if the checkpoint is that of another query, of other shuffle partitions or
         buckets, or damaged; and with ``Overflow`` as a batch does.
 
@@ -103,15 +105,19 @@ def stream(
     ...
     windowkit.errors.InvalidValue: df: a batch DataFrame is given; query.run takes both, and df is streaming
     """
-    if route is not None:
-        others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "metrics_name": metrics_name}
-        job, _, chosen = by_catalyst(df, query, route, output_mode, where, **others, late_rows=late_rows)
-        result = shaped(catalyst.ROUTE.run(job), query)
-        return result if chosen is None else filtered(result, chosen.condition)
     made = streaming(
-        df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows=late_rows, where=where
+        df,
+        query,
+        output_mode,
+        allowed_lateness,
+        buckets,
+        metrics_name,
+        late_rows=late_rows,
+        route=route,
+        where=where,
     )
-    return run(made) if made.split is None else filtered(run(made), made.split.condition)
+    own = shaped(catalyst.stream(made.job, made.identity), query) if isinstance(made, Own) else run(made)
+    return own if made.split is None else filtered(own, made.split.condition)
 
 
 def run(made: Streaming) -> DataFrame:
@@ -148,6 +154,7 @@ def explain(
     output_mode: str | None = None,
     allowed_lateness: Length | None = None,
     buckets: int | None = None,
+    metrics_name: str | None = None,
     late_rows: bool = False,
     route: str | None = None,
     where: str | Expression | None = None,
@@ -156,17 +163,28 @@ def explain(
 
     Parameters
     ----------
-    df, query, output_mode, allowed_lateness, buckets, late_rows, route, where
+    df, query, output_mode, allowed_lateness, buckets, metrics_name, late_rows, route, where
         As for `stream`, which raises the same errors.
     """
-    if route is not None:
-        others = {"allowed_lateness": allowed_lateness, "buckets": buckets, "late_rows": late_rows}
-        job, mode, chosen = by_catalyst(df, query, route, output_mode, where, **others)
-        how = f"stream in {mode} mode, exactly once, by Spark's own aggregation and in its state"
-        time = job.schema.field(query.time).type
-        said = [] if chosen is None else chosen.described()
-        return "\n".join([*described(query, time), *said, how, *catalyst.ROUTE.explain(job)])
-    made = streaming(df, query, output_mode, allowed_lateness, buckets, late_rows=late_rows, where=where)
+    made = streaming(
+        df,
+        query,
+        output_mode,
+        allowed_lateness,
+        buckets,
+        metrics_name,
+        late_rows=late_rows,
+        route=route,
+        where=where,
+    )
+    head = [
+        *described(query, made.job.schema.field(query.time).type),
+        *([] if made.split is None else made.split.described()),
+        f"stream in {made.mode} mode, exactly once",
+    ]
+    if isinstance(made, Own):
+        how = f"route: {CATALYST}, Spark's own aggregation with its state, as {made.why}"
+        return "\n".join([*head, how, *catalyst.ROUTE.explain(made.job)])
     work = made.work
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
@@ -176,9 +194,8 @@ def explain(
     )
     packs = "slices" if work.rows_instead is None else "rows"
     lines = [
-        *described(query, made.job.schema.field(query.time).type),
-        *([] if made.split is None else made.split.described()),
-        f"stream in {made.mode} mode, exactly once",
+        *head,
+        f"route: {OPERATOR}, as {made.why}",
         f"  watermark: Spark's, of {identifier(query.time)}; a batch takes in its rows, then the watermark",
         f"  columns: {', '.join(map(identifier, made.result.names))}",
         f"stage 1, in Rust inside one mapInArrow: {packs} of "

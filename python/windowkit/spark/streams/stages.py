@@ -19,12 +19,10 @@ from windowkit.spark.shipping import importing, keep_loaded, loaded, named, pack
 from windowkit.spark.streams.bucket import (
     ENTRY,
     GUARD,
-    HEAD,
     SEQUENCE,
     Bucket,
     Log,
     Timers,
-    Value,
     guard,
 )
 from windowkit.spark.streams.work import LATE, Work
@@ -67,12 +65,12 @@ def processor(work: Work, *, in_pandas: bool = False) -> StatefulProcessor:
     It is for ``transformWithState``, or for ``transformWithStateInPandas``.
     """
     payload, there = packed_task(work, work.what), importing()
-    head, sequence, entry = HEAD, SEQUENCE, ENTRY
+    sequence, entry = SEQUENCE, ENTRY
 
     # As in `shipped`: nothing in this class may refer to a name of this module.
     class OfBuckets(StatefulProcessor):
         def init(self, handle: Any) -> None:
-            self.states = handle.getValueState("head", head), handle.getMapState("log", sequence, entry)
+            self.log = handle.getMapState("log", sequence, entry)
             self.timers = handle
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
@@ -85,7 +83,7 @@ def processor(work: Work, *, in_pandas: bool = False) -> StatefulProcessor:
             there()
             from windowkit.spark.streams.stages import Buckets, unpacked
 
-            return Buckets(unpacked(payload), *self.states, self.timers, in_pandas=in_pandas)
+            return Buckets(unpacked(payload), self.log, self.timers, in_pandas=in_pandas)
 
     return OfBuckets()
 
@@ -104,21 +102,21 @@ class Buckets:
     Parameters
     ----------
     work : Work
-    head, log, timers
+    log, timers
         Spark's, for the bucket of the current call.
     in_pandas : bool
         Rows come and go in DataFrames of pandas.
     """
 
-    def __init__(self, work: Work, head: Value, log: Log, timers: Timers, *, in_pandas: bool = False) -> None:
-        self._work, self._head, self._log, self._timers = work, head, log, timers
+    def __init__(self, work: Work, log: Log, timers: Timers, *, in_pandas: bool = False) -> None:
+        self._work, self._log, self._timers = work, log, timers
         self._in_pandas = in_pandas
 
     def rows(self, number: int, rows: Iterator[Any], times: Any) -> Iterator[Any]:
         """Yield the results of a batch's rows."""
         with named(self._work.what):
             if number == GUARD:
-                guard(self._work, self._head, self._log)
+                guard(self._work, self._log)
             else:
                 given = (each["chunk"] for each in rows)
                 own = chain.from_iterable(given) if self._in_pandas else given
@@ -131,7 +129,7 @@ class Buckets:
             yield from self._step(number, [], times, by_timer=True)
 
     def _step(self, number: int, chunks: list[bytes], times: Any, *, by_timer: bool) -> Iterator[Any]:
-        bucket = Bucket(self._work, number, self._head, self._log, self._timers)
+        bucket = Bucket(self._work, number, self._log, self._timers)
         for results in bucket.step(chunks, times.getCurrentWatermarkInMs(), by_timer=by_timer):
             for piece in packing.pieces(results):
                 # Late rows are no windows.

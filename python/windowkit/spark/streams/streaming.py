@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from windowkit.errors import InvalidValue, UnknownColumn
 from windowkit.language.checks import boolean, integer, one_of, text
-from windowkit.language.conditions import Tree
 from windowkit.language.durations import Length, length, rows
 from windowkit.language.emission import Emission, emit
 from windowkit.language.expressions import Expression
@@ -33,7 +32,7 @@ from windowkit.spark.jobs import (
     position_of,
     split_of,
 )
-from windowkit.spark.routes import catalyst
+from windowkit.spark.streams.rule import CATALYST, PROVIDER, STORE, choose, store_of
 from windowkit.spark.streams.work import (
     LATE,
     REASON,
@@ -49,13 +48,11 @@ from windowkit.spark.streams.work import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MODES", "PROVIDER", "Streaming", "by_catalyst", "streaming"]
+__all__ = ["MODES", "Own", "Streaming", "streaming"]
 
 MODES: Final = ("append", "update")
 DELAY: Final = "spark.watermarkDelayMs"
 """Spark's metadata of a column that a watermark follows."""
-STORE: Final = "spark.sql.streaming.stateStore.providerClass"
-PROVIDER: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 MOST_EACH: Final = 4
 IN_ALL: Final = 64
 """Buckets that suffice: each costs every batch some milliseconds, and is in memory alone."""
@@ -75,7 +72,8 @@ class Streaming:
         Shuffle partitions, and how many buckets each of them has.
     metrics_name : str or None
         What Spark's progress calls the counts.
-    mode : str
+    mode, why : str
+        Why Spark's own aggregation is not taken.
     split : Split or None
         The condition on results; the job is of the rows for which it may hold.
     """
@@ -87,6 +85,7 @@ class Streaming:
     each: int
     metrics_name: str | None
     mode: str
+    why: str
     split: Split | None = None
 
     @property
@@ -132,6 +131,28 @@ class Streaming:
         return spark.StructField(LATE, spark.StructType([*columns, reason]))
 
 
+@dataclass(frozen=True)
+class Own:
+    """A query over a streaming DataFrame that Spark's own aggregation computes.
+
+    Parameters
+    ----------
+    job : Job
+    mode, why : str
+        Why Spark's aggregation is taken.
+    identity : str
+        What a checkpoint belongs to, as that of `Work`.
+    split : Split or None
+        As of `Streaming`.
+    """
+
+    job: Job
+    mode: str
+    why: str
+    identity: str
+    split: Split | None = None
+
+
 def streaming(
     frame: DataFrame,
     query: Query,
@@ -141,8 +162,9 @@ def streaming(
     metrics_name: str | None = None,
     *,
     late_rows: bool = False,
+    route: str | None = None,
     where: str | Expression | None = None,
-) -> Streaming:
+) -> Streaming | Own:
     """Check a query against a streaming DataFrame; starts nothing in Spark.
 
     Raises
@@ -173,8 +195,15 @@ def streaming(
         query = query.resolved(frame.columns).plain
     check_watermark(job)
     check_ends(query, mode)
-    check_session(frame)
+    only = {"allowed_lateness": allowed_lateness, "buckets": buckets, "metrics_name": metrics_name}
+    choice = choose(job, mode, route, {**only, "late_rows": late_rows})
     chosen = None
+    if choice.route == CATALYST:
+        if where is not None:
+            job, chosen = split_stream(job, query, where, mode)
+        settings = {"output_mode": mode, **narrowed_to(chosen)}
+        return Own(job, mode, choice.why, identity(query, job.schema, settings), chosen)
+    check_session(frame, choice.why)
     if where is not None:
         if late_rows:
             raise InvalidValue(
@@ -190,9 +219,14 @@ def streaming(
         # In the order of `df`, without the columns of expressions, which come last.
         at = {**job.positions, **read}
         late = tuple(sorted((name for name in at if at[name] < len(frame.columns)), key=at.__getitem__))
-    rows_of = None if chosen is None else chosen.rows
-    own = own_work(query, schema, mode, lateness, partitions, each, late=late, rows_of=rows_of)
-    return Streaming(job, read, own, partitions, each, metrics_name, mode, chosen)
+    more = narrowed_to(chosen)
+    own = own_work(query, schema, mode, lateness, partitions, each, late=late, more=more)
+    return Streaming(job, read, own, partitions, each, metrics_name, mode, choice.why, chosen)
+
+
+def narrowed_to(chosen: Split | None) -> dict[str, Any]:
+    """Return what a condition on results adds to what a checkpoint belongs to; nothing by default."""
+    return {} if chosen is None or chosen.rows is None else {"rows": f"those where {chosen.rows}"}
 
 
 def split_stream(
@@ -219,48 +253,6 @@ def split_stream(
     return narrowed(job, chosen.rows), chosen
 
 
-def by_catalyst(
-    frame: DataFrame,
-    query: Query,
-    route: str,
-    output_mode: str | None = None,
-    where: str | Expression | None = None,
-    **others: object,
-) -> tuple[Job, str, Split | None]:
-    """Check a query, and that Spark's own streaming aggregation computes it.
-
-    Returns its job, the mode, and the condition on results, if there is one.
-
-    Raises
-    ------
-    UnknownColumn, InvalidType, InvalidValue
-        See `windowkit.spark.stream`; `others` are options that Spark's aggregation does not have.
-    """
-    check_frame(frame, "a streaming Spark DataFrame")
-    check_query(query)
-    if not frame.isStreaming:
-        raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
-    one_of("route", route, ("catalyst",))
-    mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
-    for name, value in others.items():
-        if value is not None and value is not False:
-            raise InvalidValue(
-                f"{name}: {value!r} is given with route='catalyst', Spark's own aggregation, which has none; "
-                "leave out the route"
-            )
-    job = bound(frame, query)
-    check_watermark(job)
-    reason = catalyst.stream_refusal(job)
-    if query.emit is not None:
-        reason = "Spark's aggregation has no emission policies"
-    if reason is not None:
-        raise InvalidValue(f"route: 'catalyst' cannot evaluate the query over a stream: {reason}")
-    if where is None:
-        return job, mode, None
-    job, chosen = split_stream(job, query, where, mode)
-    return job, mode, chosen
-
-
 def own_work(
     query: Query,
     schema: pa.Schema,
@@ -270,7 +262,7 @@ def own_work(
     each: int,
     *,
     late: tuple[str, ...] = (),
-    rows_of: Tree | None = None,
+    more: dict[str, Any] | None = None,
 ) -> Work:
     """Return what the workers compute."""
     as_spark = mode == "update" and query.emit is None
@@ -300,7 +292,7 @@ def own_work(
                 "buckets": each,
                 # Absent by default, as in the checkpoints of earlier releases.
                 **({"late rows": "returned"} if late else {}),
-                **({"rows": f"those where {rows_of}"} if rows_of is not None else {}),
+                **(more or {}),
             },
         ),
         late,
@@ -352,14 +344,13 @@ def check_policy(policy: Emission | None) -> None:
         )
 
 
-def check_session(frame: DataFrame) -> None:
+def check_session(frame: DataFrame, why: str) -> None:
     """Refuse a state store that Spark does not combine with state of this kind."""
-    # Without a default given here, this is Spark's own where the session sets none.
-    store = frame.sparkSession.conf.get(STORE) or ""
+    store = store_of(frame)
     if "HDFSBacked" in store:
         raise InvalidValue(
-            f"df: its session keeps state in {store.rpartition('.')[2]}, which Spark does not support here; "
-            f"set spark.conf.set({STORE!r}, {PROVIDER!r})"
+            f"df: its session keeps state in {store.rpartition('.')[2]}, in which Spark keeps none of "
+            f"operators, which are needed, as {why}; set spark.conf.set({STORE!r}, {PROVIDER!r})"
         )
 
 
