@@ -102,7 +102,7 @@ def written(mutants: list[Mutant], left_out: set[int]) -> dict[str, Rewritten]:
 
 
 def compiled(mutants: list[Mutant]) -> list[int]:
-    """Compile the module and the tests in Rust, with those of the mutants that can be compiled: these."""
+    """Compile the module with those of the mutants that can be compiled: these."""
     without: set[int] = set()
     while True:
         sources = written(mutants, without)
@@ -134,17 +134,16 @@ def compiled(mutants: list[Mutant]) -> list[int]:
         if file.endswith((".so", ".dylib"))
     )
     shutil.copy2(module, COPY / "python/windowkit/_native.abi3.so")
-    built = cargo("test", *QUICK, "--no-run", "--message-format=json")
-    tests = next(message["executable"] for message in built if message.get("executable"))
-    shutil.copy2(tests, OUT / "rust-tests")
     return [number for number in range(len(mutants)) if number not in without]
 
 
 def missed_by_rust(mutants: list[Mutant], missed: list[int]) -> list[int]:
     """Those of the mutants that the room's own tests of Rust do not notice, either."""
+    built = cargo("test", *QUICK, "--no-run", "--message-format=json")
+    tests = next(message["executable"] for message in built if message.get("executable"))
 
     def passes(room: str, seconds: float, **environment: str) -> bool:
-        command = [OUT / "rust-tests", "--test-threads=1", f"{room.replace('/', '::')}::"]
+        command = [tests, "--test-threads=1", f"{room.replace('/', '::')}::"]
         try:
             ended = subprocess.run(
                 command,
@@ -186,7 +185,9 @@ def main() -> None:
     )
     tests = sorted((COPY / "tests").glob("test_*.py"))
     files = [f"tests/{file.name}" for file in tests if not OTHERS.match(file.stem.removeprefix("test_"))]
-    options = ["--capture=no", "-q", "-p", "support.mutants.trials", "--mutants", str(OUT), "-m", "not slow"]
+    # The plugin is imported before the assertions of what it is beside are rewritten.
+    plugin = ["-p", "support.mutants.trials", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    options = ["--capture=no", "-q", *plugin, "--mutants", str(OUT), "-m", "not slow"]
     path = os.pathsep.join(
         filter(None, [str(COPY / "python"), str(COPY / "tests"), os.environ.get("PYTHONPATH")])
     )
