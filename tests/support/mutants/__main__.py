@@ -181,6 +181,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     mutants = sampled(given.rooms, given.count, given.seed)
     copied()
+    (OUT / "reached.jsonl").unlink(missing_ok=True)
     viable = compiled(mutants)
     (OUT / "mutants.json").write_text(
         json.dumps({"mutants": [mutant._asdict() for mutant in mutants], "viable": viable})
@@ -189,7 +190,7 @@ def main() -> None:
     files = [f"tests/{file.name}" for file in tests if not OTHERS.match(file.stem.removeprefix("test_"))]
     # The plugin is imported before the assertions of what it is beside are rewritten.
     plugin = ["-p", "support.mutants.trials", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options = ["--capture=no", "-q", *plugin, "--mutants", str(OUT), "-m", "not slow"]
+    options = ["--capture=no", "-q", *plugin, f"--mutants={OUT}", "-m", "not slow"]
     path = os.pathsep.join(
         filter(None, [str(COPY / "python"), str(COPY / "tests"), os.environ.get("PYTHONPATH")])
     )
