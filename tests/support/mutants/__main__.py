@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any, Final
 
 from support.documents import ROOT
@@ -36,10 +35,19 @@ OTHERS: Final = re.compile(
 ROOMS: Final = ["window", "slice", "operator/stream", "aggregate"]
 
 
-def cargo(*arguments: str, cwd: Path = COPY) -> list[dict[str, Any]]:
+def cargo(*arguments: str) -> list[dict[str, Any]]:
     """What a command of cargo says, a message in JSON a line."""
+    # What others have compiled is used. The core is compiled once and runs often: it is optimised somewhat.
+    settings = {"CARGO_TARGET_DIR": str(ROOT / "target"), "CARGO_PROFILE_EDIT_OPT_LEVEL": "1"}
     # Errors of the compiler are among the messages; those of cargo itself are on the terminal.
-    said = subprocess.run(["cargo", *arguments], cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
+    said = subprocess.run(
+        ["cargo", *arguments],
+        cwd=COPY,
+        env={**settings, **os.environ},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     return [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
 
 
@@ -75,6 +83,7 @@ def sampled(rooms: list[str], count: int, seed: int) -> list[Mutant]:
 
 def copied() -> None:
     """A copy of the sources, whose files keep their times."""
+    shutil.rmtree(COPY, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
