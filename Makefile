@@ -21,7 +21,7 @@ FUZZ_SECONDS ?= 60
 # Tests of the kernels that Miri interprets.
 MIRI ?= simd:: kernels:: memory::
 WITH_MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 RUST_BACKTRACE=0
-# Of each room, so many mutants: every nth of all, of which SEED says the first.
+# Of each room, so many mutants, which SEED draws.
 MUTANTS ?= 150
 MUTANTS_SEED ?= 1
 ROOMS ?= window slice operator/stream aggregate
@@ -122,20 +122,9 @@ coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, t
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --show-missing > target/coverage-python.txt
 	@tail -n 1 target/coverage-rust.txt target/coverage-python.txt
 
-mutants: $(STAMPS)/mutants  ## MUTANTS (150) changes of Rust in each of ROOMS that its quick tests should notice: some hours
-	@for room in $(ROOMS); do \
-		mutate() { $(WITH_RUST) $(WITH_VENV) cargo mutants --package windowkit --file "src/$$room/**" "$$@"; }; \
-		all=$$(mutate --list | wc -l); every=$$((all > $(MUTANTS) ? all / $(MUTANTS) : 1)); \
-		echo "$$room: every $${every}th of $$all"; \
-		mutate --profile edit --sharding round-robin --shard $$(($(MUTANTS_SEED) % every))/$$every \
-			--minimum-test-timeout 60 --output "target/mutants/$$room" -- --lib "$$(echo $$room | sed "s|/|::|g")::" \
-			|| [ $$? -le 3 ] || exit 1; \
-	done
-	@for room in $(ROOMS); do \
-		for outcome in caught missed timeout unviable; do \
-			echo "$$room: $$(wc -l < target/mutants/$$room/mutants.out/$$outcome.txt) $$outcome"; \
-		done; \
-	done
+mutants: $(STAMPS)/mutants  ## MUTANTS (150) changes of Rust in each of ROOMS that the quick tests should notice: an hour or two
+	cd tests && $(WITH_RUST) $(WITH_VENV) ../$(BIN)/python -m support.mutants \
+		--count $(MUTANTS) --seed $(MUTANTS_SEED) --rooms $(ROOMS)
 
 bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked --workspace
@@ -321,7 +310,8 @@ $(STAMPS)/coverage: $(STAMPS)/python
 		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-llvm-cov@$(CARGO_LLVM_COV)
 	@touch $@
 
-$(STAMPS)/mutants: $(STAMPS)/toolchain
+$(STAMPS)/mutants: $(STAMPS)/python
+	$(PIP) --group mutants
 	command -v cargo-mutants >/dev/null || \
 		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-mutants@$(CARGO_MUTANTS)
 	@touch $@

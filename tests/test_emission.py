@@ -137,6 +137,16 @@ def test_at_a_share() -> None:
     assert early(op, rows(170)) == [[]]
 
 
+def test_a_share_is_passed_by_a_key_that_is_ahead() -> None:
+    op = operator(wk.emit(wk.at(0.5)))
+    assert early(op, rows(1), rows(2, k="b")) == [[], []]
+    assert shown(op.advance(49, key="a")) == []
+    assert shown(op.advance(60, key="a")) == [("a", 1, "early")]
+    assert shown(op.advance(70, key="a")) == []
+    # By then the other has passed it, too, and the first has long done so.
+    assert shown(op.advance(60)) == [("b", 1, "early")]
+
+
 def test_a_share_is_the_decimal_that_was_written() -> None:
     op = operator(wk.emit(wk.at(0.07)))
     op.push(rows(1))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 import windowkit as wk
+from support.dense import FUNCTIONS
 
 ROWS = 300_000
 WIDE = pa.table(
@@ -32,6 +35,43 @@ def test_bytes_are_no_more_than_what_came(name: str) -> None:
     op.push(WIDE)
     # A slice, its state and what that points to; of texts their views, too.
     assert op.stats().bytes < 4 * WIDE.nbytes
+
+
+KEYED = pa.table(
+    {
+        "k": [n % 2 for n in range(2_000)],
+        "t": [3 * (n // 2) for n in range(2_000)],
+        "v": pa.array(range(2_000), pa.int64()),
+        "f": pa.array(range(2_000), pa.float64()),
+        "s": [f"{n:06}" for n in range(2_000)],
+    }
+)
+
+
+def of_snapshot(op: wk.Operator) -> float:
+    """The bytes that an operator with many slices says it holds, as a multiple of those of its snapshot."""
+    op.push(KEYED)
+    return op.stats().bytes / len(op.snapshot())
+
+
+@pytest.mark.parametrize("windows", [wk.sliding(300, 3), wk.tumbling(rows=5)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_bytes_are_about_those_of_a_snapshot(name: str, windows: wk.Window) -> None:
+    query = wk.query(by="k", time="t", windows=windows, aggs=FUNCTIONS[name][0])
+    op = query.operator(order="out-of-order", allowed_lateness=10**9)
+    # Snapshots hold no spare capacity, and numbers in fewer bytes.
+    assert 0.5 < of_snapshot(op) < 8
+
+
+@pytest.mark.parametrize("windows", [wk.sliding(300, 30), wk.session(2), wk.tumbling(rows=5)], ids=str)
+@pytest.mark.parametrize("refinement", ["accumulating", "retracting"])
+def test_bytes_of_what_has_been_emitted_are_about_those_of_a_snapshot(
+    refinement: Any, windows: wk.Window
+) -> None:
+    query = wk.query(by="k", time="t", windows=windows, aggs=wk.sum("v"))
+    policy = wk.emit(wk.rows(1), refinement)
+    op = query.operator(order="out-of-order", allowed_lateness=10**9, emit=policy)
+    assert 0.5 < of_snapshot(op) < 3
 
 
 @pytest.mark.parametrize("name", POINTING)

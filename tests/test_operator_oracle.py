@@ -142,3 +142,28 @@ def test_how_rows_are_cut_into_batches_does_not_matter_in_order(case: Case, rows
         seen |= results(op, op.close())
         emitted.append(seen)
     assert emitted[0].keys() == emitted[1].keys()
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 60)), min_size=3, max_size=4),
+    st.booleans(),
+    st.integers(1, 9),
+)
+def test_a_long_batch_goes_back_and_forth_in_time(
+    stretches: list[tuple[int, int]], is_sorted: bool, size: int
+) -> None:
+    """A key's rows are cut piece by piece; a piece may begin before the slices of the last, or after them."""
+    piece = 16_384
+    random = np.random.default_rng(size)
+    parts = [random.integers(begin, begin + length, piece) for begin, length in stretches]
+    times = np.concatenate([np.sort(part) for part in parts] if is_sorted else parts)
+    query = wk.query(by=[], time="t", windows=wk.tumbling(size), aggs=[wk.count().alias("n"), wk.sum("t")])
+    op = query.operator(order="out-of-order")
+    op.push(pa.table({"t": times}))
+    starts, counts = np.unique(times // size * size, return_counts=True)
+    assert op.stats().slices == len(starts)
+    closed = op.close()
+    got = zip(*(closed[name].to_pylist() for name in ("window_start", "n", "sum(t)")), strict=True)
+    sums = [times[times // size * size == start].sum() for start in starts]
+    assert sorted(got) == list(zip(starts, counts, sums, strict=True))

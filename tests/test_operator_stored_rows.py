@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windowkit as wk
 from support import samples
@@ -34,6 +36,44 @@ def by_rows(*aggs: wk.Aggregate, size: int = 3, slide: int | None = None) -> wk.
 
 def out_of_order(query: wk.Query, lateness: int = 1000) -> wk.Operator:
     return query.operator(order="out-of-order", allowed_lateness=lateness, schema=SCHEMA)
+
+
+def latest() -> wk.Aggregate:
+    """A function that depends on the order, so that rows in disorder are stored."""
+    return wk.aggregate("latest", lift=lambda v: v, combine=lambda _, later: later, lower=lambda s: s)("v")
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.lists(st.integers(0, 40), max_size=8), min_size=1, max_size=3),
+    st.sampled_from(["session", "tumbling", "rows", "sliding"]),
+    st.integers(2, 7),
+    st.booleans(),
+)
+def test_there_are_as_many_slices_as_windows_need(
+    batches: list[list[int]], kind: str, size: int, is_stored: bool
+) -> None:
+    """Between two neighbouring rows there is a cut where a window begins or ends, and nowhere else."""
+    window = {
+        "session": wk.session(size),
+        "tumbling": wk.tumbling(size),
+        "rows": wk.tumbling(rows=size),
+        "sliding": wk.sliding(2 * size + 1, size),
+    }[kind]
+    query = wk.query(by="k", time="t", windows=window, aggs=latest() if is_stored else wk.sum("v"))
+    op = out_of_order(query)
+    for times in batches:
+        op.push(rows(times))
+        op.advance(100)
+    at = sorted(t for times in batches for t in times)
+    is_cut: Callable[[int], bool] = {
+        "session": lambda n: at[n] - at[n - 1] > size,
+        "tumbling": lambda n: at[n] // size != at[n - 1] // size,
+        "rows": lambda n: n % size == 0,
+        "sliding": lambda n: any(t % size in (0, 1) for t in range(at[n - 1] + 1, at[n] + 1)),
+    }[kind]
+    assert op.stats().slices == sum(n == 0 or is_cut(n) for n in range(len(at)))
+    assert (op.stats().rows_kept > 0) == ((is_stored or kind == "rows") and len(at) > 0)
 
 
 def test_a_late_row_shifts_one_row_per_later_slice() -> None:
