@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import tree_sitter_rust
-from tree_sitter import Language, Node, Parser, Point
-
-RUST: Final = Parser(Language(tree_sitter_rust.language()))
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 SWITCH: Final = """
 /// Which mutant is on, and which have been asked for: see `tests/support/mutants`.
@@ -71,7 +69,7 @@ def insertions(root: Node, source: bytes, number: int, mutant: Mutant) -> list[t
     """What to insert, and before which bytes, for a mutant to replace the code while it is on."""
     line = source.split(b"\n")[mutant.line - 1].decode()
     row, column = mutant.line - 1, len(line[: mutant.column - 1].encode())
-    found = root.descendant_for_point_range(Point(row, column), Point(row, column + 1))
+    found = root.descendant_for_point_range((row, column), (row, column + 1))
     on = f"crate::mutants::on({number})"
 
     def above(*kinds: str) -> Node:
@@ -136,7 +134,11 @@ def insertions(root: Node, source: bytes, number: int, mutant: Mutant) -> list[t
 
 def rewritten(source: bytes, mutants: Iterable[tuple[int, Mutant]]) -> Rewritten:
     """A source with these mutants."""
-    root = RUST.parse(source).root_node
+    # Only `make mutants` installs it, and pytest imports all of `support`.
+    import tree_sitter_rust
+    from tree_sitter import Language, Parser
+
+    root = Parser(Language(tree_sitter_rust.language())).parse(source).root_node
     # Where two meet, one ends before the other begins, and the wider is around the narrower.
     added: list[tuple[int, tuple[int, ...], int, bytes]] = []
     lost = set()
