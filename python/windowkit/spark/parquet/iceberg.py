@@ -30,6 +30,9 @@ TASKS: Final = (f"{PACKAGE}BaseFileScanTask", f"{PACKAGE}BaseFileScanTask$SplitS
 KNOWN: Final = ("boolean", "int", "long", "float", "double", "date", "string", "binary", "timestamp")
 """Types whose values are in files as Spark has them, besides decimals and `fixed`."""
 
+RESERVED: Final = 2**31 - 1 - 200
+"""From which number on columns are Iceberg's own, such as `_file`, and in no file."""
+
 
 class IcebergScan:
     """What a scan of an Iceberg table reads.
@@ -103,7 +106,7 @@ class IcebergScan:
         fields = {field["name"]: field for field in said["fields"]}
         numbers = {}
         for name in names:
-            if name not in fields:
+            if name not in fields or fields[name]["id"] >= RESERVED:
                 raise Unread(f"column {name!r} is not one of the files")
             if "initial-default" in json.dumps(fields[name]):
                 raise Unread(f"column {name!r} has a default in files without it")
