@@ -163,7 +163,7 @@ mod tests {
             let helpers = Helpers::new();
             thread::scope(|scope| {
                 let helper = helpers.add();
-                let helper = scope.spawn(|| helper.work(&refused));
+                let helper = scope.spawn(|| helper.work(refused));
                 assert!(refused());
                 helpers.wait(Ok(())).unwrap();
                 assert!(helper.join().unwrap());

@@ -67,8 +67,9 @@ fn windows_of_several_threads_are_those_of_one() {
         partial: Partial::NONE,
     };
     let by_rows = WindowKind::Tumbling { size: Length::Rows(1000), start_time: None, partial: Partial::END };
-    let kinds = [time(4000, 1000), WindowKind::Session { gap: Length::Units(20) }, by_rows];
-    for (kind, key, keys) in kinds.iter().flat_map(|kind| [(kind, "k", 3), (kind, "s", 5000)]) {
+    let session = WindowKind::Session { gap: Length::Units(20) };
+    let kinds = [("sliding", time(4000, 1000)), ("session", session), ("rows", by_rows)];
+    for ((name, kind), key, keys) in kinds.iter().flat_map(|kind| [(kind, "k", 3), (kind, "s", 5000)]) {
         let windows = vec![WindowSpec { name: "w".into(), kind: kind.clone() }];
         let plan = Plan::new(schema(), vec![key.into()], "t".into(), windows, aggregates()).unwrap();
         let plan = Arc::new(plan);
@@ -79,7 +80,7 @@ fn windows_of_several_threads_are_those_of_one() {
             }
             sorted(&bounded.finish().unwrap().collect(threads).unwrap())
         };
-        assert!(run(THREADS) == run(1), "{kind:?} by {key}");
+        assert!(run(THREADS) == run(1), "{name} by {key}");
     }
 }
 
