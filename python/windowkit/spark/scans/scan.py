@@ -226,8 +226,9 @@ def explain_scan(
     Parameters
     ----------
     spark, paths, query, other, filter, other_filter, filesystem, merge_schema
-    by, time, split, rows_per_slice, where
         As for `scan`, which raises the same errors.
+    by, time, split, rows_per_slice, where
+        As for `scan`.
 
     Returns
     -------
