@@ -25,7 +25,7 @@ DISTINCT = wk.distinct("k", time="t", within=5)
 TABLES, FRAMES, STREAMS = "tables", "Spark DataFrames", "streaming DataFrames"
 LOCAL = {"threads", "validate", "result"}
 OF_BATCHES = {"route", "rows_per_slice", "partitioner", "n", "where"}
-OF_STREAMS = {"output_mode", "allowed_lateness", "buckets", "late_rows", "route", "where"}
+OF_STREAMS = {"output_mode", "allowed_lateness", "buckets", "metrics_name", "late_rows", "route", "where"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ CASES = {
     "query.run": Case(
         QUERY.run,
         1,
-        {TABLES: {*LOCAL, "where"}, FRAMES: {*OF_BATCHES, "metrics"}, STREAMS: {*OF_STREAMS, "metrics_name"}},
+        {TABLES: {*LOCAL, "where"}, FRAMES: {*OF_BATCHES, "metrics"}, STREAMS: OF_STREAMS},
     ),
     "query.explain": Case(QUERY.explain, 1, {TABLES: {"where"}, FRAMES: OF_BATCHES, STREAMS: OF_STREAMS}),
     "rolling.run": Case(ROLLING.run, 1, {TABLES: LOCAL, FRAMES: {"split", "route", "metrics"}}),
@@ -58,7 +58,7 @@ GIVEN = {
     FRAMES: "with a Spark DataFrame",
     STREAMS: "with a streaming DataFrame",
 }
-OPTIONS = sorted({*LOCAL, *OF_BATCHES, *OF_STREAMS, "metrics", "metrics_name", "split"})
+OPTIONS = sorted({*LOCAL, *OF_BATCHES, *OF_STREAMS, "metrics", "split"})
 
 
 class Reached(Exception):  # noqa: N818  # It is no error.
