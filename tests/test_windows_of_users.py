@@ -440,7 +440,7 @@ def test_any_calendar_of_a_stream_equals_its_definition(
         for row in results.to_pylist():
             if row["window_name"] == "mine":
                 key = (row["k"], row["window_start"], row["window_end"])
-                assert row["update"] == (key in got)
+                assert row["update"] or key not in got
                 got[key] = row["n"], row["of"]
 
     watermark = -900
