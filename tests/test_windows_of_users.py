@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import statistics
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -396,14 +397,115 @@ def test_explain_of_windows_that_depend_on_time_alone() -> None:
     # Without data the length says that times are no integers.
     assert "  custom(Daily): context free; defined by code of your own; rows are stored" in query.explain()
     schema = pa.schema({"k": pa.string(), "t": pa.timestamp("us"), "v": pa.int64()})
-    for order, line in (
-        ("out-of-order", "  slices would do for users' own windows that depend on time alone"),
-        (
-            "in-order",
-            "  in order, slices would do for windows of a number of rows, between marks, and for users' own",
-        ),
-    ):
-        assert line in query.operator(order=order, schema=schema).explain()
+    for order in ("out-of-order", "in-order"):
+        text = query.operator(order=order, schema=schema).explain()
+        assert "store rows: no" in text
+        assert "rows are stored" not in text
+
+
+WINDOWS = st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 20)), max_size=12, unique=True)
+CALLS = st.lists(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-60, 80) | st.integers(-900, 900)), max_size=8),
+    max_size=8,
+)
+
+
+@given(WINDOWS, CALLS, st.booleans(), st.booleans(), st.booleans(), st.data())
+def test_any_calendar_of_a_stream_equals_its_definition(
+    windows: list[tuple[int, int]],
+    calls: list[list[tuple[int, int]]],
+    in_order: bool,
+    in_lists: bool,
+    with_others: bool,
+    data: st.DataObject,
+) -> None:
+    emitted = [(start, start + size) for start, size in windows]
+    if in_order:
+        times = iter(sorted(t for call in calls for _, t in call))
+        calls = [[(k, next(times)) for k, _ in call] for call in calls]
+    others = [wk.sliding(12, 5), wk.landmark(7, start=-20)] if with_others else []
+    query = wk.query(
+        by="k",
+        time="t",
+        windows=[wk.custom(Fixed(emitted)).alias("mine"), wk.band(-900, 900).alias("all"), *others],
+        aggs=[(wk.collect_list if in_lists else wk.median)("t").alias("of"), wk.count().alias("n")],
+    )
+    schema = pa.schema({"k": pa.int8(), "t": pa.int64()})
+    # Without rows that are late for all windows, each is in the end as it would be in a batch.
+    order: dict[str, Any] = {} if in_order else {"order": "out-of-order", "allowed_lateness": 10**6}
+    op = query.operator(schema=schema, **order)
+    got: dict[tuple[int, int, int], tuple[int, Any]] = {}
+
+    def take(results: pa.Table) -> None:
+        for row in results.to_pylist():
+            if row["window_name"] == "mine":
+                key = (row["k"], row["window_start"], row["window_end"])
+                assert row["update"] or key not in got
+                got[key] = row["n"], row["of"]
+
+    watermark = -900
+    for call in calls:
+        take(op.push(pa.table({"k": [k for k, _ in call], "t": [t for _, t in call]}, schema=schema)))
+        if not in_order and data.draw(st.booleans()):
+            watermark = data.draw(st.integers(watermark, 900))
+            take(op.advance(watermark))
+        if data.draw(st.booleans()):
+            op = wk.Operator.restore(op.snapshot(), op.queries)
+        assert op.stats().rows_kept == 0 or (in_lists and not in_order)
+    take(op.close())
+    rows = [row for call in calls for row in call]
+    wanted = {
+        (k, start, end): (len(inside), inside if in_lists else statistics.median(inside))
+        for k in {k for k, _ in rows}
+        for start, end in emitted
+        if (inside := sorted(t for key, t in rows if key == k and start <= t < end))
+    }
+    assert got == wanted
+
+
+def test_a_calendar_of_a_stream_takes_what_a_built_in_window_takes() -> None:
+    tens = Fixed([(at, at + 10) for at in range(-50, 100_000, 10)], longest=10)
+    taken = {}
+    for windows in (wk.custom(tens), wk.tumbling(10)):
+        query = wk.query(by=[], time="t", windows=windows, aggs=wk.count().alias("n"))
+        op = query.operator()
+        found = [op.push(pa.table({"t": np.arange(at, at + 900)})) for at in range(0, 90_000, 900)]
+        assert pa.concat_tables([*found, op.close()])["n"].to_pylist() == [10] * 9_000
+        stats = op.stats()
+        assert stats.rows_kept == 0
+        taken[windows.kind] = stats.bytes
+    assert taken["custom"] <= 2 * taken["tumbling"]
+    # Once for some stretches of sixteen windows, and not for each call.
+    assert tens.calls < 700
+
+
+class Failing(Fixed):
+    """Raises when a test says so."""
+
+    fails = False
+
+    def windows(self, since: int, until: int) -> list[tuple[Any, Any]]:
+        if self.fails:
+            raise ZeroDivisionError("no days")
+        return super().windows(since, until)
+
+
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+def test_a_calendar_that_fails_leaves_a_stream_as_it_was(order: str) -> None:
+    failing = Failing([(at, at + 10) for at in range(0, 2_000, 10)], longest=10)
+    query = wk.query(by=[], time="t", windows=wk.custom(failing), aggs=wk.count().alias("n"))
+    op = query.operator(order=order)
+    found = [op.push(pa.table({"t": [1, 2, 13]}))]
+    before = op.snapshot(), op.stats()
+    failing.fails = True
+    with pytest.raises(wk.InvalidValue, match="windows failed with ZeroDivisionError"):
+        op.push(pa.table({"t": [14, 1_000]}))
+    assert (op.snapshot(), op.stats()) == before
+    # What is known is not asked for again.
+    found.append(op.push(pa.table({"t": [15]})))
+    failing.fails = False
+    found += [op.push(pa.table({"t": [16, 1_000]})), op.close()]
+    assert pa.concat_tables(found)["n"].to_pylist() == [2, 3, 1]
 
 
 def test_windows_that_may_change_are_refused_where_none_does() -> None:

@@ -136,6 +136,11 @@ impl Plan {
         self.windows.iter().any(|(_, window)| window.needs_rows())
     }
 
+    /// Whether a row may be in none of its windows though others at its time or before are.
+    pub(super) fn has_holes(&self) -> bool {
+        self.windows.iter().any(|(_, window)| window.has_holes())
+    }
+
     /// The column without a value above zero in which a row is in no window, if there is one.
     pub fn gap_column(&self) -> Option<&GapColumn> {
         self.windows.first()?.1.gap_column()

@@ -7,8 +7,11 @@
 //! | space | 2^17 edges |
 //! | first appeared | the cached next edge of Cutty (Carbone et al., CIKM 2016) and of general stream slicing (Traub et al. 2019, §5.3.1); listing ahead is ours |
 
+use std::sync::Arc;
+
 use super::Edges;
-use crate::window::Timetable;
+use super::edges::of_users;
+use crate::window::{Known, Timetable};
 
 /// Edges cached behind the current time.
 const REMEMBERED: usize = 1 << 16;
@@ -28,6 +31,8 @@ pub struct Calendar {
     families: Vec<Family>,
     /// Single edges, ascending.
     cuts: Vec<i64>,
+    /// Windows that users define: as far as they are known, so that they are not listed ahead.
+    users: Vec<(Arc<Known>, Option<i64>)>,
     bounds: (i64, i64),
     /// The next edge of each family after the cached ones.
     next: Vec<i64>,
@@ -115,6 +120,7 @@ impl Calendar {
             stretch: ((families.len() + AHEAD) as f64 / density) as i64,
             families,
             cuts,
+            users: edges.users().to_vec(),
             bounds: edges.bounds(),
             next: Vec::new(),
             edges: Vec::new(),
@@ -136,6 +142,8 @@ impl Calendar {
 
     fn look_up(&mut self, t: i64) -> (i64, i64) {
         let (mut start, mut end) = self.between_families(t);
+        let of_users = of_users(&self.users, t);
+        (start, end) = (start.max(of_users.0), end.min(of_users.1));
         if !self.cuts.is_empty() {
             let after = self.cuts.partition_point(|&cut| cut <= t);
             start = after.checked_sub(1).map_or(start, |before| start.max(self.cuts[before]));
@@ -150,7 +158,7 @@ impl Calendar {
         edges.clear();
         let (start, mut end) = self.slice_of(from);
         edges.push(start);
-        if self.families.len() > FEW && self.cuts.is_empty() && end <= to {
+        if self.families.len() > FEW && self.cuts.is_empty() && self.users.is_empty() && end <= to {
             // Twice as many, as several families may have an edge at the same time.
             if self.stretches(end, to) > (2 * limit / (self.families.len() + AHEAD)) as u64 + 1 {
                 return false;

@@ -1,6 +1,9 @@
 //! Where slices are cut: the union of all windows' edges, shared by every window of a query.
 
-use crate::window::{Cuts, Timetable, Window};
+use std::sync::Arc;
+
+use crate::Result;
+use crate::window::{Cuts, Known, Timetable, Window};
 
 /// Families `{offset + k·period}` of slice edges, none contained in another.
 ///
@@ -13,6 +16,8 @@ pub struct Edges {
     rays: Vec<(i64, i64)>,
     /// Edges of calendars, those after a time if one is given.
     timetables: Vec<(Timetable, Option<i64>)>,
+    /// Windows of users, after a time if one is given.
+    users: Vec<(Arc<Known>, Option<i64>)>,
     /// Single edges, ascending.
     points: Vec<i64>,
     /// Gaps of sessions, and the time from which on each matters.
@@ -39,7 +44,7 @@ impl Edges {
                 window.cut(since, &mut cuts);
             }
         }
-        let Cuts { families, mut rays, timetables: cut, mut points, gaps } = cuts;
+        let Cuts { families, mut rays, timetables: cut, users, mut points, gaps } = cuts;
         // At least 1, so that the end of the last slice is still a valid time.
         let reach = reach.max(1);
         let families = without_contained(families);
@@ -72,7 +77,7 @@ impl Edges {
         });
         let gap = gaps.iter().map(|&(_, gap)| gap).min();
         let bounds = (i64::MIN + 2 * reach, i64::MAX - 2 * reach);
-        Self { families, rays, timetables, points, gaps, gap, bounds }
+        Self { families, rays, timetables, users, points, gaps, gap, bounds }
     }
 
     /// Periods and offsets of the families.
@@ -88,6 +93,19 @@ impl Edges {
     /// Calendars whose edges are edges, after a time if one is given.
     pub fn timetables(&self) -> &[(Timetable, Option<i64>)] {
         &self.timetables
+    }
+
+    /// Windows that users define, whose edges after a time, if one is given, are edges.
+    pub fn users(&self) -> &[(Arc<Known>, Option<i64>)] {
+        &self.users
+    }
+
+    /// Finds the edges near these times that users define: they are then known.
+    ///
+    /// # Errors
+    /// What a user's code raises.
+    pub fn look_up(&self, times: &[i64]) -> Result<()> {
+        self.users.iter().try_for_each(|(known, _)| known.look_up(times))
     }
 
     /// Edges that belong to no family, ascending.
@@ -121,7 +139,7 @@ impl Edges {
 
     /// Whether every slice has a start, as there is an edge before any time.
     pub fn have_starts(&self) -> bool {
-        self.rays.is_empty() && self.points.is_empty() && self.gap != Some(i64::MAX)
+        self.rays.is_empty() && self.points.is_empty() && self.users.is_empty() && self.gap != Some(i64::MAX)
     }
 
     /// Families, including one as wide as the gap if there is a gap.
@@ -159,6 +177,8 @@ impl Edges {
             start = from.map_or(start, |from| start.max(from));
             end = end.min(to);
         }
+        let of_users = of_users(&self.users, t);
+        (start, end) = (start.max(of_users.0), end.min(of_users.1));
         if !self.points.is_empty() {
             let later = self.points.partition_point(|&point| point <= t);
             start = self.points[..later].last().map_or(start, |&point| start.max(point));
@@ -166,6 +186,21 @@ impl Edges {
         }
         (start, end)
     }
+}
+
+/// `[start, end)` of the slice of `t` if only windows that users define cut it.
+pub(super) fn of_users(users: &[(Arc<Known>, Option<i64>)], t: i64) -> (i64, i64) {
+    let slice_of =
+        |(known, since): &(Arc<Known>, Option<i64>)| match since.map(|since| since.saturating_add(1)) {
+            // Nothing was looked up of rows before.
+            Some(from) if t < from => (i64::MIN, from),
+            Some(from) => {
+                let (start, end) = known.slice_of(t);
+                (start.max(from), end)
+            }
+            None => known.slice_of(t),
+        };
+    users.iter().map(slice_of).fold((i64::MIN, i64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
 }
 
 /// Drops families all of whose edges belong to another one. Each of n periods p is tried with its multiples among those

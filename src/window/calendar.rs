@@ -8,149 +8,35 @@
 //! | space | every window that was listed |
 //! | source | Traub et al. 2019, §5.4.2: next edge, and the windows that end up to a watermark |
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use super::class::{Class, WindowTraits};
+use super::known::{ContextFree, Known, STRETCH};
 use super::spans::Listed;
 use super::user_window::UserWindow;
 use super::view::KeyRows;
-use crate::{Error, Result};
-
-/// A stretch of time is requested in multiples of the window length: a call costs more than a few windows without rows,
-/// and the next key may have rows there.
-const STRETCH: i64 = 16;
-
-/// A window type whose edges depend on nothing but the measure.
-pub trait ContextFree: Send + Sync {
-    /// The name used in errors.
-    fn name(&self) -> &str;
-
-    /// The maximum length of a window.
-    fn longest(&self) -> i64;
-
-    /// A time in errors.
-    fn shown(&self, t: i64) -> String {
-        t.to_string()
-    }
-
-    /// The first edge after `t`, start or end of a window.
-    ///
-    /// # Errors
-    /// What a user's code raises.
-    fn next_edge(&self, t: i64) -> Result<i64>;
-
-    /// The windows `(start, end)` with `since < end <= until`, in any order.
-    ///
-    /// # Errors
-    /// What a user's code raises.
-    fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>>;
-}
+use crate::Result;
 
 /// A [`ContextFree`] type as a window type of a query; its answers are cached.
 pub struct Calendar<W> {
-    source: W,
-    cached: Mutex<Cached>,
+    source: Arc<W>,
+    known: Known,
 }
 
-/// Windows by end and start, and for which ends they are known.
-#[derive(Default)]
-struct Cached {
-    windows: BTreeSet<(i64, i64)>,
-    /// Ends in `(since, until]` are known, by `since`; no two such stretches touch.
-    stretches: BTreeMap<i64, i64>,
-}
-
-impl<W: ContextFree> Calendar<W> {
+impl<W: ContextFree + 'static> Calendar<W> {
     /// A calendar that has not been queried yet.
     pub fn new(source: W) -> Self {
-        Self { source, cached: Mutex::default() }
+        let source = Arc::new(source);
+        Self { known: Known::new(source.clone()), source }
     }
 
     /// The user-defined type.
     pub fn source(&self) -> &W {
         &self.source
     }
-
-    /// The first edge after `t`, checked.
-    ///
-    /// # Errors
-    /// As [`ContextFree::next_edge`], and `InvalidValue` for an edge that is not after `t`.
-    pub fn next_edge(&self, t: i64) -> Result<i64> {
-        let edge = self.source.next_edge(t)?;
-        if edge <= t {
-            let [t, edge] = [t, edge].map(|time| self.source.shown(time));
-            return self.refused(format!("next_edge({t}) is {edge}; the next edge must be after t"));
-        }
-        Ok(edge)
-    }
-
-    /// The windows with `since < end <= until`, by end and start, checked.
-    ///
-    /// # Errors
-    /// As [`ContextFree::windows`], and `InvalidValue` for a window that is outside this stretch, is empty, too long,
-    /// or begins or ends before the next edge.
-    pub fn windows(&self, since: i64, until: i64) -> Result<Vec<(i64, i64)>> {
-        let next = self.next_edge(since)?;
-        let mut windows = self.source.windows(since, until)?;
-        for &(start, end) in &windows {
-            let shown = |time| self.source.shown(time);
-            let found = || {
-                let [since, until, start, end] = [since, until, start, end].map(shown);
-                format!("windows({since}, {until}) has [{start}, {end})")
-            };
-            if !(since < end && end <= until) {
-                let (found, [since, until]) = (found(), [since, until].map(shown));
-                return self.refused(format!("{found}; windows end after {since} and not after {until}"));
-            }
-            if start >= end || end.saturating_sub(start) > self.source.longest() {
-                let (found, longest) = (found(), self.source.longest());
-                return self
-                    .refused(format!("{found}; windows are longer than 0 and at most {longest} long"));
-            }
-            if let Some(edge) = [start, end].into_iter().find(|&edge| since < edge && edge < next) {
-                let (found, [since, next, edge]) = (found(), [since, next, edge].map(shown));
-                return self.refused(format!("{found}, but next_edge({since}) is {next} and not {edge}"));
-            }
-        }
-        windows.sort_unstable_by_key(|&(start, end)| (end, start));
-        windows.dedup();
-        Ok(windows)
-    }
-
-    fn refused<T>(&self, why: String) -> Result<T> {
-        Err(Error::InvalidValue(format!("{}: {why}", self.source.name())))
-    }
-
-    /// Fetches the windows with ends in `(since, until]`, unless they are known.
-    fn learn(&self, cached: &mut Cached, since: i64, until: i64) -> Result<()> {
-        let mut from = since;
-        let before = cached.stretches.range(..=since).next_back().map(|(_, &until)| until);
-        if let Some(reached) = before.filter(|&reached| reached >= since) {
-            from = reached;
-        }
-        while from < until {
-            let next = cached.stretches.range(from + 1..).next().map(|(&since, &until)| (since, until));
-            let to = next.map_or(until, |(since, _)| since.min(until));
-            cached.windows.extend(self.windows(from, to)?.into_iter().map(|(start, end)| (end, start)));
-            let (mut begin, mut reached) = (from, to);
-            if let Some((&earlier, &touching)) = cached.stretches.range(..=from).next_back()
-                && touching >= from
-            {
-                begin = earlier;
-            }
-            if let Some((later, further)) = next.filter(|&(later, _)| later == to) {
-                cached.stretches.remove(&later);
-                reached = further;
-            }
-            cached.stretches.insert(begin, reached);
-            from = reached;
-        }
-        Ok(())
-    }
 }
 
-impl<W: ContextFree> UserWindow for Calendar<W> {
+impl<W: ContextFree + 'static> UserWindow for Calendar<W> {
     fn name(&self) -> &str {
         self.source.name()
     }
@@ -163,10 +49,12 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
         Some(self.source.longest())
     }
 
+    fn known(&self) -> Option<Arc<Known>> {
+        Some(Arc::new(Known::new(self.source.clone())))
+    }
+
     fn list(&self, rows: &KeyRows<'_>, since: usize, out: &mut Vec<Listed>) -> Result<()> {
         let (times, longest) = (rows.times, self.source.longest());
-        let poisoned = |_| Error::Internal("an earlier call panicked".into());
-        let mut cached = self.cached.lock().map_err(poisoned)?;
         let mut first = since;
         while first < times.len() {
             // Rows close to each other: windows containing one of them end between these.
@@ -177,8 +65,8 @@ impl<W: ContextFree> UserWindow for Calendar<W> {
             let (after, until) = (times[first], times[last].saturating_add(longest));
             let begin = after.div_euclid(stretch).saturating_mul(stretch);
             let end = (until - 1).div_euclid(stretch).saturating_add(1).saturating_mul(stretch);
-            self.learn(&mut cached, begin, end)?;
-            for &(end, start) in cached.windows.range((after + 1, i64::MIN)..=(until, i64::MAX)) {
+            self.known.learn(begin, end)?;
+            for (start, end) in self.known.ending(after, until) {
                 let (lo, hi) = (times.partition_point(|&t| t < start), times.partition_point(|&t| t < end));
                 if lo < hi && hi > first {
                     out.push(Listed::new(lo, hi, (start, end)));

@@ -1,5 +1,8 @@
 //! The edges at which a window type needs slices cut, as far as they are known before any row.
 
+use std::sync::Arc;
+
+use super::known::Known;
 use super::timetable::Timetable;
 
 /// Edges that window types require.
@@ -11,6 +14,8 @@ pub struct Cuts {
     pub rays: Vec<(i64, i64)>,
     /// Edges that a calendar determines, after a time if one is given.
     pub timetables: Vec<(Timetable, Option<i64>)>,
+    /// Edges of windows that users define, after a time if one is given.
+    pub users: Vec<(Arc<Known>, Option<i64>)>,
     /// Single edges.
     pub points: Vec<i64>,
     /// How far apart the rows of one slice may be, and the time from which on that matters.

@@ -32,6 +32,7 @@ mod gap_column;
 mod global;
 mod growing;
 mod ids;
+mod known;
 mod landmark;
 mod last_rows;
 mod last_time;
@@ -61,13 +62,14 @@ pub use crate::measure::Measure;
 pub use arrivals::Arrivals;
 pub use band::Band;
 pub use between::Between;
-pub use calendar::{Calendar, ContextFree};
+pub use calendar::Calendar;
 pub use class::{Class, WindowTraits};
 pub use counted::{Counted, Partial};
 pub use cuts::Cuts;
 pub use gap_column::GapColumn;
 pub use global::Global;
 pub use ids::{Beyond, Ids, Range, Ranges};
+pub use known::{ContextFree, Known};
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
 pub use last_time::LastTime;
@@ -206,6 +208,15 @@ impl Window {
             Window::Arrivals(_) => None,
             other if other.observes() && other.is_numbered() => None,
             other => Some(other.clone()),
+        }
+    }
+
+    /// These windows as a stream has them, if it needs no rows where bounded input does: those of a user's definition that
+    /// depend on time alone.
+    pub fn sliced(&self) -> Option<Self> {
+        match self {
+            Window::User(window) => window.sliced().map(Window::User),
+            _ => None,
         }
     }
 

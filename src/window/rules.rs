@@ -160,6 +160,11 @@ pub trait Rules: Debug {
         Ok(None)
     }
 
+    /// Whether rows at or after [`Rules::takes_from`] may be in no window that has not expired: [`Rules::takes`] says which.
+    fn has_holes(&self) -> bool {
+        false
+    }
+
     /// Whether each of its windows contains all rows since a landmark, so that a row which comes late is in the window
     /// that ends next, however early its time.
     fn is_cumulative(&self) -> bool {

@@ -103,7 +103,8 @@ impl Ending {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     /// A time by which the type knows what to list next, `None` before anything is listed: the start of the next sliding
-    /// window, or the landmark of the last landmark window. Other types only need to know that they have begun.
+    /// window, the landmark of the last landmark window, or how many windows of a user's were listed. Other types only need
+    /// to know that they have begun.
     pub resume: Option<i64>,
     /// A place near the first span of the next window.
     pub lo: usize,

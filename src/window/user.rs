@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use super::class::WindowTraits;
+use super::cuts::Cuts;
+use super::known::Known;
 use super::memory::Memory;
-use super::rules::{Accepts, ByRows, Rules};
-use super::spans::Listed;
+use super::rules::{Accepts, ByRows, ByTime, Rules};
+use super::spans::{Cursor, Ending, Listed, Spans};
 use super::user_window::UserWindow;
 use super::view::{KeyRows, Ready, View, earlier};
 use crate::Result;
@@ -19,12 +21,22 @@ pub struct User {
     #[serde(serialize_with = "by_name")]
     window: Arc<dyn UserWindow>,
     columns: Vec<usize>,
+    /// Its windows, if slices are cut by them.
+    #[serde(skip)]
+    known: Option<Arc<Known>>,
 }
 
 impl User {
     /// The window over the columns at these positions.
     pub fn new(window: Arc<dyn UserWindow>, columns: Vec<usize>) -> Self {
-        Self { window, columns }
+        Self { window, columns, known: None }
+    }
+
+    /// The same windows by slices, if their edges are known before any row. What is asked of the definition is kept apart from
+    /// all others, so that it can be forgotten.
+    pub fn sliced(&self) -> Option<Self> {
+        let known = self.window.known().filter(|_| self.is_calendar())?;
+        Some(Self { known: Some(known), ..self.clone() })
     }
 
     /// Whether it is a calendar: start and end of its windows are known in advance.
@@ -118,11 +130,18 @@ impl Rules for User {
     }
 
     fn takes_from(&self, horizon: i64, (_, most): (i64, i64)) -> i64 {
+        if let Some(known) = self.known.as_ref().filter(|_| horizon <= most) {
+            return known.first_start(horizon);
+        }
         let longest = self.window.longest().filter(|_| self.is_calendar() && horizon <= most);
         longest.map_or(horizon, |longest| horizon.saturating_sub(longest))
     }
 
     fn takes(&self, rows: &KeyRows<'_>, horizon: i64) -> Result<Option<Vec<bool>>> {
+        if let Some(known) = &self.known {
+            known.look_up(rows.times)?;
+            return Ok(Some(rows.times.iter().map(|&t| known.covers(t, horizon)).collect()));
+        }
         let (mut taken, mut listed) = (vec![false; rows.times.len()], Vec::new());
         self.window.listed(rows, 0, &mut listed)?;
         for Listed { lo, hi, .. } in listed.into_iter().filter(|each| each.end > horizon) {
@@ -131,12 +150,82 @@ impl Rules for User {
         Ok(Some(taken))
     }
 
+    fn has_holes(&self) -> bool {
+        self.is_calendar()
+    }
+
     fn accepts(&self) -> Accepts {
         if self.is_calendar() { Accepts::Any } else { Accepts::Since(0) }
     }
 
+    fn by_time(&self) -> Option<&dyn ByTime> {
+        if self.known.is_some() { Some(self) } else { None }
+    }
+
     fn by_rows(&self) -> Option<&dyn ByRows> {
-        Some(self)
+        if self.known.is_none() { Some(self) } else { None }
+    }
+}
+
+/// In a stream. Without windows that are known it has none.
+impl ByTime for User {
+    fn cut(&self, since: Option<i64>, cuts: &mut Cuts) {
+        cuts.users.extend(self.known.iter().map(|known| (known.clone(), since)));
+    }
+
+    fn list(
+        &self,
+        spans: Spans<'_>,
+        ending: &Ending,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<Listed>,
+    ) {
+        let Some(known) = self.known.as_ref().filter(|_| most > 0) else { return };
+        let before = cursor.resume.unwrap_or_default();
+        let (mut passed, full) = (0, out.len().saturating_add(most));
+        known.each(spans, ending, |window| {
+            passed += 1;
+            if passed > before {
+                out.push(window);
+            }
+            out.len() < full
+        });
+        cursor.resume = Some(passed);
+    }
+
+    fn list_changed(&self, spans: Spans<'_>, changed: &[i64], ending: &Ending, out: &mut Vec<Listed>) {
+        if let Some(known) = &self.known {
+            known.changed(spans, changed, ending, out);
+        }
+    }
+
+    fn may_end(&self, ending: &Ending) -> bool {
+        self.known.as_ref().is_some_and(|known| known.may_end(ending))
+    }
+
+    /// As many as a user likes.
+    fn windows_per_span(&self) -> i64 {
+        i64::MAX
+    }
+
+    fn count(&self, spans: Spans<'_>, ending: &Ending) -> u64 {
+        let mut count = 0;
+        if let Some(known) = &self.known {
+            known.each(spans, ending, |_| {
+                count += 1;
+                true
+            });
+        }
+        count
+    }
+
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    fn keeps_apart(&self, times: (i64, i64), _: Option<i64>, horizon: i64) -> bool {
+        self.known.as_ref().is_some_and(|known| known.begins_between(times, horizon))
     }
 }
 
@@ -201,7 +290,7 @@ impl ByRows for User {
 
 impl PartialEq for User {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.window, &other.window) && self.columns == other.columns
+        Arc::ptr_eq(&self.window, &other.window) && self.columns == other.columns && self.known == other.known
     }
 }
 

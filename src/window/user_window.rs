@@ -2,7 +2,10 @@
 //! windows, a state between one row of a key and the next (Traub et al. 2019, §5.4.2: "context aware windows require to
 //! keep a state").
 
+use std::sync::Arc;
+
 use super::class::WindowTraits;
+use super::known::Known;
 use super::spans::Listed;
 use super::view::KeyRows;
 use crate::{Error, Result};
@@ -67,6 +70,12 @@ pub trait UserWindow: Send + Sync {
     /// The maximum length of a window, if there is one: rows further away are not kept for it. Only used for window
     /// types whose edges depend on nothing but the measure.
     fn longest(&self) -> Option<i64> {
+        None
+    }
+
+    /// The windows apart from any rows, of which none is known yet, if the type says where they are: a stream then cuts slices
+    /// by them, and needs no rows.
+    fn known(&self) -> Option<Arc<Known>> {
         None
     }
 }

@@ -16,8 +16,8 @@ LAZILY: Final = "their slices are combined when a window is ready, whatever stor
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
-        "in order, slices would do for windows of a number of rows, between marks, and for users' own that "
-        "depend on time alone",
+        "in order, slices would do for windows of a number of rows, between marks, and for sessions with a "
+        "greatest length or with a gap of each row",
         LAZILY,
     ),
     "out-of-order": (
@@ -67,10 +67,6 @@ def described(
     if decisions.with_rows:
         lines.append(f"rows are stored for {', '.join(map(quoted, decisions.with_rows))} (§5.1)")
         lines += [f"  {line}" for line in KEPT[order]]
-        if order == "out-of-order" and any(
-            (each.what, each.answer) == ("store rows", "no") for each in decisions.strategy
-        ):
-            lines.append("  slices would do for users' own windows that depend on time alone")
     for form, why in decisions.stores:
         lines += [f"store: {form} (§5.2)", f"  {why}"]
     return "\n".join(lines)

@@ -169,6 +169,19 @@ impl Plan {
         Ok(Self { windows, edges, ..self.clone() })
     }
 
+    /// This plan for a stream, which cuts slices where bounded input has rows in order ([`Window::sliced`]).
+    pub(in crate::operator) fn sliced(&self) -> Option<Self> {
+        let sliced: Vec<Option<Window>> = self.windows.iter().map(|(_, window)| window.sliced()).collect();
+        sliced.iter().any(Option::is_some).then(|| {
+            let own = self.windows.iter().zip(sliced);
+            let windows: Vec<_> = own
+                .map(|((name, window), sliced)| (name.clone(), sliced.unwrap_or_else(|| window.clone())))
+                .collect();
+            let edges = Edges::of(windows.iter().map(|(_, window)| window));
+            Self { windows, edges, ..self.clone() }
+        })
+    }
+
     /// This plan with some of its windows only, given by their numbers: at least one.
     pub(in crate::operator) fn with_windows(&self, which: impl Fn(usize) -> bool) -> Self {
         let windows = self.windows.iter().enumerate().filter(|&(at, _)| which(at));

@@ -40,7 +40,7 @@ impl Limit {
         let is_open = self.expired.is_none_or(|(horizon, _)| horizon <= least);
         self.from <= least
             && self.since.is_none_or(|since| since < least)
-            && (is_open || !entry.plan.needs_rows())
+            && (is_open || !entry.plan.has_holes())
     }
 }
 
@@ -88,7 +88,7 @@ impl Operator {
         let mut of_emitters = Vec::new();
         for (at, (entry, limit)) in of_all().enumerate() {
             let mut reasons: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
-            if entry.plan.needs_rows() {
+            if entry.plan.has_holes() {
                 look_closer(entry, limit, rows, &mut reasons)?;
             }
             for (limits, own) in &of_ahead {
@@ -128,7 +128,7 @@ fn look_at_ahead(
     let these = BooleanBuffer::collect_bool(rows.times.len(), |row| own.binary_search(&row).is_ok());
     let rows = rows.only(&BooleanArray::new(these, None))?;
     let mut found: Vec<Option<Reason>> = rows.times.iter().map(|&t| limit.reason(t)).collect();
-    if entry.plan.needs_rows() {
+    if entry.plan.has_holes() {
         look_closer(entry, limit, &rows, &mut found)?;
     }
     for (&row, reason) in own.iter().zip(found) {

@@ -38,6 +38,7 @@ impl Options {
     /// not without updates, where there are none.
     pub(super) fn bind(&self, plan: Arc<Plan>) -> Result<Arc<Plan>> {
         let plan = self.shed.map_or(Ok(plan.clone()), |shed| shed.bind(plan))?;
+        let plan = plan.sliced().map_or(plan, Arc::new);
         // In order, no row is late.
         if self.updates || self.order == Order::InOrder {
             return Ok(plan);

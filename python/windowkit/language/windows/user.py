@@ -256,10 +256,11 @@ def custom(definition: Definition) -> Custom:
     Returns
     -------
     Custom
-        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. Rows are stored
-        until all have arrived (Traub et al. 2019, §5.4.2). What your code raises when a query runs, or what
-        it returns that is not a window, raises `windowkit.InvalidValue` with the window's name, the exception
-        as its cause.
+        Its default name is ``custom(<class>)``; it has no text form that `parse` could read. In a batch, rows
+        are stored until all have arrived (Traub et al. 2019, §5.4.2). In a stream, they are for a
+        `ContextAware`; a `ContextFree` is asked for the windows near a row when the row comes, and slices
+        are cut there. What your code raises when a query runs, or what it returns that is not a window,
+        raises `windowkit.InvalidValue` with the window's name, the exception as its cause.
 
     Raises
     ------

@@ -55,7 +55,7 @@ use super::options::{Options, Stats};
 use super::outgoing::{Outgoer, Outgoing};
 use super::queries::{Queries, Registered};
 use super::sharing::ClassGroup;
-use super::tuples::Changed;
+use super::tuples::{Changed, Tuples};
 use crate::interrupt::{Pace, check};
 use crate::operator::progress::Ahead;
 use crate::poll::{sort_by_key, sort_unstable};
@@ -161,6 +161,7 @@ impl Engine {
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
         let moved = WatermarkMove { watermark: moved.watermark.max(self.horizon().watermark()), ..moved };
+        rows.iter().try_for_each(|batch| self.queries.edges().look_up(&batch.times))?;
         let mut outgoing = self.nothing_outgoing();
         let ingested = match self.slices.keeps_rows() {
             false if rows.is_empty() => Ingested::default(),
@@ -401,11 +402,21 @@ impl Engine {
             self.windows.horizon.sweep();
             self.forget_keys(0..self.slices.timelines.keys() as u32, ahead);
             self.slices.forget_points(&self.windows.horizon);
+            self.forget_edges();
         }
         let Self { queries, slicer, slices, windows, .. } = self;
         if let Some(horizon) = windows.horizon.expired(None) {
             slices.merge_settled(queries, slicer, horizon);
         }
+    }
+
+    /// Forgets edges that users define, where nothing is cut any more: rows that are stored may be.
+    fn forget_edges(&self) {
+        let users = self.queries.edges().users();
+        let Some(horizon) = self.horizon().expired(None).filter(|_| !users.is_empty()) else { return };
+        let first_row = self.slices.tuples.as_ref().and_then(Tuples::first_time);
+        let from = first_row.map_or(horizon, |first| first.min(horizon));
+        users.iter().for_each(|(known, _)| known.forget(from));
     }
 
     /// Drops what nothing needs any longer of these keys.

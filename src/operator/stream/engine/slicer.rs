@@ -121,6 +121,8 @@ impl StreamSlicer {
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
         for key in 0..slices.keys() as u32 {
             let spans = slices.of(key);
+            queries.edges().look_up(spans.firsts)?;
+            queries.edges().look_up(spans.lasts)?;
             for at in 0..spans.len() {
                 let (start, end) = self.extent(queries, (spans, keeps_rows), at);
                 keys.push(key);

@@ -41,9 +41,15 @@ impl Engine {
         windows.load(from, queries, key_count)?;
         pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
         let SliceManager { timelines, tuples, .. } = slices;
+        for key in 0..timelines.keys() as u32 {
+            let spans = timelines.of(key);
+            queries.edges().look_up(spans.firsts)?;
+            queries.edges().look_up(spans.lasts)?;
+        }
         let Some(tuples) = tuples else { return Ok(()) };
         let calls = windows.horizon.calls_at_rest(tuples.next(), (queries, &known.ahead));
         tuples.load(from, queries, key_count)?;
+        tuples.look_up(queries.edges())?;
         tuples.check(queries, timelines, &calls)
     }
 }

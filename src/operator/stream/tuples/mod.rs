@@ -37,6 +37,7 @@ use crate::aggregate::Partials;
 use crate::dictionary::widened;
 use crate::memory::attempted;
 use crate::operator::plan::Stored;
+use crate::slice::Edges;
 use crate::window::{Point, Punctuation};
 use crate::{Error, Result};
 pub(super) use fresh::Fresh;
@@ -133,6 +134,23 @@ impl Tuples {
     /// The arrival number of the next row.
     pub(super) fn next(&self) -> u64 {
         self.store.next()
+    }
+
+    /// The time of the earliest row in its place.
+    pub(super) fn first_time(&self) -> Option<i64> {
+        self.keys.iter().filter_map(|own| own.times.first().copied()).min()
+    }
+
+    /// Finds the edges near its rows that users define.
+    ///
+    /// # Errors
+    /// What a user's code raises.
+    pub(super) fn look_up(&self, edges: &Edges) -> Result<()> {
+        for KeyTuples { times, waiting, .. } in self.keys.iter().filter(|_| !edges.users().is_empty()) {
+            edges.look_up(times)?;
+            edges.look_up(&waiting.iter().map(|row| row.0.time).collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
     /// Adds rows, batch by batch with their times, and finds their order by key.
