@@ -629,7 +629,7 @@ class Query:
         where : str or Expression, optional
             As for `run`; the text then says what of it is applied to rows, and what is not, and why. It
             requires `data`.
-        route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets, late_rows
+        route, rows_per_slice, partitioner, n, output_mode, allowed_lateness, buckets, metrics_name, late_rows
             As for `run`. Only for Spark.
 
         Returns
