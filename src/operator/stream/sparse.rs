@@ -116,7 +116,8 @@ impl SparseRows {
         read.dedup();
         // Arrow cannot put dictionaries within lists together, where their codes do not suffice.
         let kind = |at: usize| plan.input().field(at).data_type();
-        let is_nested = |at: usize| !matches!(kind(at), DataType::Dictionary(..)) && holds_dictionary(kind(at));
+        let is_nested =
+            |at: usize| !matches!(kind(at), DataType::Dictionary(..)) && holds_dictionary(kind(at));
         if read.iter().any(|&at| is_nested(at)) {
             return None;
         }
