@@ -157,3 +157,79 @@ def test_memory_of_rows_that_wait_is_theirs() -> None:
     assert stats.rows_kept > 0
     # A key, a time, a value, a number, and bits of which are null.
     assert stats.bytes < 2_000_000 + 40 * stats.rows_kept
+
+
+def sparse(count: int, low: int, high: int) -> pa.Table:
+    """Return rows of a key each, with integer times from `low` to below `high`."""
+    random = np.random.default_rng(4)
+    return pa.table({"k": np.arange(count), "t": random.integers(low, high, count)})
+
+
+COUNTS = wk.query(by="k", time="t", windows=wk.tumbling(1000), aggs=wk.count().alias("c"))
+
+
+def test_the_last_window_before_the_limit_of_times_ends() -> None:
+    """Times end some windows before int64 does, and watermarks do not."""
+    greatest = 2**63 - 1 - 4 * 1000
+    edge = greatest // 1000 * 1000
+    op = COUNTS.operator(order="out-of-order", schema=sparse(1, 0, 1).schema)
+    op.push(sparse(20_000, edge - 1000, edge))
+    op.push(sparse(500, edge, greatest + 1))
+    assert op.stats().rows_kept == 500
+    assert len(op.advance(edge + 999)) == 20_000
+    assert len(op.advance(edge + 1000)) == 500
+    assert len(op.close()) == 0
+
+
+@pytest.mark.parametrize(("most", "fits"), [(20_499, False), (20_500, True)])
+def test_a_call_counts_the_windows_of_slices_and_of_rows_that_wait(most: int, fits: bool) -> None:
+    query = wk.query(by="k", time="t", windows=wk.tumbling(1000), aggs=wk.count(), max_windows=most)
+    op = query.operator(order="out-of-order", schema=sparse(1, 0, 1).schema)
+    op.push(sparse(20_000, 0, 1000))
+    op.push(sparse(500, 1000, 2000))
+    assert op.stats().rows_kept == 500
+    if fits:
+        assert len(op.advance(2000)) == 20_500
+    else:
+        with pytest.raises(wk.InvalidValue, match="this call makes at least 20500 windows"):
+            op.advance(2000)
+        assert len(op.advance(1000)) == 20_000
+        assert len(op.close()) == 500
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_dictionaries_that_do_not_fit_together(nested: bool) -> None:
+    """Each batch has a dictionary of its own, and together they have more values than 8 bits can number."""
+
+    def coded(number: int, count: int, low: int, high: int) -> pa.Table:
+        codes = pa.array(np.arange(count) % 100, pa.int8())
+        names: pa.Array = pa.DictionaryArray.from_arrays(codes, [f"{number}-{code}" for code in range(100)])
+        if nested:
+            names = pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32), names)
+        return sparse(count, low, high).append_column("s", names)
+
+    query = wk.query(by="k", time="t", windows=wk.tumbling(1000), aggs=wk.collect_list("s").alias("s"))
+    first = coded(0, 20_000, 0, 1000)
+    op = query.operator(order="out-of-order", schema=first.schema)
+    op.push(first)
+    for number in range(1, 10):
+        op.push(coded(number, 300, 1000, 2000))
+    assert op.stats().rows_kept == (0 if nested else 2_700)
+    op = wk.Operator.restore(op.snapshot(), query)
+    assert len(op.advance(1000)) == 20_000
+    found = dict(zip(*op.close().select(["k", "s"]).to_pydict().values(), strict=True))
+    for key in range(300):
+        wanted = [f"{number}-{key % 100}" for number in range(1, 10)]
+        assert sorted(value[0] if nested else value for value in found[key]) == wanted
+
+
+def test_memory_of_times_is_counted_where_no_column_holds_them() -> None:
+    """Times of 32 bits are held once more, as integers of 64."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int32()})
+    op = COUNTS.operator(order="out-of-order", schema=schema)
+    op.push(sparse(20_000, 0, 1000).cast(schema))
+    op.advance(1000)
+    before = op.stats().bytes
+    op.push(sparse(5_000, 1000, 2000).cast(schema))
+    assert op.stats().rows_kept == 5_000
+    assert op.stats().bytes - before >= 5_000 * (8 + 4 + 8)

@@ -181,7 +181,7 @@ impl Part {
     }
 }
 
-fn holds_dictionary(data_type: &DataType) -> bool {
+pub(super) fn holds_dictionary(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..) => true,
         DataType::List(field)

@@ -14,12 +14,13 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
 use super::entry::Entry;
 use super::intake::{Accepted, InputKind};
 use super::key_numbers::KeyNumbers;
 use crate::operator::bounded::Bounded;
+use crate::operator::gathered::holds_dictionary;
 use crate::operator::plan::Plan;
 use crate::select::{concat, filter, take};
 use crate::simd;
@@ -113,6 +114,13 @@ impl SparseRows {
         read.push(plan.time());
         read.sort_unstable();
         read.dedup();
+        // Arrow cannot put dictionaries within lists together, where their codes do not suffice.
+        let kind = |at: usize| plan.input().field(at).data_type();
+        let is_nested =
+            |at: usize| !matches!(kind(at), DataType::Dictionary(..)) && holds_dictionary(kind(at));
+        if read.iter().any(|&at| is_nested(at)) {
+            return None;
+        }
         let time = read.binary_search(&plan.time()).ok()?;
         let fields = plan.input().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         Some(Self {
@@ -146,7 +154,13 @@ impl SparseRows {
     /// Bytes of these.
     pub(super) fn bytes(&self) -> usize {
         let of = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default();
-        self.rows.iter().flat_map(|piece| &piece.columns).map(of).sum()
+        let of_piece = |piece: &Piece| {
+            let times = piece.times.inner();
+            let data = piece.columns[self.time].to_data();
+            let is_shared = data.buffers().iter().any(|own| own.data_ptr() == times.data_ptr());
+            piece.columns.iter().map(of).sum::<usize>() + if is_shared { 0 } else { times.len() }
+        };
+        self.rows.iter().map(of_piece).sum()
     }
 
     /// Which of some rows wait, if any do; those before the cutoff are late.
@@ -186,8 +200,13 @@ impl SparseRows {
             && piece.times.len() < PIECE
         {
             let columns = last.columns.iter().zip(&piece.columns);
-            let columns = columns.map(|(own, other)| Ok(concat(&[own.as_ref(), other.as_ref()])?));
-            piece = self.piece_of(columns.collect::<Result<_>>()?)?;
+            let columns = columns.map(|(own, other)| concat(&[own.as_ref(), other.as_ref()]));
+            piece = match columns.collect::<std::result::Result<_, _>>() {
+                Ok(columns) => self.piece_of(columns)?,
+                // Both together have more values than a dictionary's codes can number, or than offsets can.
+                Err(ArrowError::DictionaryKeyOverflowError | ArrowError::OffsetOverflowError(_)) => break,
+                Err(error) => return Err(error.into()),
+            };
             if after.pop().is_none() {
                 stay -= 1;
             }
@@ -205,11 +224,12 @@ impl SparseRows {
         waited: &mut Waited,
         (watermark, bounds): (Option<i64>, (i64, i64)),
     ) -> Result<Vec<RecordBatch>> {
-        let edge = watermark.filter(|_| self.from.is_some()).map(|watermark| match watermark {
-            i64::MAX => i64::MAX,
-            _ => self.window.last_start(watermark.clamp(bounds.0, bounds.1)),
+        let edge = watermark.filter(|_| self.from.is_some()).map(|watermark| {
+            let last = self.window.last_start(watermark.clamp(bounds.0, bounds.1));
+            // Beyond all times that rows may have, the last window ends, too.
+            Some(last.saturating_add(self.window.size())).filter(|&end| end <= watermark).unwrap_or(last)
         });
-        let are_due = |piece: &Piece| edge.is_some_and(|edge| piece.least < edge || edge == i64::MAX);
+        let are_due = |piece: &Piece| edge.is_some_and(|edge| piece.least < edge);
         let new = std::mem::take(&mut waited.new);
         if new.is_empty() && !self.rows.iter().any(are_due) {
             return Ok(Vec::new());
@@ -221,7 +241,7 @@ impl SparseRows {
         for piece in self.rows[stay..].iter().cloned().chain(new) {
             match edge.filter(|_| are_due(&piece)) {
                 None => stay = self.append(stay, &mut after, piece)?,
-                Some(edge) if piece.most < edge || edge == i64::MAX => due.push(self.batch(&piece)?),
+                Some(edge) if piece.most < edge => due.push(self.batch(&piece)?),
                 Some(edge) => {
                     let is_due =
                         BooleanBuffer::collect_bool(piece.times.len(), |row| piece.times[row] < edge);

@@ -70,6 +70,11 @@ impl Operator {
         let bounds = self.bounds();
         if let Some(sparse) = self.sparse.as_mut().filter(|_| !attempted.is_settled) {
             let found = sparse.moved(&mut attempted.waited, (attempted.watermark, bounds))?;
+            let mut windows = [attempted.waited.windows];
+            attempted.outcomes.iter().for_each(|outcome| outcome.count(&mut windows));
+            if let Some(most) = self.leader().max_windows().filter(|&most| windows[0] > most) {
+                return Err(self.leader().too_many("this call", most.saturating_add(1), 0));
+            }
             let found = found.into_iter().map(|batch| self.finals(batch));
             results.extend(found.collect::<Result<Vec<_>>>()?);
         }
