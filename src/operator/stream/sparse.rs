@@ -347,7 +347,9 @@ impl SparseRows {
     pub(super) fn load(&mut self, from: &mut Reader<'_>, (low, high): (i64, i64)) -> Result<()> {
         (self.from, self.is_asked, self.most) = from.value()?;
         let (schema, batches) = from.batches()?;
-        if schema != self.stored_schema() || (self.from.is_none() && !batches.is_empty()) {
+        let is_edge = |from: i64| from >= low && (from == i64::MAX || self.window.last_start(from) == from);
+        let may_wait = self.from.map_or(batches.is_empty(), is_edge);
+        if schema != self.stored_schema() || !may_wait {
             return broken();
         }
         for batch in batches {
