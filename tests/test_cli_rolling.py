@@ -237,7 +237,7 @@ class TestInputs:
                 ["--suffix", ""],
                 "--suffix: the result would have two columns 'k'; give another suffix, or choose",
             ),
-            (["--route", "rows"], "unrecognized arguments: --route rows; see windowkit --help"),
+            (["--route", "rows"], "--route: invalid choice: 'rows' (choose from 'scan', 'packed'); see windowkit"),
         ],
         ids=str,
     )

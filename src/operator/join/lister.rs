@@ -121,7 +121,7 @@ impl Listed {
     pub(super) fn rows(&self, other: &Side) -> Rows {
         let (mut own, mut others) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
         let mut windows = Vec::with_capacity(if self.windows.is_empty() { 0 } else { self.rows });
-        for (at, &Run { row, partners }) in self.runs.iter().enumerate() {
+        for &Run { row, partners } in &self.runs {
             match partners {
                 Range::NONE => others.push(NONE),
                 Range { begin, end: Range::ONE } => others.push(begin),
@@ -131,9 +131,9 @@ impl Listed {
                 }
             }
             own.resize(others.len(), row);
-            if let Some(&window) = self.windows.get(at) {
-                windows.resize(others.len(), window);
-            }
+        }
+        for (run, &window) in self.runs.iter().zip(&self.windows) {
+            windows.resize(windows.len() + run.partners.len().max(1) as usize, window);
         }
         let (left, right) = if self.which == Which::Left { (own, others) } else { (others, own) };
         Rows { left, right, windows }
@@ -161,7 +161,8 @@ impl Lister {
         other: &Side,
         count: usize,
     ) -> Result<Listed> {
-        let mut rows = Listed { which: self.which, runs: Vec::new(), windows: Vec::new(), rows: 0 };
+        let runs = Vec::with_capacity(count.min(self.partners.len() - self.row));
+        let mut rows = Listed { which: self.which, runs, windows: Vec::new(), rows: 0 };
         let mut pace = Pace::new();
         while rows.len() < count && self.row < self.partners.len() {
             pace.check(1)?;

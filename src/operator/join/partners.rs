@@ -59,14 +59,18 @@ impl Partners {
         let blocks = cut(&[&asking.order, &answering.order], BATCH_ROWS);
         let (bounds, found) = (&asking.order.bounds, &of_rows);
         each(blocks.windows(2).collect(), threads, |keys| {
-            let mut pace = Pace::new();
+            let (mut pace, mut ranges) = (Pace::new(), Vec::new());
             for key in keys[0]..keys[1] {
                 let (own, others) = (bounds[key], answering.order.bounds[key]);
                 let (asks, answers) = (bounds[key + 1], answering.order.bounds[key + 1]);
                 pace.check(asks - own + answers - others)?;
                 let asks = &asking.order.slots[own..asks];
                 let answers = &answering.order.slots[others..answers];
-                sweep(condition, which, asks, answers, others as u32, found)?;
+                ranges.clear();
+                sweep(condition, which, asks, answers, others as u32, &mut ranges)?;
+                for (&(_, row), range) in asks.iter().zip(&ranges) {
+                    found[row as usize].store(range.word(), Ordering::Relaxed);
+                }
             }
             Ok(())
         })?;
@@ -91,16 +95,19 @@ fn sweep(
     asks: &[(i64, u32)],
     answers: &[(i64, u32)],
     base: u32,
-    found: &[AtomicU64],
+    ranges: &mut Vec<Range>,
 ) -> Result<()> {
     if answers.is_empty() {
         return Ok(());
     }
     let (mut begin, mut end) = (0, 0);
     let mut pace = Pace::new();
-    for &(time, row) in asks {
+    for &(time, _) in asks {
         pace.check(1)?;
-        let Some((first, last)) = condition.met(which, time)? else { continue };
+        let Some((first, last)) = condition.met(which, time)? else {
+            ranges.push(Range::NONE);
+            continue;
+        };
         while begin < answers.len() && condition.places(answers[begin].0)?.is_some_and(|(_, to)| to < first) {
             pace.check(1)?;
             begin += 1;
@@ -115,7 +122,7 @@ fn sweep(
             None if end == begin + 1 => Range { begin: answers[begin].1, end: Range::ONE },
             _ => Range { begin: base + begin as u32, end: base + end as u32 },
         };
-        found[row as usize].store(range.word(), Ordering::Relaxed);
+        ranges.push(range);
     }
     Ok(())
 }
