@@ -1,4 +1,4 @@
-//! What Python tells of forks, and is told of the work that its threads do.
+//! Forks, which Python counts, and the work that each of its threads does, which Python asks for.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

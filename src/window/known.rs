@@ -424,7 +424,7 @@ mod tests {
             prop_assert_eq!(of_changed, of_rows(&changed));
         }
 
-        /// A row is in a window that has not expired if and only if one contains it; none begins before the first start.
+        /// A row is in an unexpired window exactly if one contains it; none begins before the first start.
         #[test]
         fn rows_that_are_not_too_late_are_the_definition(
             windows in prop::collection::btree_set((-60i64..60, 1..=LONGEST), 0..12), t in -80i64..80, horizon in -80i64..80,

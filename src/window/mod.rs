@@ -220,6 +220,14 @@ impl Window {
         }
     }
 
+    /// The windows themselves, if they are of one length and each begins where the one before ends.
+    pub fn side_by_side(&self) -> Option<Sliding> {
+        match self {
+            Window::Sliding(window) => Some(*window).filter(|window| window.size() == window.slide()),
+            _ => None,
+        }
+    }
+
     /// Whether where its next window ends depends on the rows that a key had, which were so many and are not stored.
     pub fn counts_on(&self, rows: u64) -> bool {
         let step = match self {

@@ -38,7 +38,7 @@ impl Part {
     /// Reads a batch, which comes after `before` other rows. New keys are added to `index`.
     ///
     /// # Errors
-    /// Those of [`Part::read`].
+    /// As [`Part::read`].
     pub(super) fn of(
         plan: &JoinPlan,
         which: Which,

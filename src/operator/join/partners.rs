@@ -82,7 +82,7 @@ impl Partners {
         self.0.len()
     }
 
-    /// Those of a row.
+    /// The partners of a row.
     pub(super) fn of_row(&self, row: usize) -> Range {
         Range::of(self.0[row].load(Ordering::Relaxed))
     }

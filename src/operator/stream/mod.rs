@@ -128,7 +128,7 @@ pub enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// Whether it asks for single keys, or for windows that have not ended.
+    /// Whether the call needs all rows in slices, as it is about single keys or open windows.
     fn needs_slices(&self) -> bool {
         match self {
             Self::Push(_) | Self::Advance(_) | Self::Follow | Self::Close | Self::TakeLate => false,

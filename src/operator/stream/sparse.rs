@@ -3,9 +3,9 @@
 //!
 //! | | |
 //! |---|---|
-//! | needs | windows side by side whose results are final, and functions of any kind but users' |
+//! | needs | windows of one length side by side, whose results are final, and no function of a user |
 //! | time | a copy of what is read of a row; and, once its window ends, what a batch takes |
-//! | space | what is read of the rows of windows that have not ended |
+//! | space | of the rows of open windows, the columns that are read |
 //! | first appeared | AdaptWID: Li, *Window Queries over Data Streams*, 2008, §6.3, which stores the rows of sparse groups in one buffer |
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::operator::plan::Plan;
 use crate::select::{concat, filter, take};
 use crate::simd;
 use crate::state::{Reader, Writer, broken};
-use crate::window::{Sliding, Window};
+use crate::window::Sliding;
 use crate::{Error, Result};
 
 /// From so many new slices in a window on, of which each has less than two rows on average, the rows of later windows wait.
@@ -104,10 +104,11 @@ impl SparseRows {
     /// The rows of the queries of an operator, if they may wait.
     pub(super) fn of(entries: &[Entry]) -> Option<Self> {
         let [Entry { plan, since: None, lateness: 0, .. }] = entries else { return None };
-        let [(_, Window::Sliding(window))] = plan.windows() else { return None };
+        let [(_, window)] = plan.windows() else { return None };
+        let window = window.side_by_side()?;
         let is_plain = plan.policy().is_none() && plan.fill().is_none() && plan.weights().is_none();
         let is_fit = is_plain && !plan.by().is_empty() && !plan.has_user_functions();
-        if !is_fit || window.size() != window.slide() {
+        if !is_fit {
             return None;
         }
         let mut read: Vec<usize> = plan.read().into_iter().chain(plan.by().iter().copied()).collect();
@@ -126,7 +127,7 @@ impl SparseRows {
         Some(Self {
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             plan: plan.clone(),
-            window: *window,
+            window,
             read,
             time,
             from: None,
@@ -218,7 +219,7 @@ impl SparseRows {
     /// The results of windows that end at or before the watermark, of rows that wait and of those that have come.
     ///
     /// # Errors
-    /// Those of a batch query.
+    /// Errors of a batch query.
     pub(super) fn moved(
         &mut self,
         waited: &mut Waited,
