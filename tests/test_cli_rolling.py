@@ -237,7 +237,10 @@ class TestInputs:
                 ["--suffix", ""],
                 "--suffix: the result would have two columns 'k'; give another suffix, or choose",
             ),
-            (["--route", "rows"], "--route: invalid choice: 'rows' (choose from 'scan', 'packed'); see windowkit"),
+            (
+                ["--route", "rows"],
+                "--route: invalid choice: 'rows' (choose from 'scan', 'packed'); see windowkit",
+            ),
         ],
         ids=str,
     )

@@ -399,7 +399,8 @@ def test_parquet_files_are_scanned(spark: SparkSession, tmp_path: Path) -> None:
             spark, str(tmp_path), wk.rolling(by="nosuch", time="ts", aggs=wk.count().over("1 hour"))
         )
     with pytest.raises(
-        wk.InvalidType, match="query: a str is given; query is a windowkit.Query, Rolling, Join or Distinct"
+        wk.InvalidType,
+        match="query: a str is given; query is a windowkit\\.Query, Rolling, Join or Distinct",
     ):
         wk.spark.scan(spark, str(tmp_path), "sum(v)")  # type: ignore[arg-type]
 
