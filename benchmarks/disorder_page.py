@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pages
+import verdicts
 from pages import Record
 from slicing_page import Figure, section
 
@@ -79,7 +80,9 @@ def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
     for name, figure in FIGURES.items():
         own = [record for record in records if record["figure"] == name]
         if own:
-            parts.append(section(name, figure, own, output, name in DRAWN))
+            verdict = None if facts["quick"] else verdicts.DISORDER.get(name)
+            said = verdict.text(records, name) if verdict else ""
+            parts.append(section(name, figure, said, own, output, name in DRAWN))
     return "\n\n".join(parts) + "\n"
 
 

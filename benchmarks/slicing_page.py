@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import goals
 import pages
+import verdicts
+from goals import Cells, Goal
 from pages import Record
 from plots import curves, dots
 
@@ -144,7 +147,8 @@ def page(output: Path, facts: Record, records: Sequence[Record]) -> str:
     for name, figure in FIGURES.items():
         own = [record for record in records if record["figure"] == name]
         if own:
-            parts.append(section(name, figure, own, output, name in DRAWN))
+            said = "" if facts["quick"] else verdicts.SLICING[name].text(records, name)
+            parts.append(section(name, figure, said, own, output, name in DRAWN))
     return "\n\n".join(parts) + "\n"
 
 
@@ -171,14 +175,48 @@ def head(facts: Record, records: Sequence[Record], output: Path) -> str:
         "techniques get columns and give partial aggregates. A side that refuses a workload is not in its "
         "figure. Slicing eager has running totals, trees or (for median and the like) sorted runs above its "
         "slices; it is not where partials point to values, or rows are stored. Every run is in "
-        f"`{pages.path_of(output).name}`."
+        f"`{pages.path_of(output).name}`.\n\n" + "\n".join(goals.table(GOALS, records))
     )
 
 
-def section(name: str, figure: Figure, records: Sequence[Record], output: Path, is_drawn: bool) -> str:
+def many_windows(windows: int) -> Callable[[Sequence[Record]], Cells]:
+    """Return what slicing has of its rate with one window."""
+
+    def measured(records: Sequence[Record]) -> Cells:
+        for side in (verdicts.LAZY, verdicts.EAGER):
+            yield side, of_rate(records, ("8", windows, side), ("8", 1, side))
+
+    return measured
+
+
+def many_windows_late(records: Sequence[Record]) -> Cells:
+    """Yield what slicing has of its rate in order if a fifth of the rows is late."""
+    for side in (verdicts.LAZY, verdicts.EAGER):
+        yield side, of_rate(records, ("16a", 1000, side), ("8", 1000, side))
+
+
+def of_rate(
+    records: Sequence[Record], one: tuple[str, int, str], other: tuple[str, int, str]
+) -> float | None:
+    """Return the rate of a cell in times of that of another; None if it was not measured."""
+    rates = {(r["figure"], r["x"], r["side"]): r["median"] for r in records if r["unit"] == verdicts.RATE}
+    own, others = (rates.get((figure, str(x), side)) for figure, x, side in (one, other))
+    return own / others if own and others else None
+
+
+GOALS = [
+    Goal("200 windows in order, of the rate of one", "≥", 0.5, many_windows(200)),
+    Goal("1,000 windows in order, of the rate of one", "≥", 0.2, many_windows(1000)),
+    Goal("1,000 windows and 20 % late, of 1,000 in order", "≥", 0.25, many_windows_late),
+]
+
+
+def section(
+    name: str, figure: Figure, verdict: str, records: Sequence[Record], output: Path, is_drawn: bool
+) -> str:
     """Return the tables of a figure, and its picture if it has one: of what is in the first table."""
     units = list(dict.fromkeys(record["unit"] for record in records))
-    parts = [f"## Fig. {name}: {figure.title}", figure.differs]
+    parts = [f"## Fig. {name}: {figure.title}", figure.differs, *filter(None, [verdict])]
     for unit in units:
         own = [record for record in records if record["unit"] == unit]
         values = {(record["x"], record["side"]): record["median"] for record in own}

@@ -23,7 +23,7 @@ use crate::slice::KeyOrder;
 use crate::{Error, Result};
 
 /// The number of the key of rows that have none, or that are in no order.
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) use crate::keys::NONE;
 
 /// So many integers have a table that stays in the caches.
 const NEAR: u64 = 1 << 21;
@@ -33,6 +33,7 @@ pub(super) struct NumberedKeys {
     types: Vec<DataType>,
     held: Held,
     spreading: Spreading,
+    is_closed: bool,
 }
 
 enum Held {
@@ -54,7 +55,17 @@ impl NumberedKeys {
     /// # Errors
     /// `InvalidType` for a type that cannot be a key.
     pub(super) fn new(types: Vec<DataType>, spreading: Spreading) -> Result<Self> {
-        Ok(Self { held: Held::Whole(Box::new(KeyIndex::new(types.clone())?)), types, spreading })
+        let held = Held::Whole(Box::new(KeyIndex::new(types.clone())?));
+        Ok(Self { types, held, spreading, is_closed: false })
+    }
+
+    /// Adds no key from now on: rows of others have [`NONE`] as their number.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        match &mut self.held {
+            Held::Whole(index) => index.close(),
+            Held::Parts(parts) => parts.iter_mut().for_each(KeyIndex::close),
+        }
     }
 
     pub(super) fn types(&self) -> &[DataType] {
@@ -78,6 +89,7 @@ impl NumberedKeys {
         let rows = keys.iter().map(RecordBatch::num_rows).sum();
         let is_first = matches!(&self.held, Held::Whole(index) if index.is_empty());
         if is_first
+            && !self.is_closed
             && self.spreading.is_worthwhile(rows, keys.iter().cloned().map(Ok))?
             && !self.are_near(keys)?
         {
@@ -240,7 +252,7 @@ fn by_part(parts: &mut [KeyIndex], keys: &[RecordBatch], threads: usize) -> Resu
             found.clear();
             index.assign(keys.columns(), keys.num_rows(), &mut found)?;
             for (number, found) in numbers.iter_mut().zip(&found) {
-                *number = found * PARTS as u32 + part as u32;
+                *number = if *found == NONE { NONE } else { found * PARTS as u32 + part as u32 };
             }
         }
         match index.len() > u32::MAX as usize / PARTS {
@@ -336,6 +348,23 @@ mod tests {
             let wanted: Vec<Key> = others.into_iter().flatten().flatten().collect();
             let wanted = batch(&wanted);
             prop_assert_eq!(found.columns(), wanted.columns());
+        }
+
+        /// Once keys are closed, those that are there have their numbers, and others none.
+        #[test]
+        fn closed_keys_are_found_alone(rounds in rounds(), others in rounds(), spread: bool, threads in 1usize..4) {
+            let (mut keys, numbers) = numbered(&rounds, spread, threads);
+            let given: Vec<Key> = rounds.into_iter().flatten().flatten().collect();
+            let distinct: HashMap<&Key, u32> = given.iter().zip(numbers).collect();
+            keys.close();
+            for batches in others {
+                let read: Vec<RecordBatch> = batches.iter().map(|keys| batch(keys)).collect();
+                let mut found = keys.number(&read, threads).unwrap();
+                keys.settle(&mut found);
+                let wanted = batches.iter().flatten().map(|key| distinct.get(key).copied().unwrap_or(NONE));
+                prop_assert_eq!(found, wanted.collect::<Vec<_>>());
+            }
+            prop_assert_eq!(keys.len(), distinct.len());
         }
 
         /// Rows are in order by key, time and number; those without a key are in none.

@@ -47,14 +47,25 @@ impl JoinRows {
         Ok(Self { plan, keys, sides })
     }
 
-    /// Adds rows of a side, on up to `threads` threads.
+    /// Adds rows of a side, on up to `threads` threads; all of the left one before any of the right one.
     ///
     /// # Errors
+    /// `InvalidValue` for rows of the left side after others.
     /// `InvalidType` or `InvalidValue` for a batch that the join was not bound to, or times above int64; `Overflow` for a
     /// time that is too far away for the windows.
     pub fn push(&mut self, which: Which, batches: &[RecordBatch], threads: usize) -> Result<()> {
         let [left, right] = &mut self.sides;
-        let side = if which == Which::Left { left } else { right };
+        let side = match which {
+            Which::Left if right.rows > 0 => {
+                return Err(Error::InvalidValue("left: its rows come before those of the right side".into()));
+            }
+            Which::Left => left,
+            Which::Right => right,
+        };
+        if which == Which::Right && !self.plan.kind.keeps(Which::Right) {
+            // A row whose key no left row has is in no result.
+            self.keys.close();
+        }
         side.push(&mut self.keys, batches, threads)
     }
 

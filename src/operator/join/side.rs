@@ -21,7 +21,7 @@ pub(super) struct Gathering {
     plan: Arc<JoinPlan>,
     which: Which,
     parts: Vec<Part>,
-    rows: usize,
+    pub(super) rows: usize,
 }
 
 /// All rows of a side.

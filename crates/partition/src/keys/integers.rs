@@ -9,11 +9,9 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::NONE;
 use super::numbering::{Numbering, number_all};
 use crate::Result;
-
-/// No id yet.
-const NONE: u32 = u32::MAX;
 
 /// Distinct integers, or values stored as integers, as 64-bit patterns.
 pub(super) struct IntegerKeys {
@@ -23,6 +21,7 @@ pub(super) struct IntegerKeys {
     lookup: Lookup,
     hasher: FixedState,
     rows: usize,
+    is_closed: bool,
 }
 
 enum Lookup {
@@ -39,8 +38,12 @@ impl IntegerKeys {
     }
 
     pub(super) fn new(data_type: DataType) -> Self {
-        let lookup = Lookup::Direct { base: 0, ids: Vec::new() };
-        Self { data_type, values: Vec::new(), null: None, lookup, hasher: FixedState::default(), rows: 0 }
+        let (lookup, hasher) = (Lookup::Direct { base: 0, ids: Vec::new() }, FixedState::default());
+        Self { data_type, values: Vec::new(), null: None, lookup, hasher, rows: 0, is_closed: false }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -93,6 +96,9 @@ impl IntegerKeys {
     /// The id of any value. `rest` are the values from it to the end of the batch: what the table should have room for.
     #[inline(never)]
     fn id_of_new<'a>(&mut self, value: i64, rest: impl Iterator<Item = &'a i64>) -> u32 {
+        if self.is_closed && matches!(self.lookup, Lookup::Direct { .. }) {
+            return self.known(value).unwrap_or(NONE);
+        }
         let covered = match &self.lookup {
             Lookup::Direct { base, ids } => (value.wrapping_sub(*base) as usize) < ids.len(),
             Lookup::Hashed { .. } => true,
@@ -123,6 +129,9 @@ impl IntegerKeys {
                 if let Some(&id) = table.find(hash, |&id| values[id as usize] == value && Some(id) != null) {
                     return id;
                 }
+                if self.is_closed {
+                    return NONE;
+                }
                 values.reserve(1);
                 table.insert_unique(hash, id, |&id| hasher.hash_one(values[id as usize]));
                 values.push(value);
@@ -138,6 +147,9 @@ impl IntegerKeys {
     }
 
     fn id_of_null(&mut self) -> u32 {
+        if self.is_closed {
+            return self.null.unwrap_or(NONE);
+        }
         *self.null.get_or_insert_with(|| {
             self.values.push(0);
             self.values.len() as u32 - 1

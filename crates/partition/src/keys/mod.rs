@@ -24,6 +24,9 @@ use windowkit_kernels::select::take;
 
 use crate::{Error, Result};
 
+/// What an index that is closed has as the id of keys that it does not have.
+pub const NONE: u32 = u32::MAX;
+
 /// Rows whose keys are looked up at once.
 const ROWS: usize = 1 << 18;
 
@@ -52,7 +55,7 @@ pub struct KeyIndex {
 
 enum Kind {
     /// No key columns: a single group, which exists once there is a row.
-    Global { seen: bool },
+    Global { seen: bool, is_closed: bool },
     /// One column of integers or of values stored as integers.
     Integers(IntegerKeys),
     /// One column of strings or bytes.
@@ -68,7 +71,7 @@ impl KeyIndex {
     /// `InvalidType` for a type that cannot be a key.
     pub fn new(types: Vec<DataType>) -> Result<Self> {
         let kind = match &types[..] {
-            [] => Kind::Global { seen: false },
+            [] => Kind::Global { seen: false, is_closed: false },
             [one] if IntegerKeys::supports(plain(one)) => {
                 Kind::Integers(IntegerKeys::new(plain(one).clone()))
             }
@@ -76,6 +79,16 @@ impl KeyIndex {
             _ => Kind::Rows(RowKeys::new(types.iter().map(plain).cloned().collect())?),
         };
         Ok(Self { types, kind })
+    }
+
+    /// Adds no key from now on: those that are not there have [`NONE`] as their id.
+    pub fn close(&mut self) {
+        match &mut self.kind {
+            Kind::Global { is_closed, .. } => *is_closed = true,
+            Kind::Integers(keys) => keys.close(),
+            Kind::Text(keys) => keys.close(),
+            Kind::Rows(keys) => keys.close(),
+        }
     }
 
     /// The types of [`KeyIndex::plain_values`].
@@ -86,7 +99,7 @@ impl KeyIndex {
     /// Number of distinct keys so far.
     pub fn len(&self) -> usize {
         match &self.kind {
-            Kind::Global { seen } => usize::from(*seen),
+            Kind::Global { seen, .. } => usize::from(*seen),
             Kind::Integers(keys) => keys.len(),
             Kind::Text(keys) => keys.len(),
             Kind::Rows(keys) => keys.len(),
@@ -163,9 +176,9 @@ impl KeyIndex {
 
     fn assign_plain(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
         match &mut self.kind {
-            Kind::Global { seen } => {
-                *seen |= rows > 0;
-                ids.resize(ids.len() + rows, 0);
+            Kind::Global { seen, is_closed } => {
+                *seen |= rows > 0 && !*is_closed;
+                ids.resize(ids.len() + rows, if *seen { 0 } else { NONE });
                 Ok(())
             }
             Kind::Integers(keys) => keys.assign(&columns[0], ids),
@@ -310,6 +323,15 @@ mod tests {
                 if !known.is_empty() {
                     prop_assert_eq!(&index.plain_values().unwrap(), &column(&known, kind));
                 }
+                // Closed, it has the same ones for these, and none for others.
+                index.close();
+                let (all, mut found): (Vec<_>, _) = ((0..80).map(Some).chain([None]).collect(), Vec::new());
+                index.assign(&column(&all, kind), all.len(), &mut found).unwrap();
+                let naive = all.iter().map(|number| {
+                    known.iter().position(|own| own == number).map_or(NONE, |at| at as u32)
+                });
+                prop_assert_eq!(found, naive.collect::<Vec<_>>());
+                prop_assert_eq!(index.len(), known.len());
             }
         }
     }

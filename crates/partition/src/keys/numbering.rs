@@ -32,7 +32,7 @@ pub(super) trait Numbering {
     /// Whether the key with this id is this one.
     fn is(&self, id: u32, key: Self::Key<'_>) -> bool;
 
-    /// The id of a key of this hash, which gets one if it has none.
+    /// The id of a key of this hash, which gets one if it has none; [`NONE`](super::NONE) once no key is added any more.
     fn number(&mut self, key: Self::Key<'_>, hash: u64) -> u32;
 }
 

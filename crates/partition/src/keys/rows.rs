@@ -13,6 +13,7 @@ use arrow_schema::{DataType, FieldRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::NONE;
 use super::numbering::{Numbering, number_all};
 use crate::{Error, Result};
 use windowkit_kernels::types::named;
@@ -29,6 +30,7 @@ struct Distinct {
     rows: Rows,
     table: HashTable<u32>,
     hasher: FixedState,
+    is_closed: bool,
 }
 
 impl RowKeys {
@@ -42,12 +44,17 @@ impl RowKeys {
         }
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
         let (batch, rows) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
-        let distinct = Distinct { rows, table: HashTable::new(), hasher: FixedState::default() };
+        let (table, hasher) = (HashTable::new(), FixedState::default());
+        let distinct = Distinct { rows, table, hasher, is_closed: false };
         Ok(Self { converter, batch, distinct })
     }
 
     pub(super) fn len(&self) -> usize {
         self.distinct.len()
+    }
+
+    pub(super) fn close(&mut self) {
+        self.distinct.is_closed = true;
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -97,9 +104,12 @@ impl Numbering for Distinct {
     }
 
     fn number(&mut self, row: Row<'_>, hash: u64) -> u32 {
-        let Self { rows, table, hasher } = self;
+        let Self { rows, table, hasher, is_closed } = self;
         if let Some(&id) = table.find(hash, |&id| rows.row(id as usize) == row) {
             return id;
+        }
+        if *is_closed {
+            return NONE;
         }
         let id = rows.num_rows() as u32;
         // First of all: a key that was added half-way would remain if there were no memory for the rest.

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::NONE;
 use super::numbering::{Numbering, number_all};
 use crate::{Error, Result};
 
@@ -23,6 +24,7 @@ pub(super) struct TextKeys {
     /// Half of a key's hash, and its id: a table that grows reads nothing else, and another key is seldom looked at.
     table: HashTable<(u32, u32)>,
     hasher: FixedState,
+    is_closed: bool,
 }
 
 impl TextKeys {
@@ -33,7 +35,11 @@ impl TextKeys {
 
     pub(super) fn new(data_type: DataType) -> Self {
         let (table, hasher) = (HashTable::new(), FixedState::default());
-        Self { data_type, bytes: Vec::new(), offsets: vec![0], null: None, table, hasher }
+        Self { data_type, bytes: Vec::new(), offsets: vec![0], null: None, table, hasher, is_closed: false }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,6 +95,9 @@ impl TextKeys {
         {
             return id;
         }
+        if self.is_closed {
+            return NONE;
+        }
         // First of all: a key that was added half-way would remain if there were no memory for the rest.
         self.table.reserve(1, |&(half, _)| place(half));
         let id = self.add(value);
@@ -99,6 +108,9 @@ impl TextKeys {
     fn number_of_null(&mut self) -> u32 {
         if let Some(id) = self.null {
             return id;
+        }
+        if self.is_closed {
+            return NONE;
         }
         let id = self.add(&[]);
         self.null = Some(id);
