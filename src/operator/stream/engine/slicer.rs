@@ -23,9 +23,6 @@ use crate::window::Spans;
 const MANY_CELLS: usize = 1024;
 const MANY_SLICES: usize = 64;
 
-/// With more keys than this for each cell, counting the cells of every key takes longer than sorting cells.
-const SPARSE: usize = 8;
-
 /// Rows that pass through slicer and partials at a time, so that their columns stay in the cache.
 const CHUNK_ROWS: usize = 16_384;
 
@@ -185,20 +182,18 @@ pub(super) fn sorted(cells: &[Cell], (slices, keys): (usize, usize)) -> Result<O
         return Ok(None);
     }
     let mut sorted = Vec::with_capacity(cells.len());
-    if keys > SPARSE * cells.len() {
-        sorted.extend(cells.iter().copied().zip(0..));
-        sort_by_key(&mut sorted, |(cell, _)| time(cell), check)?;
-        return Ok(Some(sorted));
-    }
-    let own: Vec<u32> = cells.iter().map(|cell| cell.key).collect();
+    // Neighbouring keys together, so many that a bucket has few cells: to sort these takes little.
+    let shift = (keys / cells.len().max(1)).checked_ilog2().unwrap_or(0);
+    let bucket = |cell: &Cell| cell.key >> shift;
+    let (own, buckets): (Vec<u32>, _) = (cells.iter().map(bucket).collect(), (keys >> shift) + 1);
     let mut pace = Pace::new();
-    for at in BySlot::polled(&own, keys, check)?.entries(0..keys) {
+    for at in BySlot::polled(&own, buckets, check)?.entries(0..buckets) {
         pace.check(1)?;
         sorted.push((cells[at as usize], at));
     }
-    for of_key in sorted.chunk_by_mut(|before, after| before.0.key == after.0.key) {
-        pace.check(of_key.len())?;
-        sort_by_key(of_key, |(cell, _)| cell.first, check)?;
+    for own in sorted.chunk_by_mut(|(before, _), (after, _)| bucket(before) == bucket(after)) {
+        pace.check(own.len())?;
+        sort_by_key(own, |(cell, _)| time(cell), check)?;
     }
     Ok(Some(sorted))
 }
