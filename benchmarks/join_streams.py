@@ -372,8 +372,8 @@ def claims(records: Sequence[Record]) -> list[str]:
     return [
         "Figs. 7-6 and 7-7, as in the paper: at the widest band, sorting the pairs takes "
         f"{ratio('7-6', 'sorted output', 'bytes')} times the memory and "
-        f"{ratio('7-6', 'sorted output', 'seconds')} times the CPU time; letting left rows wait takes no less "
-        "memory. Both delay pairs by about the reach of the band.",
+        f"{ratio('7-6', 'sorted output', 'seconds')} times the CPU time; letting left rows wait takes no "
+        "less memory. Both delay pairs by about the reach of the band.",
         "Fig. 8-9: the further one source of each side is behind the other, the more rows have to be held "
         "until it has caught up, as many either way. The paper's join takes up to 20 % more memory than rows "
         f"that wait in order, and calls it structure; here these take {ratio('8-9', 'in order', 'bytes')} "
