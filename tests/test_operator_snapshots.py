@@ -115,7 +115,7 @@ def test_other_bytes_are_refused() -> None:
 def test_other_versions_are_refused() -> None:
     whole = bytearray(filled().snapshot())
     whole[8] = 99
-    with pytest.raises(wk.InvalidValue, match="version 99; this windowkit reads version 14"):
+    with pytest.raises(wk.InvalidValue, match="version 99; this windowkit reads version 15"):
         wk.Operator.restore(bytes(whole), QUERY)
 
 

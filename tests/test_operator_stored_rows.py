@@ -208,7 +208,7 @@ def test_rows_are_kept_only_for_queries_that_need_them() -> None:
         wk.sliding(40, "6 rows"),
         wk.sliding(40, "6 rows", order="arrival"),
         wk.between("done", "done", exclusive=True),
-        wk.session(2, at_most=30),
+        wk.session(2, at_most=5),
     ],
     ids=str,
 )
@@ -227,7 +227,7 @@ def test_memory_does_not_follow_the_rows(window: wk.Window, order: str) -> None:
     for batch in range(120):
         start = batch * 500
         times = list(range(start, start + 500))
-        op.push(rows(times, times, [t % 25 == 3 for t in times]))
+        op.push(rows(times, times, [t % 5 == 3 for t in times]))
         if order == "out-of-order":
             op.advance(start + 450)
         stats = op.stats()

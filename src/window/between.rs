@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | class | forward context free: an edge is determined by the rows up to it |
-//! | stored | rows in order |
+//! | stored | rows in order; in an ordered stream slices only |
 //! | time | O(1) per row |
 //! | source | Onyx, design notes on windowing: predicates for when a row enters a window, and when it leaves |
 
@@ -11,6 +11,7 @@ use arrow_buffer::BooleanBuffer;
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
+use super::in_order::{Edges, InOrder, OfKeys, OrderedRows};
 use super::memory::Memory;
 use super::punctuation::Punctuation;
 use super::rules::{Accepts, ByRows, Rules};
@@ -113,6 +114,32 @@ impl Rules for Between {
 
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
+    }
+
+    fn in_order(&self) -> Option<&dyn InOrder> {
+        Some(self)
+    }
+}
+
+impl InOrder for Between {
+    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut Edges) -> Result<()> {
+        let [enters, leaves] = [0, 1].map(|column| Punctuation::marks(&rows.columns[column]));
+        for (row, key, rank) in rows.each() {
+            let position = positions.of(key);
+            if self.exclusive && leaves.value(row) {
+                edges.end(self, position, key, rank);
+            }
+            if !position.is_open && enters.value(row) {
+                edges.begin(position, row, rank);
+            } else if !position.is_open && position.edge == rank {
+                // It is in no window, and the row before it was in one.
+                edges.cut(row);
+            }
+            if !self.exclusive && leaves.value(row) {
+                edges.end(self, position, key, rank + 1);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,10 +13,11 @@
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
+use super::in_order::{Edges as RowEdges, Ended, InOrder, NO_RANK, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
 use super::spans::Listed;
-use super::view::{KeyRows, Ready, RowCuts, View};
+use super::view::{KeyRows, Ready, RowCuts, View, ranks_from};
 use crate::{Error, Result};
 
 /// Rows that a window other than a landmark's has at most.
@@ -148,6 +149,21 @@ impl Counted {
         (begin.saturating_sub(self.lead()), begin + self.size as u64 - self.lead())
     }
 
+    /// Where slices are cut: at each of these ranks plus any multiple of the number beside it.
+    fn cuts(&self) -> impl Iterator<Item = (u64, u64)> + Clone + use<> {
+        let (size, slide) = (self.size as u64, self.slide as u64);
+        let (begins, ends) = match self.partial.start {
+            false => (0, size),
+            true => (slide - size % slide, slide),
+        };
+        [(begins, slide)].into_iter().chain((!size.is_multiple_of(slide)).then_some((ends, slide)))
+    }
+
+    /// The window of these ranks, where that of a key's first row is `origin`.
+    fn ended(&self, origin: u64, (lo, hi): (u64, u64)) -> Ended {
+        Ended { window: 0, key: 0, lo: origin + lo, hi: origin + hi, origin, end: None, number: 0 }
+    }
+
     fn ending_after(&self, rows: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let this = *self;
         (self.first_ending_after(rows)..).map(move |k| this.extent(k))
@@ -192,6 +208,62 @@ impl Rules for Counted {
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
     }
+
+    fn in_order(&self) -> Option<&dyn InOrder> {
+        Some(self)
+    }
+}
+
+impl InOrder for Counted {
+    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut RowEdges) -> Result<()> {
+        let families = self.cuts();
+        for (row, count, key, rank) in rows.stretches() {
+            let origin = &mut positions.of(key).edge;
+            if *origin == NO_RANK {
+                // Rows that are before it are in slices of other windows.
+                *origin = rank;
+                edges.cut(row);
+            }
+            let (origin, before) = (*origin, rank - *origin);
+            for (begin, step) in families.clone() {
+                let ranks =
+                    ranks_from(before, (begin, step)).take_while(|&rank| rank < before + count as u64);
+                edges.cuts.extend(ranks.map(|rank| (row as u64 + rank - before) as u32));
+            }
+            let ended = self.ending(before, before + count as u64);
+            let window = edges.window;
+            edges.ended.extend(ended.map(|ranks| Ended { window, key, ..self.ended(origin, ranks) }));
+        }
+        Ok(())
+    }
+
+    fn unfinished(&self, position: &Position, rows: u64) -> Vec<Ended> {
+        if position.edge == NO_RANK || !self.partial.end {
+            return Vec::new();
+        }
+        let own = self.unfinished(rows - position.edge);
+        own.map(|ranks| self.ended(position.edge, ranks)).collect()
+    }
+
+    fn windows_per_row(&self) -> u64 {
+        self.size.div_ceil(self.slide) as u64
+    }
+
+    fn needed(&self, position: &Position, rows: u64) -> u64 {
+        if position.edge == NO_RANK { rows } else { position.edge + self.first_needed(rows - position.edge) }
+    }
+
+    fn is_sound(&self, position: &Position, rows: u64, begins: &dyn Fn(u64) -> bool) -> bool {
+        let Position { edge: origin, is_open, .. } = *position;
+        let is_cut = || {
+            let own = rows - origin;
+            let needed = self.first_needed(own);
+            let cuts =
+                self.cuts().flat_map(|family| ranks_from(needed, family).take_while(|&rank| rank < own));
+            cuts.chain((needed < own).then_some(needed)).all(|rank| begins(origin + rank))
+        };
+        !is_open && (origin == NO_RANK || origin < rows && is_cut())
+    }
 }
 
 impl ByRows for Counted {
@@ -221,14 +293,7 @@ impl ByRows for Counted {
     }
 
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
-        let (begins, ends) = match self.partial.start {
-            false => (0, self.size),
-            true => (self.slide - self.size % self.slide, self.slide),
-        };
-        cuts.every(view, from, (begins, self.slide));
-        if !self.size.is_multiple_of(self.slide) {
-            cuts.every(view, from, (ends, self.slide));
-        }
+        self.cuts().for_each(|family| cuts.every(view, from, family));
     }
 
     fn needed(&self, view: &View<'_>, _: &Memory) -> usize {

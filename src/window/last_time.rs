@@ -122,7 +122,7 @@ impl ByRows for LastTime {
     }
 
     fn cut(&self, view: &View<'_>, from: usize, cuts: &mut RowCuts) {
-        cuts.every(view, from, (0, self.rows));
+        cuts.every(view, from, (0, self.rows as u64));
     }
 
     fn final_edges(&self, view: &View<'_>, _: &Memory, from: usize, edges: &mut Vec<usize>) -> Result<()> {

@@ -32,6 +32,7 @@ mod gap_column;
 mod global;
 mod growing;
 mod ids;
+mod in_order;
 mod known;
 mod landmark;
 mod last_rows;
@@ -69,6 +70,7 @@ pub use cuts::Cuts;
 pub use gap_column::GapColumn;
 pub use global::Global;
 pub use ids::{Beyond, Ids, Range, Ranges};
+pub use in_order::{Edges as RowEdges, Ended, InOrder, NO_RANK, OfKeys, OrderedRows, Position, Ranks};
 pub use known::{ContextFree, Known};
 pub use landmark::Landmark;
 pub use last_rows::LastRows;
@@ -440,6 +442,90 @@ mod tests {
             window.list(&rows, &mut listed).unwrap();
             prop_assert_eq!(&listed, &oracle(&window, &times, &marks, &arrivals));
             prop_assert!(listed.is_sorted_by(|a, b| a.lo <= b.lo && a.hi <= b.hi));
+        }
+
+        /// Of rows in order, whatever their keys and batches, the windows that they end and those that are left are those of the
+        /// definition over the rows of a key. Slices are cut where windows begin and end, and nowhere else, and what was said
+        /// to be no longer needed is in none of the windows to come.
+        #[test]
+        fn windows_end_as_rows_come_in_order(
+            window in any_window().prop_filter("in order", |window| window.in_order().is_some()),
+            rows in prop::collection::vec((0i64..5, 0u32..3, prop::option::of(any::<bool>())), 0..60),
+            is_single in any::<bool>(),
+            size in 1usize..9,
+        ) {
+            let rules = window.in_order().unwrap();
+            let mut now = 0;
+            let rows: Vec<(i64, u32, Option<bool>)> = rows
+                .into_iter()
+                .map(|(step, key, mark)| {
+                    now += step;
+                    (now, if is_single { 0 } else { key }, mark)
+                })
+                .collect();
+            let of_key = |key: u32| rows.iter().filter(move |row| row.1 == key);
+            let wanted = |window: &Window, key: u32| {
+                let times: Vec<i64> = of_key(key).map(|row| row.0).collect();
+                let marks: Vec<Option<bool>> = of_key(key).map(|row| row.2).collect();
+                oracle(window, &times, &marks, &[])
+            };
+            let (mut positions, mut next) = ([Position::START; 3], [0u64; 3]);
+            let (mut ended, mut cuts) = (Vec::new(), vec![Vec::new(); 3]);
+            for chunk in rows.chunks(size) {
+                let times: Vec<i64> = chunk.iter().map(|row| row.0).collect();
+                let keys: Vec<u32> = chunk.iter().map(|row| row.1).collect();
+                let ranks: Vec<u64> = keys
+                    .iter()
+                    .map(|&key| {
+                        next[key as usize] += 1;
+                        next[key as usize] - 1
+                    })
+                    .collect();
+                let marks: BooleanArray = chunk.iter().map(|row| row.2).collect();
+                let nulls: BooleanArray = chunk.iter().map(|row| Some(row.2.is_none())).collect();
+                let columns: [ArrayRef; 2] = [Arc::new(marks), Arc::new(nulls)];
+                let of_rows = if is_single { Ranks::One(0, ranks[0]) } else { Ranks::Each(&keys, &ranks) };
+                let rows = OrderedRows { times: &times, ranks: of_rows, columns: &columns, from: 0 };
+                let mut edges = RowEdges::default();
+                rules.follow(&rows, &mut OfKeys::new(&mut positions, (0, 1)), &mut edges).unwrap();
+                edges.cuts.iter().for_each(|&row| cuts[keys[row as usize] as usize].push(ranks[row as usize]));
+                ended.append(&mut edges.ended);
+                for key in 0..3 {
+                    let own = ended.iter().filter(|each| each.key == key).count();
+                    let needed = rules.needed(&positions[key as usize], next[key as usize]);
+                    let to_come = &wanted(&window, key)[own..];
+                    let begun = to_come.iter().map(|each| u64::from(each.lo)).min();
+                    prop_assert!(needed <= next[key as usize] && begun.is_none_or(|lo| lo >= needed));
+                }
+            }
+            for key in 0..3 {
+                let (position, rows) = (&positions[key as usize], next[key as usize]);
+                ended.extend(rules.unfinished(position, rows).into_iter().map(|each| Ended { key, ..each }));
+                let times: Vec<i64> = of_key(key).map(|row| row.0).collect();
+                let own = ended.iter().filter(|each| each.key == key).map(|each| {
+                    let extent = (times[each.lo as usize], each.end.unwrap_or(times[each.hi as usize - 1]));
+                    Listed::new(each.lo as usize, each.hi as usize, extent)
+                });
+                prop_assert_eq!(own.collect::<Vec<_>>(), wanted(&window, key));
+                let all = match &window {
+                    Window::Counted(own) => {
+                        let partial = Partial { end: true, ..own.partial() };
+                        Window::Counted(Counted::new(own.size(), own.slide(), partial))
+                    }
+                    other => other.clone(),
+                };
+                let edges = wanted(&all, key).into_iter().flat_map(|each| [each.lo, each.hi]).map(u64::from);
+                let mut edges: Vec<u64> = edges.filter(|&rank| 0 < rank && rank < rows).collect();
+                edges.sort_unstable();
+                edges.dedup();
+                let own = &mut cuts[key as usize];
+                own.retain(|&rank| rank > 0);
+                own.sort_unstable();
+                own.dedup();
+                prop_assert_eq!(&*own, &edges);
+                let begins = |rank: u64| rank == 0 || own.binary_search(&rank).is_ok();
+                prop_assert!(rules.is_sound(position, rows, &begins));
+            }
         }
 
         /// Lists windows by time as a watermark makes them final, however few at a time, and those changed by some

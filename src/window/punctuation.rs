@@ -12,6 +12,7 @@ use arrow_buffer::BooleanBuffer;
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
+use super::in_order::{Edges, InOrder, OfKeys, OrderedRows};
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
 use super::runs::{self, Run, Runs};
@@ -125,6 +126,29 @@ impl Rules for Punctuation {
 
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
+    }
+
+    fn in_order(&self) -> Option<&dyn InOrder> {
+        Some(self)
+    }
+}
+
+impl InOrder for Punctuation {
+    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut Edges) -> Result<()> {
+        let marks = Self::marks(&rows.columns[0]);
+        for (row, key, rank) in rows.each() {
+            let position = positions.of(key);
+            if self.mark == Mark::Start && marks.value(row) {
+                edges.end(self, position, key, rank);
+            }
+            if !position.is_open {
+                edges.begin(position, row, rank);
+            }
+            if self.mark == Mark::End && marks.value(row) {
+                edges.end(self, position, key, rank + 1);
+            }
+        }
+        Ok(())
     }
 }
 

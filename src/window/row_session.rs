@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | class | forward context free: whether a row begins a session is determined by the rows before it |
-//! | stored | rows in order: where a long session is cut depends on its first row, so that fragments do not merge |
+//! | stored | rows in order, as where a long session is cut depends on its first row, so that fragments do not merge; in an ordered stream slices only |
 //! | time | O(1) per row |
 //! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
 use super::gap_column::GapColumn;
+use super::in_order::{Edges, InOrder, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
 use super::rules::{Accepts, ByRows, Rules};
 use super::runs::{self, Run, Runs};
@@ -52,6 +53,25 @@ struct Open {
     end: i64,
     /// Where it is cut off.
     limit: i64,
+}
+
+/// The gaps of rows.
+struct Gaps {
+    fixed: i64,
+    /// By row, if rows have their own.
+    own: Vec<i64>,
+}
+
+impl Gaps {
+    /// Up to when a row at this place and time keeps its session open.
+    fn end(&self, row: usize, time: i64) -> Result<i64> {
+        time.checked_add(self.own.get(row).copied().unwrap_or(self.fixed)).ok_or_else(|| {
+            Error::Overflow(format!(
+                "windows: a row at {time} keeps its session open until after the greatest time of int64; allowed are \
+                 gaps that end before"
+            ))
+        })
+    }
 }
 
 impl Open {
@@ -98,6 +118,21 @@ impl RowSession {
         self.at_most.map_or(i64::MAX, |most| first.saturating_add(most))
     }
 
+    /// The gaps of rows, which are in `column` if they have their own.
+    fn gaps(&self, column: Option<&ArrayRef>) -> Result<Gaps> {
+        match (&self.gap, column) {
+            (Gap::Column(gaps), Some(column)) => Ok(Gaps { fixed: 0, own: gaps.lengths(column)? }),
+            (Gap::Fixed(gap), _) => Ok(Gaps { fixed: *gap, own: Vec::new() }),
+            (Gap::Column(_), None) => Err(Error::Internal("a column of gaps was not read".into())),
+        }
+    }
+
+    /// The session that is open at a position.
+    fn open(&self, position: &Position) -> Open {
+        let (first, end) = position.extent;
+        Open { lo: 0, first, end, limit: self.limit(first) }
+    }
+
     /// Shows the sessions of ascending times, whose gaps are in `column` if they have their own, as long as `go_on` says
     /// so. Their places count from `from` on; the one that is `open` began before.
     fn sessions(
@@ -107,18 +142,9 @@ impl RowSession {
         mut open: Option<Open>,
         mut go_on: impl FnMut(Run) -> bool,
     ) -> Result<()> {
-        let (fixed, own) = match (&self.gap, column) {
-            (Gap::Column(gaps), Some(column)) => (0, gaps.lengths(column)?),
-            (Gap::Fixed(gap), _) => (*gap, Vec::new()),
-            (Gap::Column(_), None) => return Err(Error::Internal("a column of gaps was not read".into())),
-        };
+        let gaps = self.gaps(column)?;
         for (place, &time) in times.iter().enumerate() {
-            let end = time.checked_add(own.get(place).copied().unwrap_or(fixed)).ok_or_else(|| {
-                Error::Overflow(format!(
-                    "windows: a row at {time} keeps its session open until after the greatest time of int64; allowed are \
-                     gaps that end before"
-                ))
-            })?;
+            let end = gaps.end(place, time)?;
             match &mut open {
                 Some(open) if open.has(time) => open.end = open.end.max(end),
                 _ => {
@@ -198,6 +224,37 @@ impl Rules for RowSession {
 
     fn by_rows(&self) -> Option<&dyn ByRows> {
         Some(self)
+    }
+
+    fn in_order(&self) -> Option<&dyn InOrder> {
+        Some(self)
+    }
+}
+
+impl InOrder for RowSession {
+    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut Edges) -> Result<()> {
+        let gaps = self.gaps(rows.columns.first())?;
+        for (row, key, rank) in rows.each() {
+            let (position, time) = (positions.of(key), rows.times[row]);
+            let end = gaps.end(row, time)?;
+            if position.is_open && !self.open(position).has(time) {
+                edges.end(self, position, key, rank);
+            }
+            if !position.is_open {
+                edges.begin(position, row, rank);
+                position.extent = (time, end);
+            }
+            position.extent.1 = position.extent.1.max(end);
+        }
+        Ok(())
+    }
+
+    fn final_at(&self, position: &Position) -> Option<i64> {
+        self.open(position).run(0, self.is_sealed).final_at
+    }
+
+    fn end_of(&self, position: &Position) -> Option<i64> {
+        Some(self.open(position).run(0, self.is_sealed).extent.1)
     }
 }
 

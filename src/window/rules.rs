@@ -1,7 +1,8 @@
 //! The rules of a window type: everything that queries, slices and operators must know about it.
 //!
 //! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
-//! type lists them over a key's rows in order ([`ByRows`]).
+//! type lists them over a key's rows in order ([`ByRows`]); where these come in order, and where a window begins and ends
+//! follows from the rows up to there, slices suffice, too ([`InOrder`]).
 //!
 //! To write a type, look first at what has most of its rules:
 //!
@@ -26,6 +27,7 @@ use std::fmt::Debug;
 use super::class::WindowTraits;
 use super::cuts::Cuts;
 use super::gap_column::GapColumn;
+use super::in_order::InOrder;
 use super::memory::Memory;
 use super::periods::Periods;
 use super::spans::{Cursor, Ending, Listed, Spans};
@@ -178,6 +180,11 @@ pub trait Rules: Debug {
 
     /// Its rules over rows, if it needs rows.
     fn by_rows(&self) -> Option<&dyn ByRows> {
+        None
+    }
+
+    /// Its rules over rows in order, none of which is kept, if it needs rows only where they come in another order.
+    fn in_order(&self) -> Option<&dyn InOrder> {
         None
     }
 }

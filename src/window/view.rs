@@ -299,13 +299,16 @@ pub struct RowCuts {
 
 impl RowCuts {
     /// Adds the places from `from` on whose rank is `begin` plus a multiple of `step`, zero included.
-    pub fn every(&mut self, view: &View<'_>, from: usize, (begin, step): (usize, usize)) {
-        let (begin, step) = (begin as u64, step as u64);
-        let rank = view.rank(from);
-        let first = if rank <= begin { begin } else { begin + (rank - begin).div_ceil(step) * step };
-        let ranks = (first..view.rank(view.len())).step_by(step as usize);
+    pub fn every(&mut self, view: &View<'_>, from: usize, family: (u64, u64)) {
+        let ranks = ranks_from(view.rank(from), family).take_while(|&rank| rank < view.rank(view.len()));
         self.by_rank.extend(ranks.map(|rank| (rank - view.base) as usize));
     }
+}
+
+/// The ranks from `from` on that are `begin` plus a multiple of `step`, zero included.
+pub(super) fn ranks_from(from: u64, (begin, step): (u64, u64)) -> impl Iterator<Item = u64> {
+    let first = if from <= begin { begin } else { begin + (from - begin).div_ceil(step) * step };
+    (first..).step_by(step as usize)
 }
 
 /// The earlier of two times, if there are any.

@@ -15,6 +15,8 @@ use crate::window::{Accepts, Window};
 pub(in crate::operator) struct Class {
     /// Whether rows are stored under the slices.
     pub(super) keeps_rows: bool,
+    /// Whether slices are cut by rows, which come in order and are not stored.
+    follows_rows: bool,
     /// For how long after its end a window is updated.
     pub(super) lateness: i64,
     accepts: Rows,
@@ -56,14 +58,15 @@ impl Class {
                 (_, Accepts::Since(_)) => Rows::Of(window.clone()),
                 (_, Accepts::Own) => Rows::Of(window.clone()),
             };
-            let keeps_rows = !is_sliced(&alone, order)?;
+            let follows_rows = order == Order::InOrder && window.in_order().is_some();
+            let keeps_rows = !follows_rows && !is_sliced(&alone, order)?;
             // Lists are in the order of slices, and so must rows be.
             let has_lists = plan
                 .partials()
                 .iter()
                 .any(|stored| matches!(stored.partial, Partial::List | Partial::Rows(_)));
             let is_cumulative = window.is_cumulative() && accepts != Rows::Any && !keeps_rows && !has_lists;
-            Ok(Self { keeps_rows, lateness, accepts, is_cumulative, own, seals })
+            Ok(Self { keeps_rows, follows_rows, lateness, accepts, is_cumulative, own, seals })
         });
         each.collect()
     }
@@ -81,7 +84,7 @@ impl Class {
     /// Whether windows of both classes may share an engine, until a row comes that only one of them accepts.
     fn may_share(&self, other: &Self) -> bool {
         let own = [self, other];
-        let are_sliced = own.iter().all(|class| !class.keeps_rows);
+        let are_sliced = own.iter().all(|class| !class.keeps_rows && !class.follows_rows);
         let seal = own.iter().any(|class| class.seals);
         are_sliced && !seal && self.lateness == other.lateness && self.own == other.own
     }
@@ -155,6 +158,10 @@ impl ClassGroup {
 
     pub(super) fn keeps_rows(&self) -> bool {
         self.0[0].keeps_rows
+    }
+
+    pub(super) fn follows_rows(&self) -> bool {
+        self.0[0].follows_rows
     }
 
     /// Whether rows are dropped once any result has contained them.

@@ -102,8 +102,8 @@ impl Timelines {
         let timeline = &mut self.keys[key as usize];
         let place = timeline.len();
         self.undo.reserve(1);
-        timeline.reserve(self.keeps_rows);
-        timeline.push(slice, self.keeps_rows);
+        timeline.reserve(self.has_los);
+        timeline.push(slice, self.has_los);
         self.slices += 1;
         // Slices that replace others are rolled back with them.
         if !matches!(self.undo.last(), Some(Change::Replaced { key: own, .. }) if *own == key) {
@@ -117,14 +117,14 @@ impl Timelines {
         Slice { chain: (slice.chain.0, slot), ..slice }
     }
 
-    /// Adds a slot to the last slice of a key.
-    pub fn grow(&mut self, key: u32, slot: u32) {
+    /// Adds a slot to the last slice of a key, whose last row is then at this time.
+    pub fn grow(&mut self, key: u32, slot: u32, last: i64) {
         let timeline = &mut self.keys[key as usize];
         let place = timeline.len() - 1;
         let old = timeline.get(place);
         self.undo.push(Change::Widened { key, place, old });
         self.next[old.chain.1 as usize] = slot;
-        timeline.set(place, Slice { chain: (old.chain.0, slot), ..old });
+        timeline.set(place, Slice { last, chain: (old.chain.0, slot), ..old });
     }
 
     /// Sets the first and last times of a key's slices from this place on; `times` are those of its rows so far.

@@ -17,7 +17,7 @@ pub(super) struct Many {
     firsts: Vec<i64>,
     lasts: Vec<i64>,
     chains: Vec<(u32, u32)>,
-    /// Empty where rows are not kept.
+    /// Empty where slices do not know them.
     los: Vec<u32>,
     from: usize,
     /// Room among the slices, while a call puts some there.
@@ -76,7 +76,7 @@ impl Many {
         &mut self.chains[self.from..]
     }
 
-    /// The places of the slices' first rows, where rows are kept.
+    /// The places of the slices' first rows, where slices know them.
     pub(super) fn los(&self) -> &[u32] {
         self.los.get(self.from..).unwrap_or_default()
     }
@@ -188,21 +188,21 @@ impl Many {
         moved
     }
 
-    pub(super) fn push(&mut self, slice: Slice, keeps_rows: bool) {
+    pub(super) fn push(&mut self, slice: Slice, has_los: bool) {
         self.firsts.push(slice.first);
         self.lasts.push(slice.last);
         self.chains.push(slice.chain);
-        if keeps_rows {
+        if has_los {
             self.los.push(slice.lo);
         }
     }
 
     /// Makes room for a slice at the end.
-    pub(super) fn reserve(&mut self, keeps_rows: bool) {
+    pub(super) fn reserve(&mut self, has_los: bool) {
         self.firsts.reserve(1);
         self.lasts.reserve(1);
         self.chains.reserve(1);
-        self.los.reserve(usize::from(keeps_rows));
+        self.los.reserve(usize::from(has_los));
     }
 
     /// Keeps the first `count` slices.
@@ -218,7 +218,7 @@ impl Many {
         self.los.truncate(len);
     }
 
-    /// Drops the first slices; where rows are kept, also the first `rows` rows.
+    /// Drops the first slices, which have `rows` rows, where slices know the places of rows.
     pub(super) fn drop_first(&mut self, slices: usize, rows: u32) {
         self.from += slices;
         self.gone += slices as u64;

@@ -2,7 +2,7 @@
 //! 2019, §5.2).
 //!
 //! A slice knows the times of its first and last row and the slots that hold its partials, as a chain: a batch's slots
-//! are linked in when they arrive and merged when slots are compacted. Where rows are stored under the slices, it also
+//! are linked in when they arrive and merged when slots are compacted. Where windows are determined by rows, it also
 //! knows the place of its first row. Every change of a call is written to an undo log, so that a call that fails can be
 //! rolled back.
 //!
@@ -37,7 +37,7 @@ pub struct Slice {
     pub first: i64,
     /// Time of its last row.
     pub last: i64,
-    /// Place of its first row, where rows are stored.
+    /// Place of its first row among those of its key in slices, where windows are determined by rows.
     pub lo: u32,
     /// The first and the last of its slots.
     chain: (u32, u32),
@@ -47,6 +47,11 @@ impl Slice {
     /// A slice of one slot.
     pub fn new(lo: u32, slot: u32) -> Self {
         Self { first: 0, last: 0, lo, chain: (slot, slot) }
+    }
+
+    /// This slice from the time of its first row to that of its last.
+    pub fn over(self, (first, last): (i64, i64)) -> Self {
+        Self { first, last, ..self }
     }
 
     /// This slice with its first row at another place.
@@ -59,8 +64,8 @@ impl Slice {
 #[derive(Default)]
 pub struct Timelines {
     keys: Vec<Timeline>,
-    /// Whether rows are stored under the slices.
-    keeps_rows: bool,
+    /// Whether slices know the places of their first rows.
+    has_los: bool,
     /// The slot that follows each slot in its chain.
     next: Vec<u32>,
     undo: Log<Change>,
@@ -75,13 +80,13 @@ pub struct Timelines {
 
 impl Timelines {
     /// No slices yet.
-    pub fn new(keeps_rows: bool) -> Self {
-        Self { keeps_rows, ..Self::default() }
+    pub fn new(has_los: bool) -> Self {
+        Self { has_los, ..Self::default() }
     }
 
     /// No slices any longer.
     pub fn emptied(&self) -> Self {
-        Self { merges: self.merges, ..Self::new(self.keeps_rows) }
+        Self { merges: self.merges, ..Self::new(self.has_los) }
     }
 
     /// A copy of the slices, with nothing to roll back and nothing done yet.
@@ -101,7 +106,7 @@ impl Timelines {
         timeline.get(place)
     }
 
-    /// The places of the first rows of a key's slices, where rows are stored.
+    /// The places of the first rows of a key's slices, where windows are determined by rows.
     pub fn los(&self, key: u32) -> &[u32] {
         let timeline = self.keys.get(key as usize);
         timeline.map(Timeline::los).unwrap_or_default()
@@ -184,7 +189,7 @@ impl Timelines {
             this.make_room(key as usize + 1);
             let slot = this.open();
             let lo = los.map_or(0, |los| los[at]);
-            this.keys[key as usize].push(Slice { first, last, lo, chain: (slot, slot) }, this.keeps_rows);
+            this.keys[key as usize].push(Slice { first, last, lo, chain: (slot, slot) }, this.has_los);
             this.slices += 1;
         }
         this.settle();

@@ -81,11 +81,11 @@ impl Few {
 
 impl Timeline {
     /// The slices apart, with room for more.
-    fn many(&mut self, keeps_rows: bool) -> &mut Many {
+    fn many(&mut self, has_los: bool) -> &mut Many {
         if let Self::Few(few) = self {
             let mut many = Box::new(Many::default());
             many.gone = few.gone();
-            (0..few.len()).for_each(|place| many.push(few.get(place), keeps_rows));
+            (0..few.len()).for_each(|place| many.push(few.get(place), has_los));
             *self = Self::Many(many);
         }
         match self {
@@ -146,7 +146,7 @@ impl Timeline {
         }
     }
 
-    /// The places of the slices' first rows, where rows are kept.
+    /// The places of the slices' first rows, where slices know them.
     pub(super) fn los(&self) -> &[u32] {
         match self {
             Self::Few(few) => &few.los[..few.len()],
@@ -193,18 +193,18 @@ impl Timeline {
         }
     }
 
-    pub(super) fn push(&mut self, slice: Slice, keeps_rows: bool) {
+    pub(super) fn push(&mut self, slice: Slice, has_los: bool) {
         match self {
             Self::Few(few) if few.len() < FEW => few.set(few.len(), slice),
-            _ => self.many(keeps_rows).push(slice, keeps_rows),
+            _ => self.many(has_los).push(slice, has_los),
         }
     }
 
     /// Makes room for a slice at the end.
-    pub(super) fn reserve(&mut self, keeps_rows: bool) {
+    pub(super) fn reserve(&mut self, has_los: bool) {
         match self {
             Self::Few(few) if few.len() < FEW => {}
-            _ => self.many(keeps_rows).reserve(keeps_rows),
+            _ => self.many(has_los).reserve(has_los),
         }
     }
 
@@ -238,7 +238,7 @@ impl Timeline {
         }
     }
 
-    /// Drops the first slices; where rows are kept, also the first `rows` rows.
+    /// Drops the first slices, which have `rows` rows, where slices know the places of rows.
     pub(super) fn drop_first(&mut self, slices: usize, rows: u32) {
         match self {
             Self::Few(few) => {

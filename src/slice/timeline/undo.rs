@@ -105,7 +105,7 @@ impl Timelines {
             match change {
                 Change::Added { key, place } => {
                     let timeline = &mut self.keys[key as usize];
-                    match self.keeps_rows {
+                    match self.has_los {
                         true => timeline.truncate(place),
                         false => drop(timeline.remove(place)),
                     }
@@ -129,7 +129,7 @@ impl Timelines {
                     timeline.truncate(place);
                     for slice in old {
                         self.next[slice.chain.1 as usize] = NONE;
-                        timeline.push(slice, self.keeps_rows);
+                        timeline.push(slice, self.has_los);
                     }
                 }
             }

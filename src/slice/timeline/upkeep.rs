@@ -27,7 +27,7 @@ impl Timelines {
         expired
     }
 
-    /// Drops the first slices of a key; where rows are stored, its first `rows` rows, too.
+    /// Drops the first slices of a key, which have `rows` rows, where slices know the places of rows.
     pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
         if slices == 0 {
             return;
@@ -103,8 +103,8 @@ impl Timelines {
         changed
     }
 
-    /// Keeps those slices for which `is_kept` says so, key by key in order; returns how many are dropped. Where rows are not
-    /// stored.
+    /// Keeps those slices for which `is_kept` says so, key by key in order; returns how many are dropped. Where slices do not
+    /// know the places of rows.
     pub fn retain(&mut self, mut is_kept: impl FnMut() -> bool) -> usize {
         let mut dropped = 0;
         for timeline in &mut self.keys {

@@ -26,8 +26,8 @@ use crate::{Error, Result};
 /// The envelope of a snapshot of an operator.
 const OPERATOR: Envelope = Envelope {
     magic: *b"WKSTREAM",
-    version: 14,
-    since: 14,
+    version: 15,
+    since: 15,
     of: "an operator; it is what op.snapshot() returned",
 };
 

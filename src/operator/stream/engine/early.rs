@@ -93,12 +93,19 @@ impl Early<'_> {
 
     /// The open windows of a key determined by rows that have a row at or after the first pending one.
     fn list_pending_rows(&self, (query, key): (usize, u32), outgoing: &mut Outgoing) -> Result<()> {
-        let Some(tuples) = &self.slices.tuples else { return Ok(()) };
+        if !self.slices.is_cut_by_rows() {
+            return Ok(());
+        }
         let first = match self.queries.registered()[query].lists_all() {
             true => Some(i64::MIN),
             false => self.pending_times(query, key).first().copied(),
         };
         let Some(first) = first else { return Ok(()) };
+        if let Some(positions) = &self.slices.positions {
+            // Each of them has the key's last row, and no pending one is later.
+            return positions.list_open((self.queries, &self.slices.timelines), query, key, outgoing);
+        }
+        let Some(tuples) = &self.slices.tuples else { return Ok(()) };
         let ending = WatermarkMove { watermark: Some(i64::MAX), closing: true, ..WatermarkMove::default() };
         let calls = self.horizon.calls(ending, tuples.next(), (self.queries, self.reach.ahead));
         let call = Call { before: self.reach.after(key), ..calls.common };

@@ -36,6 +36,7 @@ mod change;
 mod early;
 mod horizon;
 mod pending;
+mod positions;
 mod reopened;
 mod shed;
 mod slice_manager;
@@ -103,7 +104,7 @@ impl Engine {
     ) -> Result<Self> {
         Ok(Self {
             slicer: StreamSlicer::new(&queries),
-            slices: SliceManager::new(&queries, options, group.keeps_rows())?,
+            slices: SliceManager::new(&queries, options, group)?,
             windows: WindowManager::new(&queries, options.order, group, watermark),
             pending: Pending::new(&queries, group.discards()),
             seals: group.seals(),
@@ -130,13 +131,13 @@ impl Engine {
     /// Errors of Arrow.
     pub(super) fn all_slices(&mut self, keys: &StreamKeys) -> Result<RecordBatch> {
         let Self { queries, slicer, slices, .. } = self;
-        slicer.all_slices(queries, (&slices.timelines, slices.keeps_rows()), keys)
+        slicer.all_slices(queries, (&slices.timelines, slices.is_cut_by_rows()), keys)
     }
 
     /// When the first slice ends. O(keys).
     pub(super) fn first_end(&mut self) -> Option<i64> {
         let Self { queries, slicer, slices, .. } = self;
-        slicer.first_end(queries, (&slices.timelines, slices.keeps_rows()))
+        slicer.first_end(queries, (&slices.timelines, slices.is_cut_by_rows()))
     }
 
     /// Takes note of how many windows of each query other engines emit in this call.
@@ -160,13 +161,14 @@ impl Engine {
         moved: WatermarkMove,
         keys: &StreamKeys,
     ) -> Result<Box<Outcome>> {
-        let moved = WatermarkMove { watermark: moved.watermark.max(self.horizon().watermark()), ..moved };
+        let moved = self.moved_on(moved);
         rows.iter().try_for_each(|batch| self.queries.edges().look_up(&batch.times))?;
         let mut outgoing = self.nothing_outgoing();
-        let ingested = match self.slices.keeps_rows() {
-            false if rows.is_empty() => Ingested::default(),
-            false => self.cut(rows, keys)?,
-            true => self.put(rows, moved, keys, &mut outgoing)?,
+        let ingested = match (&self.slices.tuples, &self.slices.positions) {
+            (Some(_), _) => self.put(rows, moved, keys, &mut outgoing)?,
+            (None, Some(_)) => self.follow(rows, moved, None, keys, &mut outgoing)?,
+            (None, None) if rows.is_empty() => Ingested::default(),
+            (None, None) => self.cut(rows, keys)?,
         };
         self.outcome(ingested, moved, keys, outgoing)
     }
@@ -187,13 +189,54 @@ impl Engine {
         if let Some(tuples) = self.slices.tuples.as_mut().filter(|_| is_open) {
             tuples.punctuate(time, key);
         }
+        if self.slices.positions.is_some() && is_open {
+            let moved = self.moved_on(moved);
+            let mut outgoing = self.nothing_outgoing();
+            let ingested = self.follow(&[], moved, Some(key), keys, &mut outgoing)?;
+            return self.outcome(ingested, moved, keys, outgoing);
+        }
         self.attempt(&[], moved, keys)
+    }
+
+    /// How a call moves watermarks, that of the stream not back.
+    fn moved_on(&self, moved: WatermarkMove) -> WatermarkMove {
+        WatermarkMove { watermark: moved.watermark.max(self.horizon().watermark()), ..moved }
+    }
+
+    /// Folds rows in order into slices that are cut as they come, and lists the windows that end: also as watermarks move, and by a
+    /// `point`, a punctuation of one key or of all.
+    fn follow(
+        &mut self,
+        accepted: &[Accepted],
+        moved: WatermarkMove,
+        point: Option<Option<u32>>,
+        keys: &StreamKeys,
+        outgoing: &mut [Outgoing],
+    ) -> Result<Ingested> {
+        let Self {
+            queries, slicer, slices: SliceManager { timelines, store, positions, .. }, windows, ..
+        } = self;
+        let Some(positions) = positions else { return Ok(Ingested::default()) };
+        positions.begin();
+        let own = (&*queries, &windows.horizon);
+        let delta = slicer.cut(own, accepted, keys, store.delta(), Some(&mut *positions))?;
+        positions.add_to(timelines)?;
+        positions.end(queries, moved, point)?;
+        positions.emit(queries, timelines, outgoing)?;
+        let touched = self.pending.as_ref().map_or_else(Vec::new, |_| positions.touched());
+        let rows = accepted.iter().map(|batch| batch.rows.num_rows() as u64).sum();
+        Ok(Ingested {
+            changed: Changed { delta, ..Changed::default() },
+            touched,
+            rows,
+            ..Ingested::default()
+        })
     }
 
     /// Folds rows into slices that are cut at edges known in advance.
     fn cut(&mut self, accepted: &[Accepted], keys: &StreamKeys) -> Result<Ingested> {
         let Self { queries, slicer, slices, windows, .. } = self;
-        let delta = slicer.cut((queries, &windows.horizon), accepted, keys, slices.store.delta())?;
+        let delta = slicer.cut((queries, &windows.horizon), accepted, keys, slices.store.delta(), None)?;
         let (mut late, mut reopened) = (Vec::new(), Reopened::default());
         // Before any cell is added: the call's own rows do not belong to any emitted session yet.
         let mut pace = Pace::new();
@@ -340,7 +383,8 @@ impl Engine {
             outcome.fired.push((query, request.keys.clone()));
         }
         let delta = &outcome.ingested.changed.delta;
-        outcome.early = answer(queries, slices, by_time, delta, keys)?;
+        let by_slices = if slices.positions.is_some() { std::mem::take(&mut by_rows) } else { by_time };
+        outcome.early = answer(queries, slices, by_slices, delta, keys)?;
         let SliceManager { store, tuples, .. } = slices;
         for (query, emitted) in by_rows.iter().enumerate().filter(|(_, emitted)| !emitted.windows.is_empty())
         {
@@ -359,7 +403,7 @@ impl Engine {
         *counts = counts.and_did(ingested.changed.did);
         let emitted = emitted.iter().map(|&(_, windows)| windows).sum::<u64>();
         counts.windows += emitted;
-        slices.settle(ingested.changed.delta, ingested.rows);
+        slices.settle(queries, ingested.changed.delta, ingested.rows);
         if let Some(pending) = pending {
             pending.settle((queries, slices), &ingested.touched, &fired);
         }
@@ -394,9 +438,11 @@ impl Engine {
     fn forget(&mut self, rows: u64, ahead: &Ahead) {
         // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
         // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
-        let is_worth_it = match &mut self.slices.tuples {
-            Some(tuples) => tuples.is_worth_sweeping(rows),
-            None => self.windows.horizon.is_unswept(),
+        let is_worth_it = match (&mut self.slices.tuples, &self.slices.positions) {
+            (Some(tuples), _) => tuples.is_worth_sweeping(rows),
+            // Their slices are dropped as windows end.
+            (None, Some(_)) => self.pending.is_some(),
+            (None, None) => self.windows.horizon.is_unswept(),
         };
         if is_worth_it && self.horizon().cutoff().is_some() {
             self.windows.horizon.sweep();

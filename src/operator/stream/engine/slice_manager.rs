@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::horizon::Horizon;
+use super::positions::Positions;
 use super::slicer::StreamSlicer;
 use super::store_form;
 use crate::aggregate::Partials;
@@ -15,6 +16,7 @@ use crate::memory::{attempted, spared};
 use crate::operator::progress::Ahead;
 use crate::operator::stream::options::{Options, Stats};
 use crate::operator::stream::queries::{Queries, Registered, windows};
+use crate::operator::stream::sharing::ClassGroup;
 use crate::operator::stream::tuples::Tuples;
 use crate::slice::{Cell, Delta, Eager, Store, Timelines};
 use crate::window::{Point, Window};
@@ -38,6 +40,8 @@ pub(in crate::operator::stream) struct SliceManager {
     pub(super) above: Eager,
     /// Rows under the slices, if some query needs them.
     pub(super) tuples: Option<Tuples>,
+    /// Where keys are in windows determined by rows, if slices are cut by rows that are not stored.
+    pub(super) positions: Option<Positions>,
 }
 
 impl SliceManager {
@@ -45,12 +49,14 @@ impl SliceManager {
     ///
     /// # Errors
     /// What a user-defined function raises.
-    pub(super) fn new(queries: &Queries, options: Options, keeps_rows: bool) -> Result<Self> {
+    pub(super) fn new(queries: &Queries, options: Options, group: &ClassGroup) -> Result<Self> {
         let partials = queries.columns(None, 0)?;
-        let tuples = keeps_rows.then(|| Tuples::new(queries, &partials)).transpose()?;
+        let tuples = group.keeps_rows().then(|| Tuples::new(queries, &partials)).transpose()?;
+        let positions = group.follows_rows().then(|| Positions::new(queries));
         let store = store(tuples.as_ref(), partials, 0);
-        let above = store_form::above(queries, options, &store, keeps_rows);
-        Ok(Self { options, timelines: Timelines::new(keeps_rows), store, above, tuples })
+        let above = store_form::above(queries, options, &store, group.keeps_rows());
+        let timelines = Timelines::new(tuples.is_some() || positions.is_some());
+        Ok(Self { options, timelines, store, above, tuples, positions })
     }
 
     /// How slices are stored, and why.
@@ -63,6 +69,11 @@ impl SliceManager {
         self.tuples.is_some()
     }
 
+    /// Whether slices are cut by rows: several may have rows of one time, and they know the places of their first rows.
+    pub(super) fn is_cut_by_rows(&self) -> bool {
+        self.tuples.is_some() || self.positions.is_some()
+    }
+
     /// Whether a key has slices, or rows that wait for their places in some.
     pub(super) fn has(&self, key: u32) -> bool {
         !self.timelines.of(key).is_empty()
@@ -73,11 +84,12 @@ impl SliceManager {
     pub(super) fn stats(&self, did: Stats) -> Stats {
         let slices = &self.timelines;
         let of_rows = self.tuples.as_ref().map_or(0, Tuples::bytes);
+        let of_positions = self.positions.as_ref().map_or(0, Positions::bytes);
         Stats {
             keys: (0..slices.keys() as u32).filter(|&key| self.has(key)).count(),
             slices: slices.len(),
             rows_kept: self.tuples.as_ref().map_or(0, Tuples::len),
-            bytes: slices.bytes() + self.store.bytes() + self.above.bytes() + of_rows,
+            bytes: slices.bytes() + self.store.bytes() + self.above.bytes() + of_rows + of_positions,
             merges: did.merges + slices.merges(),
             ..did
         }
@@ -114,9 +126,12 @@ impl SliceManager {
     }
 
     /// Commits a call, which brought so many rows.
-    pub(super) fn settle(&mut self, delta: Delta, rows: u64) {
+    pub(super) fn settle(&mut self, queries: &Queries, delta: Delta, rows: u64) {
         self.store.append(delta);
         self.timelines.settle();
+        if let Some(positions) = &mut self.positions {
+            positions.settle(queries, &mut self.timelines, &mut self.above);
+        }
         if let Some(tuples) = &mut self.tuples {
             tuples.settle(rows);
         }
@@ -127,10 +142,15 @@ impl SliceManager {
         self.above.invalidate(self.timelines.changed_keys());
         self.timelines.take_back();
         self.tuples.iter_mut().for_each(Tuples::take_back);
+        self.positions.iter_mut().for_each(Positions::take_back);
     }
 
     /// Drops the slices of these keys that no later row and no window needs.
     pub(super) fn forget(&mut self, queries: &Queries, horizon: &Horizon, keys: Range<u32>, ahead: &Ahead) {
+        if self.positions.is_some() {
+            // Those that a call has changed no longer have such slices.
+            return;
+        }
         let base = self.tuples.as_ref().map_or(0, Tuples::next);
         let slices = &mut self.timelines;
         let calls = horizon.calls_at_rest(base, (queries, ahead));
@@ -179,10 +199,11 @@ impl SliceManager {
     pub(super) fn discard(&mut self, queries: &Queries, keys: impl Iterator<Item = u32>) {
         let slices = &mut self.timelines;
         for key in keys {
-            match &mut self.tuples {
-                Some(tuples) => tuples.discard((queries, slices), key),
-                None if (key as usize) < slices.keys() => slices.forget(key, slices.of(key).len(), 0),
-                None => {}
+            match (&mut self.tuples, &mut self.positions) {
+                (Some(tuples), _) => tuples.discard((queries, slices), key),
+                (None, Some(positions)) => positions.discard(slices, key),
+                (None, None) if (key as usize) < slices.keys() => slices.forget(key, slices.of(key).len(), 0),
+                (None, None) => {}
             }
             self.above.forget(slices, key..key + 1);
         }
@@ -263,6 +284,9 @@ impl SliceManager {
         if let Some(tuples) = &self.tuples {
             tuples.mark_live(queries, is_live, numbered);
         }
+        if let Some(positions) = self.positions.as_ref().filter(|_| numbered) {
+            positions.mark_numbered(queries, is_live);
+        }
         (0..).zip(is_live).for_each(|(key, is_live)| *is_live |= !self.timelines.of(key).is_empty());
     }
 
@@ -272,6 +296,7 @@ impl SliceManager {
         if let Some(tuples) = &mut self.tuples {
             tuples.keep_keys(kept);
         }
+        self.positions.iter_mut().for_each(|positions| positions.keep_keys(kept));
         self.rebuild_above(queries);
     }
 
@@ -301,6 +326,7 @@ impl SliceManager {
         if let Some(tuples) = &mut self.tuples {
             tuples.change(queries, places, &partials);
         }
+        self.positions.iter_mut().for_each(|positions| positions.change(queries, places));
         self.store = store(self.tuples.as_ref(), partials, self.timelines.slots());
     }
 
@@ -311,6 +337,10 @@ impl SliceManager {
         slicer: &mut StreamSlicer,
         (horizon, ahead): (&Horizon, &Ahead),
     ) -> u64 {
+        if self.positions.is_some() {
+            // Slices that are cut for windows that are gone stay so.
+            return 0;
+        }
         let Some(tuples) = &mut self.tuples else {
             let edges = queries.edges();
             self.timelines.remerge(|t| slicer.cutter.slice_of(t), |t| edges.gap_at(t));
@@ -319,7 +349,7 @@ impl SliceManager {
         let calls = horizon.calls_at_rest(tuples.next(), (queries, ahead));
         match tuples.refit((queries, &mut self.timelines), &self.store, &calls) {
             Ok(changed) => {
-                self.settle(changed.delta, 0);
+                self.settle(queries, changed.delta, 0);
                 changed.did.merges
             }
             Err(error) => {
@@ -344,6 +374,7 @@ impl SliceManager {
     pub(super) fn end(&mut self, queries: &Queries, emptied: Emptied) {
         self.timelines = self.timelines.emptied();
         (self.store, self.tuples) = (emptied.store, emptied.tuples);
+        self.positions.iter_mut().for_each(|positions| *positions = Positions::new(queries));
         self.rebuild_above(queries);
     }
 

@@ -4,6 +4,7 @@
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::horizon::Horizon;
+use super::positions::Positions;
 use crate::Result;
 use crate::aggregate::BySlot;
 use crate::interrupt::{Pace, check};
@@ -43,7 +44,8 @@ impl StreamSlicer {
         Self { cutter: Cutter::new(Calendar::with_gap(edges, &cuts), slices) }
     }
 
-    /// Cuts the rows of a call into cells, and folds them into `delta`.
+    /// Cuts the rows of a call into cells, and folds them into `delta`. Where windows are determined by rows, `positions` say
+    /// where to cut, and have the cells.
     ///
     /// # Errors
     /// `Overflow` where a partial does not fit its type; what a user's function raises.
@@ -53,9 +55,12 @@ impl StreamSlicer {
         accepted: &[Accepted],
         keys: &StreamKeys,
         mut delta: Delta,
+        mut positions: Option<&mut Positions>,
     ) -> Result<Delta> {
         self.cutter.begin();
-        accepted.iter().try_for_each(|batch| self.fold(own, batch, keys, &mut delta))?;
+        for batch in accepted {
+            self.fold(own, batch, keys, &mut delta, positions.as_deref_mut())?;
+        }
         delta.settle()?;
         Ok(delta)
     }
@@ -67,6 +72,7 @@ impl StreamSlicer {
         batch: &Accepted,
         keys: &StreamKeys,
         delta: &mut Delta,
+        mut positions: Option<&mut Positions>,
     ) -> Result<()> {
         if batch.kind == InputKind::Slices {
             return self.fold_slices(queries.leader(), batch, delta);
@@ -86,6 +92,12 @@ impl StreamSlicer {
             let chunk = chunk.as_ref().unwrap_or(&columns);
             let times = &chunk.times[..];
             let of_rows = batch.keys.of_rows(from..from + rows);
+            if let Some(positions) = positions.as_deref_mut() {
+                positions.follow(queries, (&batch.rows, from), (times, of_rows, keys.len()))?;
+                let (rows, cells) = positions.rows();
+                delta.update(&chunk.inputs, times, &rows, cells)?;
+                continue;
+            }
             let places = horizon.places(times, batch.least, of_rows, &keys.ahead);
             // Those that are put at one horizon stay in order.
             let sorted = sorted && (places.is_none() || keys.ahead.is_empty());
@@ -112,7 +124,7 @@ impl StreamSlicer {
     pub(super) fn all_slices(
         &mut self,
         queries: &Queries,
-        (slices, keeps_rows): (&Timelines, bool),
+        (slices, by_rows): (&Timelines, bool),
         of: &StreamKeys,
     ) -> Result<RecordBatch> {
         let (mut keys, mut times) = (Vec::new(), [const { Vec::new() }; 4]);
@@ -121,7 +133,7 @@ impl StreamSlicer {
             queries.edges().look_up(spans.firsts)?;
             queries.edges().look_up(spans.lasts)?;
             for at in 0..spans.len() {
-                let (start, end) = self.extent(queries, (spans, keeps_rows), at);
+                let (start, end) = self.extent(queries, (spans, by_rows), at);
                 keys.push(key);
                 for (column, t) in times.iter_mut().zip([start, end, spans.firsts[at], spans.lasts[at]]) {
                     column.push(t);
@@ -135,14 +147,14 @@ impl StreamSlicer {
     pub(super) fn first_end(
         &mut self,
         queries: &Queries,
-        (slices, keeps_rows): (&Timelines, bool),
+        (slices, by_rows): (&Timelines, bool),
     ) -> Option<i64> {
         let keys = (0..slices.keys() as u32).map(|key| slices.of(key)).filter(|spans| !spans.is_empty());
-        keys.map(|spans| self.extent(queries, (spans, keeps_rows), 0).1).min()
+        keys.map(|spans| self.extent(queries, (spans, by_rows), 0).1).min()
     }
 
     /// When a slice of a key begins and ends.
-    fn extent(&mut self, queries: &Queries, (spans, keeps_rows): (Spans<'_>, bool), at: usize) -> (i64, i64) {
+    fn extent(&mut self, queries: &Queries, (spans, by_rows): (Spans<'_>, bool), at: usize) -> (i64, i64) {
         let (least, most) = queries.edges().bounds();
         let (first, last) = (spans.firsts[at], spans.lasts[at]);
         let before = at.checked_sub(1).map(|at| spans.lasts[at]);
@@ -152,7 +164,7 @@ impl StreamSlicer {
         let gap = queries.edges().gap_at(first);
         // Where there is no edge, the slice begins or ends with its rows.
         let is_open = end > most && gap.is_none_or(|gap| gap == i64::MAX);
-        if start == least || keeps_rows && before.is_some_and(|before| before >= start) {
+        if start == least || by_rows && before.is_some_and(|before| before >= start) {
             start = first;
         }
         if let Some(gap) = gap {
@@ -165,7 +177,7 @@ impl StreamSlicer {
                 end = end.min(last.saturating_add(gap));
             }
         }
-        if is_open || keeps_rows && after.is_some_and(|after| after < end) {
+        if is_open || by_rows && after.is_some_and(|after| after < end) {
             end = last;
         }
         (start, end)

@@ -1,4 +1,4 @@
-//! Snapshots of an engine: slices and their partials, reopened sessions, and rows, if it stores any.
+//! Snapshots of an engine: slices and their partials, reopened sessions, and rows or positions, if it has any.
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ impl Engine {
         self.slices.save(to)?;
         self.windows.save(to);
         self.pending.as_ref().map_or(Ok(()), |pending| pending.save(to))?;
+        self.slices.positions.iter().for_each(|positions| positions.save(to));
         self.slices.tuples.as_ref().map_or(Ok(()), |tuples| tuples.save(to))
     }
 
@@ -40,11 +41,14 @@ impl Engine {
         slices.load(from, queries, key_count)?;
         windows.load(from, queries, key_count)?;
         pending.as_mut().map_or(Ok(()), |pending| pending.load(from, key_count))?;
-        let SliceManager { timelines, tuples, .. } = slices;
+        let SliceManager { timelines, tuples, positions, .. } = slices;
         for key in 0..timelines.keys() as u32 {
             let spans = timelines.of(key);
             queries.edges().look_up(spans.firsts)?;
             queries.edges().look_up(spans.lasts)?;
+        }
+        if let Some(positions) = positions {
+            positions.load(from, (queries, timelines), key_count)?;
         }
         let Some(tuples) = tuples else { return Ok(()) };
         let calls = windows.horizon.calls_at_rest(tuples.next(), (queries, &known.ahead));
@@ -73,7 +77,7 @@ impl SliceManager {
             Arc::new(Int64Array::from(firsts)),
             Arc::new(Int64Array::from(lasts)),
         ];
-        if self.keeps_rows() {
+        if self.is_cut_by_rows() {
             columns.push(Arc::new(UInt32Array::from(los)));
         }
         to.columns(columns, count)?;
@@ -95,12 +99,12 @@ impl SliceManager {
         ) else {
             return broken();
         };
-        let los = match (los, self.keeps_rows()) {
+        let los = match (los, self.is_cut_by_rows()) {
             ([], false) => None,
             ([los], true) => los.as_primitive_opt::<UInt32Type>().map(|los| los.values().clone()),
             _ => return broken(),
         };
-        if self.keeps_rows() != los.is_some() {
+        if self.is_cut_by_rows() != los.is_some() {
             return broken();
         }
         check()?;
@@ -126,10 +130,10 @@ impl SliceManager {
     }
 }
 
-/// Whether slices are in order, each of one of so many keys; where rows are stored, `los` has the place of each one's first
+/// Whether slices are in order, each of one of so many keys; where rows cut them, `los` has the place of each one's first
 /// row among those of its key.
 fn are_sound(cells: &[Cell], los: Option<&[u32]>, key_count: usize) -> bool {
-    // Where rows are stored, a slice may end at the time when the next one begins.
+    // Where rows cut them, a slice may end at the time when the next one begins.
     let follows = |a: &Cell, b: &Cell| match los {
         None => (a.key, a.last) < (b.key, b.first),
         Some(_) => (a.key, a.last) <= (b.key, b.first),

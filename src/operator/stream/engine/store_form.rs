@@ -5,19 +5,22 @@ use crate::operator::stream::options::{Options, StoreKind};
 use crate::operator::stream::queries::Queries;
 use crate::slice::strategy::Order;
 use crate::slice::{Eager, Store, Wants};
-use crate::window::Window;
+use crate::window::{InOrder, Window};
 
 /// This many window types read slices so often that a tree above them pays off.
 const MANY_WINDOWS: usize = 16;
 
 /// In so many windows at a time, slices are read so often that running totals pay off.
-const OVERLAPPING: i64 = 4;
+const OVERLAPPING: u64 = 4;
 
 /// What the aggregate store keeps above the slices of these queries. Unless nothing is wanted, sorted runs are kept:
 /// without them each window would have to read all of its values.
 pub(super) fn above(queries: &Queries, options: Options, store: &Store, keeps_rows: bool) -> Eager {
     let windows = queries.registered().iter().flat_map(|registered| registered.plan.windows());
-    let of_a_row = |(_, window): &(_, Window)| window.regular().map_or(1, |own| own.size() / own.slide());
+    let of_a_row = |(_, window): &(_, Window)| match window.regular() {
+        Some(own) => (own.size() / own.slide()).unsigned_abs(),
+        None => window.in_order().map_or(1, InOrder::windows_per_row),
+    };
     let above = match options.store {
         // Slices that are fitted to rows change anywhere.
         _ if keeps_rows => Wants::Nothing,

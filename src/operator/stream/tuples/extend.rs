@@ -41,7 +41,7 @@ impl Tuples {
                 work.group(slot, fresh, own, (lo - old, hi - old), tuples.times[lo]);
                 match is_new || slices.of(key).is_empty() {
                     true => slices.push(key, Slice::new(lo as u32, slot)),
-                    false => slices.grow(key, slot),
+                    false => slices.grow(key, slot, tuples.times[hi - 1]),
                 }
                 lo = hi;
             }
