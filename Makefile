@@ -25,9 +25,7 @@ WITH_MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 RUST_BACKTRACE=
 MUTANTS ?= 150
 MUTANTS_SEED ?= 1
 ROOMS ?= window slice operator/stream aggregate
-# What is installed by cargo, at the version that releases are checked with.
-CARGO_DENY := 0.20.2
-CARGO_LLVM_COV := 0.9.1
+# Installed by cargo.
 CARGO_MUTANTS := 27.1.0
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
@@ -194,15 +192,15 @@ release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for 
 		.ci/smoke $(BIN)/python dist/*.whl "pyspark[connect]==$$spark.*" "pandas>=2.2,<3" || exit 1; \
 	done
 
-deny: $(STAMPS)/deny  ## licences, bans and sources of the Rust crates, as deny.toml has them
+deny: $(STAMPS)/audit $(STAMPS)/toolchain  ## licences, bans and sources of the Rust crates, as deny.toml has them
 	$(WITH_RUST) cargo fetch --quiet --locked
 	$(WITH_RUST) $(WITH_VENV) cargo deny --offline --locked check licenses bans sources
 
 # An advisory that cannot be looked up fails: a release says that there is none.
-audit: deny $(STAMPS)/audit  ## what is known against crates and locked Python packages: both databases are fetched
+audit: deny  ## what is known against crates and locked Python packages: both databases are fetched
 	@$(WITH_RUST) $(WITH_VENV) cargo deny --locked fetch db || { \
 		echo "error: the advisories of Rust cannot be fetched; they have not been checked" >&2; exit 1; }
-	$(WITH_RUST) $(WITH_VENV) cargo deny --locked check --disable-fetch advisories
+	$(WITH_RUST) $(WITH_VENV) cargo deny --offline --locked check advisories
 	@for lock in .ci/locks/*.txt; do \
 		echo "pip-audit -r $$lock"; \
 		$(BIN)/pip-audit --progress-spinner off --strict --disable-pip --require-hashes -r $$lock || { \
@@ -285,11 +283,6 @@ $(STAMPS)/audit: .ci/locks/audit.txt | $(STAMPS)
 	$(PIP) --require-hashes -r $<
 	@touch $@
 
-$(STAMPS)/deny: $(STAMPS)/toolchain
-	command -v cargo-deny >/dev/null || \
-		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-deny@$(CARGO_DENY)
-	@touch $@
-
 $(STAMPS)/miri: $(STAMPS)/toolchain
 	rustup component add --toolchain "$$(cat $(STAMPS)/toolchain)" miri rust-src
 	@touch $@
@@ -300,14 +293,11 @@ $(STAMPS)/cross: $(STAMPS)/toolchain
 
 $(STAMPS)/fuzz: $(ANY)
 	$(PIP) --group fuzz
-	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root $(VENV) cargo-fuzz
 	@touch $@
 
 $(STAMPS)/coverage: $(STAMPS)/python
-	$(PIP) 'coverage>=7.10'
+	$(PIP) --group coverage
 	rustup component add --toolchain "$$(cat $(STAMPS)/toolchain)" llvm-tools
-	command -v cargo-llvm-cov >/dev/null || \
-		$(WITH_RUST) cargo install --quiet --locked --root $(VENV) cargo-llvm-cov@$(CARGO_LLVM_COV)
 	@touch $@
 
 $(STAMPS)/mutants: $(STAMPS)/python

@@ -33,7 +33,7 @@ def test_crates_are_from_the_registry_under_a_licence_that_is_allowed() -> None:
 
 @pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
 def test_every_crate_of_a_lock_is_ours_or_from_the_registry_with_its_checksum(lock: str) -> None:
-    """Those of tests, benchmarks and the fuzzer, too. `make deny` asks that, too, and takes minutes."""
+    """Those of the fuzzer, too, which `make deny` does not look at."""
     packages = (ROOT / lock).read_text().split("[[package]]\n")[1:]
     others = [package for package in packages if not re.match(r'name = "windowkit[\w-]*"\n', package)]
     assert others

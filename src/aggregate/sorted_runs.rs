@@ -260,6 +260,12 @@ mod tests {
                 let after = all[(k + 1).min(all.len() - 1)];
                 prop_assert_eq!(select(&sorted, k as u64), (all[k], after));
             }
+            for run in &sorted {
+                let mut keys = 0;
+                run.visit(|_, _| keys += 1);
+                let needed = keys * size_of::<u64>() * (1 + usize::from(run.ends.is_some()));
+                prop_assert!((needed..=4 * needed + 64).contains(&run.bytes()), "{} of {needed}", run.bytes());
+            }
             let mut once = Vec::new();
             union(&sorted).visit(|key, count| once.extend(vec![key; count as usize]));
             prop_assert_eq!(&once, &all);

@@ -354,6 +354,8 @@ mod tests {
                 }
                 runs.offsets.push(runs.ranks.len());
             }
+            let needed = (slots.len() + 1) * size_of::<usize>() + 2 * runs.ranks.len() * size_of::<u32>();
+            prop_assert!((needed..=4 * needed + 64).contains(&runs.bytes()), "{} of {needed}", runs.bytes());
             let mut ranges = Vec::new();
             let (mut lo, mut hi) = (0, 0);
             for (step_lo, step_hi) in steps {

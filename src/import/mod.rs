@@ -11,6 +11,7 @@
 mod layout;
 #[cfg(test)]
 mod odd;
+mod schema;
 #[cfg(test)]
 mod tests;
 
@@ -19,12 +20,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+pub use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::memory::{OutOfMemory, unwind};
 use crate::{Error, Result};
 use layout::Layout;
+pub use schema::{check_schema, check_stream};
 
 /// A schema, and how the C data interface describes its fields.
 pub struct KnownSchema {

@@ -21,24 +21,26 @@ const BEYOND: i64 = 1 << 56;
 
 /// A batch and its schema, as a producer hands them over. It must outlive what is imported.
 pub struct Produced {
-    schema: Described,
-    array: Node,
+    /// Each before those within it.
+    schemas: Vec<Described>,
+    arrays: Vec<Node>,
     released: Rc<Cell<usize>>,
 }
 
 impl Produced {
     pub fn new(data: &ArrayData) -> Self {
         let released = Rc::new(Cell::new(0));
-        let array = Node::new(data, &FFI_ArrowArray::new(data));
+        let (mut schemas, mut arrays) = (vec![], vec![]);
+        let array = Node::add(&mut arrays, data, &FFI_ArrowArray::new(data));
         // SAFETY: it is there, and nothing else refers to it.
-        unsafe { (*array.array).private_data = Rc::as_ptr(&released).cast_mut().cast() };
-        let schema = Described::new(&FFI_ArrowSchema::try_from(data.data_type()).unwrap());
-        Self { schema, array, released }
+        unsafe { (*array).private_data = Rc::as_ptr(&released).cast_mut().cast() };
+        Described::add(&mut schemas, &FFI_ArrowSchema::try_from(data.data_type()).unwrap());
+        Self { schemas, arrays, released }
     }
 
     /// The structs to import from.
     pub fn structs(&self) -> (NonNull<FFI_ArrowSchema>, NonNull<FFI_ArrowArray>) {
-        (NonNull::new(self.schema.schema).unwrap(), NonNull::new(self.array.array).unwrap())
+        (NonNull::new(self.schemas[0].schema).unwrap(), NonNull::new(self.arrays[0].array).unwrap())
     }
 
     /// How often the array has been released.
@@ -48,19 +50,19 @@ impl Produced {
 
     /// Arrays in it, and schemas.
     pub fn len(&self) -> (usize, usize) {
-        (self.array.len(), self.schema.len())
+        (self.arrays.len(), self.schemas.len())
     }
 
     /// Changes one of the arrays.
     pub fn change_array(&mut self, node: usize, what: usize, which: usize, value: i64) {
-        let mut node = node % self.array.len();
-        self.array.find(&mut node).unwrap().change(what % OF_ARRAYS, which, value);
+        let node = node % self.arrays.len();
+        self.arrays[node].change(what % OF_ARRAYS, which, value);
     }
 
     /// Changes one of the schemas.
     pub fn change_schema(&mut self, node: usize, what: usize, which: usize, value: i64) {
-        let mut node = node % self.schema.len();
-        self.schema.find(&mut node).unwrap().change(what % OF_SCHEMAS, which, value);
+        let node = node % self.schemas.len();
+        self.schemas[node].change(what % OF_SCHEMAS, which, value);
     }
 }
 
@@ -110,13 +112,12 @@ struct Node {
     buffers: Vec<*const c_void>,
     sizes: Vec<usize>,
     pointers: Vec<*mut FFI_ArrowArray>,
-    children: Vec<Node>,
-    dictionary: Option<Box<Node>>,
     memory: Vec<Memory>,
 }
 
 impl Node {
-    fn new(data: &ArrayData, given: &FFI_ArrowArray) -> Self {
+    /// Adds an array, and those within it.
+    fn add(to: &mut Vec<Self>, data: &ArrayData, given: &FFI_ArrowArray) -> *mut FFI_ArrowArray {
         let (kind, own) = (data.data_type().clone(), layout(data.data_type()));
         let all = data.offset() + data.len();
         let nulls = own.can_contain_null_mask.then(|| all.div_ceil(8));
@@ -134,14 +135,14 @@ impl Node {
             memory.last().unwrap().0.cast_const().cast()
         };
         let mut buffers: Vec<*const c_void> = sizes.iter().enumerate().map(&mut copied).collect();
-        let (children, dictionary) = match given.dictionary() {
-            Some(values) => (vec![], Some(Box::new(Self::new(&data.child_data()[0], values)))),
+        let before = to.len();
+        let (mut pointers, dictionary) = match given.dictionary() {
+            Some(values) => (vec![], Self::add(to, &data.child_data()[0], values)),
             None => {
-                let child = |(at, data)| Self::new(data, given.child(at));
-                (data.child_data().iter().enumerate().map(child).collect(), None)
+                let child = |(at, data)| Self::add(to, data, given.child(at));
+                (data.child_data().iter().enumerate().map(child).collect(), null_mut())
             }
         };
-        let mut pointers: Vec<_> = children.iter().map(|child: &Self| child.array).collect();
         let array = Box::into_raw(Box::new(FFI_ArrowArray {
             length: given.length,
             null_count: given.null_count,
@@ -150,26 +151,12 @@ impl Node {
             n_children: pointers.len() as i64,
             buffers: buffers.as_mut_ptr(),
             children: pointers.as_mut_ptr(),
-            dictionary: dictionary.as_ref().map_or(null_mut(), |values| values.array),
+            dictionary,
             release: Some(release_array),
             private_data: null_mut(),
         }));
-        Self { kind, array, all: all as i64, buffers, sizes, pointers, children, dictionary, memory }
-    }
-
-    fn len(&self) -> usize {
-        1 + self.children.iter().map(Self::len).sum::<usize>()
-            + self.dictionary.as_ref().map_or(0, |values| values.len())
-    }
-
-    /// The node that so many are before.
-    fn find(&mut self, before: &mut usize) -> Option<&mut Self> {
-        if *before == 0 {
-            return Some(self);
-        }
-        *before -= 1;
-        let within = self.children.iter_mut().chain(self.dictionary.as_deref_mut());
-        within.into_iter().find_map(|node| node.find(before))
+        to.insert(before, Self { kind, array, all: all as i64, buffers, sizes, pointers, memory });
+        array
     }
 
     fn change(&mut self, what: usize, which: usize, value: i64) {
@@ -259,19 +246,18 @@ impl Drop for Node {
 
 struct Described {
     schema: *mut FFI_ArrowSchema,
-    children: Vec<Described>,
     pointers: Vec<*mut FFI_ArrowSchema>,
-    dictionary: Option<Box<Described>>,
     names: [*mut c_char; 2],
 }
 
 impl Described {
-    fn new(given: &FFI_ArrowSchema) -> Self {
+    /// Adds a schema, and those within it.
+    fn add(to: &mut Vec<Self>, given: &FFI_ArrowSchema) -> *mut FFI_ArrowSchema {
         let owned = |text: &str| CString::new(text).unwrap().into_raw();
         let names = [owned(given.format()), owned(given.name().unwrap_or(""))];
-        let children: Vec<Self> = given.children().map(Self::new).collect();
-        let mut pointers: Vec<_> = children.iter().map(|child| child.schema).collect();
-        let dictionary = given.dictionary().map(|values| Box::new(Self::new(values)));
+        let before = to.len();
+        let mut pointers: Vec<_> = given.children().map(|child| Self::add(to, child)).collect();
+        let dictionary = given.dictionary().map_or(null_mut(), |values| Self::add(to, values));
         let schema = Box::into_raw(Box::new(FFI_ArrowSchema {
             format: names[0],
             name: if given.name.is_null() { null() } else { names[1] },
@@ -279,25 +265,12 @@ impl Described {
             flags: given.flags,
             n_children: given.n_children,
             children: pointers.as_mut_ptr(),
-            dictionary: dictionary.as_ref().map_or(null_mut(), |values| values.schema),
+            dictionary,
             release: Some(release_schema),
             private_data: null_mut(),
         }));
-        Self { schema, children, pointers, dictionary, names }
-    }
-
-    fn len(&self) -> usize {
-        1 + self.children.iter().map(Self::len).sum::<usize>()
-            + self.dictionary.as_ref().map_or(0, |values| values.len())
-    }
-
-    fn find(&mut self, before: &mut usize) -> Option<&mut Self> {
-        if *before == 0 {
-            return Some(self);
-        }
-        *before -= 1;
-        let within = self.children.iter_mut().chain(self.dictionary.as_deref_mut());
-        within.into_iter().find_map(|node| node.find(before))
+        to.insert(before, Self { schema, pointers, names });
+        schema
     }
 
     fn change(&mut self, what: usize, which: usize, value: i64) {

@@ -1,20 +1,23 @@
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::builder::{
     FixedSizeBinaryBuilder, FixedSizeListBuilder, Int32Builder, ListViewBuilder, MapBuilder, StringBuilder,
     UnionBuilder,
 };
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::ArrowArrayStreamReader;
 use arrow_array::types::{Float64Type, Int8Type, Int32Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, Decimal256Array,
     Float64Array, Int64Array, IntervalMonthDayNanoArray, LargeStringArray, ListArray, NullArray, RecordBatch,
-    RunArray, StringArray, StringViewArray, StructArray,
+    RecordBatchIterator, RunArray, StringArray, StringViewArray, StructArray,
 };
 use arrow_buffer::{IntervalMonthDayNano, NullBuffer, i256};
 use arrow_schema::{DataType, Field, Fields};
 
-use super::KnownSchema;
 use super::odd::{OF_ARRAYS, OF_SCHEMAS, Produced};
+use super::{FFI_ArrowArrayStream, KnownSchema, check_schema, check_stream, imported};
 use crate::bounds::check_columns;
 use crate::{Error, Result};
 
@@ -227,6 +230,66 @@ fn refusals_say_what_is_odd() {
             Err(error) => assert_eq!(error.to_string(), format!("data: malformed Arrow data: {says}")),
         }
     }
+}
+
+#[test]
+fn schemas_that_cannot_be_are_refused_before_anything_reads_them() {
+    // Nothing can tell that there are a few more fields than pointers.
+    const VALUES: [i64; 6] = [0, -1, i64::MIN, 1 << 31, 1 << 56, i64::MAX];
+    let (mut refused, mut read) = (0, 0);
+    for column in columns() {
+        let own = batch(&column);
+        for node in 0..produced(&own).len().1 {
+            for (what, which, value) in (0..OF_SCHEMAS)
+                .flat_map(|what| (0..8).flat_map(move |which| VALUES.map(|value| (what, which, value))))
+            {
+                let mut odd = produced(&own);
+                odd.change_schema(node, what, which, value);
+                let (schema, _) = odd.structs();
+                // SAFETY: it is one, and outlives this.
+                match unsafe { check_schema("left", schema) } {
+                    Ok(()) => {
+                        // SAFETY: likewise. Formats that arrow does not know are for it to refuse.
+                        let _ = imported("left", || Ok(DataType::try_from(unsafe { schema.as_ref() })?));
+                        read += 1;
+                    }
+                    Err(Error::InvalidValue(text)) => {
+                        assert!(text.starts_with("left: malformed Arrow data: "), "{text}");
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+    }
+    assert!(refused > read / 5 && read > refused / 5, "{refused} refused, {read} read");
+}
+
+#[test]
+fn a_stream_is_asked_for_its_schema_unless_it_was_released() {
+    let own = batch(&columns()[0]);
+    let reader = || Box::new(RecordBatchIterator::new([Ok(own.clone())], own.schema()));
+    let mut stream = FFI_ArrowArrayStream::new(reader());
+    // SAFETY: it is one.
+    unsafe { check_stream("data", NonNull::from(&mut stream)) }.unwrap();
+    let mut rows = ArrowArrayStreamReader::try_new(stream).unwrap();
+    assert_eq!((rows.next().unwrap().unwrap(), rows.next().is_none()), (own.clone(), true));
+    unsafe extern "C" fn wrong(_: *mut FFI_ArrowArrayStream, to: *mut FFI_ArrowSchema) -> i32 {
+        let mut schema = FFI_ArrowSchema::try_from(&DataType::Int32).unwrap();
+        schema.n_children = -1;
+        // SAFETY: there is room for one.
+        unsafe { to.write(schema) };
+        0
+    }
+    let mut stream = FFI_ArrowArrayStream::new(reader());
+    stream.get_schema = Some(wrong);
+    // SAFETY: it is one.
+    let error = unsafe { check_stream("right", NonNull::from(&mut stream)) }.unwrap_err();
+    assert_eq!(error.to_string(), "right: malformed Arrow data: a schema says that it has -1 fields");
+    let mut released = FFI_ArrowArrayStream::empty();
+    released.get_schema = Some(wrong);
+    // SAFETY: it is one.
+    unsafe { check_stream("data", NonNull::from(&mut released)) }.unwrap();
 }
 
 #[test]

@@ -336,3 +336,34 @@ impl Observed {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_no_row_or_of_rows_to_come_is_refused() {
+        for range in [(0, 0), (1, 1), (2, 1), (0, 3), (2, 3), (3, 2), (3, 4)] {
+            let error =
+                Observed::default().edit("w", "notify", vec![Edit { gone: None, new: Some(range) }], 2);
+            let (lo, hi) = range;
+            assert_eq!(
+                error.unwrap_err().to_string(),
+                format!(
+                    "w: notify: a window of rows {lo} to {hi}, of 2 shown so far; a window has at least one row"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn only_windows_that_exist_are_changed() {
+        let mut observed = Observed::default();
+        let edits = |gone, new| vec![Edit { gone, new }];
+        observed.edit("w", "notify", edits(None, Some((0, 1))), 2).unwrap();
+        observed.edit("w", "notify", edits(Some((0, 1)), Some((0, 2))), 2).unwrap();
+        assert_eq!(observed.windows.keys().collect::<Vec<_>>(), [&(0, 2)]);
+        let error = observed.edit("w", "finish", edits(Some((0, 1)), None), 2).unwrap_err().to_string();
+        assert!(error.starts_with("w: finish: a window of rows 0 to 1 is changed or removed"), "{error}");
+    }
+}

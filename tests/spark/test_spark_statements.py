@@ -225,6 +225,71 @@ def test_random_statements_mean_what_spark_says(spark, two_views, seed):
     assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(written(text, ours=False))), ours
 
 
+@pytest.fixture
+def variable(spark, two_views):
+    spark.sql("declare or replace variable x bigint default 32")
+    yield
+    spark.sql("drop temporary variable x")
+
+
+MAY_BE_COLUMNS = [
+    "select s.k, w.sv from (select k, t, v - 999 as x from s) s, lateral [[select * from r where v > x]] w",
+    "select s.k, w.sv from s, lateral (select * from [[select * from r where v > X]]) w",
+    "select k from (select k, v as x from s) where exists (select 1 from [[select * from r where v < `x`]])",
+    "select k, (select max(sv) from (select * from [[with q as (from r |> where v < x) table q]])) from s",
+    "select k, (with q as (select * from r where v < x) select max(sv) from [[q]]) as m from s",
+    "select k from s where k in (select k from [[select k, t, v from [[select * from r where v < x]] "
+    "lateral view explode(array(window.start)) e as t lateral view explode(array(sv)) e as v]])",
+]
+"""Statements with a variable x where a column x may be meant, and in the first and the third is."""
+ARE_VARIABLES = [
+    "select k, sv from [[select * from r where v < x]]",
+    "select k, sv from (select * from [[select * from r where v < x]]) where sv >= x",
+    "with q as (select * from [[select * from r where v < x]]) select k, sv from q",
+    "select a.k from s a join (select k, sv from [[select * from r where v < x]]) b on a.k = b.k",
+    "(select k, sv from [[select * from r where v < x]]) union all (select k, sv from [[r]])",
+    "select k from s where k in (select k from [[select * from r where v < session.x]])",
+    "select k from s where k in (select k from [[select * from r where v < system.session.x]])",
+    "select k from s where k in (select k from [[select k, t, x as v from (select k, t, v as x from r)]])",
+    "select k from s where k in (select k from [[r]] where sv > x)",
+]
+
+
+@pytest.mark.parametrize("text", MAY_BE_COLUMNS)
+def test_what_may_be_a_column_of_another_query_is_no_variable(spark, variable, text):
+    with pytest.raises(wk.InvalidValue, match="x is a variable of the session where windowkit"):
+        wk.spark.sql(spark, written(text, ours=True))
+
+
+@pytest.mark.parametrize("text", ARE_VARIABLES)
+def test_variables_mean_what_they_do_in_spark(spark, variable, text):
+    ours, theirs = (written(text, ours=each) for each in (True, False))
+    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
+
+
+TWICE = [
+    "with r as (table s) select k, (with r as (select k, t, 7 as v from r) select max(sv) from [[r]]) from s",
+    "with r as (table s) select k, (select max(sv) from [[with `R` as (select k, t, 7 as v from r) table r]])"
+    " from s",
+    "with r as (table s) select k, sv from (with r as (select k, t, 7 as v from r) select * from [[r]])",
+]
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_names_that_are_defined_twice_are_refused_where_the_outer_may_come_first(spark, two_views, text):
+    ours, theirs = (written(text, ours=each) for each in (True, False))
+    assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
+    spark.conf.set("spark.sql.legacy.ctePrecedencePolicy", "legacy")
+    try:
+        with pytest.raises(wk.InvalidValue, match="r is defined twice; with spark"):
+            wk.spark.sql(spark, ours)
+        once = "with r as (table s) select k, sv from [[r]]"
+        ours, theirs = (written(once, ours=each) for each in (True, False))
+        assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
+    finally:
+        spark.conf.unset("spark.sql.legacy.ctePrecedencePolicy")
+
+
 def test_scopes_hold_through_connect(remote):
     printed = program(
         """
@@ -253,6 +318,13 @@ def test_scopes_hold_through_connect(remote):
                 wk.spark.sql(spark, text)
             except wk.InvalidValue as error:
                 print("refused", error)
+        spark.sql("declare or replace variable x bigint default 32")
+        for name in ("session.x", "x"):
+            text = f"select k from s where k in (select k from [[select * from r where v < {name}]])"
+            try:
+                assert rows(wk.spark.sql(spark, written(text, ours=True)))
+            except wk.InvalidValue as error:
+                print("refused", error)
         print("equal", len(texts))
         spark.stop()
         """,
@@ -262,4 +334,5 @@ def test_scopes_hold_through_connect(remote):
     refused = [line for line in printed.splitlines() if line.startswith("refused")]
     assert "${...}" in refused[0]
     assert "it caches windowkit" in refused[1]
+    assert "x is a variable" in refused[2]
     assert f"equal {len(SCOPES[::9]) + 1}" in printed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
@@ -36,6 +37,21 @@ QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
 AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
 """With what begins, after a table's name, how Spark is to part and sort it."""
+BEFORE_RELATIONS: Final = (
+    "from",
+    "join",
+    "table",
+    "union",
+    "all",
+    "distinct",
+    "intersect",
+    "except",
+    "minus",
+)
+"""After what a query in parentheses is one of a FROM, or of a set operation."""
+VARIABLE: Final = re.compile(r"variablereference\((?:\w+\.)*(\w+|`[^`]*`)=")
+"""How plans of Spark show that a name is a variable of the session."""
+LEGACY: Final = "spark.sql.legacy.ctePrecedencePolicy"
 DEEPEST: Final = 64
 """How many calls may be within each other, as reading them calls itself for each."""
 FORM: Final = (
@@ -222,7 +238,9 @@ class Statement:
         # In parentheses, as Spark has it, it cannot be a statement that changes something.
         text = f"select * from ({text})"
         inside = [(first, end)]
-        for each in reversed([each for each in self.withs if each.start < first < each.until]):
+        around = [each for each in self.withs if each.start < first < each.until]
+        self.refuse_legacy_names([each for each in self.withs if each.start < end and first < each.until])
+        for each in reversed(around):
             defined = list[str]()
             for begin, last in each.definitions:
                 if begin < first < last and each.is_recursive:
@@ -235,11 +253,65 @@ class Statement:
             if defined:
                 begins = "with recursive" if each.is_recursive else "with"
                 text = f"{begins} {', '.join(defined)} select * from ({text})"
-        return self.run(text, frames)
+        found = self.run(text, frames)
+        if self.may_name_columns_of_others(first):
+            self.refuse_variables(text, frames)
+        return found
+
+    def refuse_legacy_names(self, withs: Sequence[With]) -> None:
+        """Refuse a name that several WITHs define, where the outer of two may come first."""
+        names = [self.name_at(begin) for each in withs for begin, _ in each.definitions]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None and str(self.session.conf.get(LEGACY)).upper() == "LEGACY":
+            raise InvalidValue(
+                f"text: {twice} is defined twice; with {LEGACY}=LEGACY, Spark takes the inner definition in "
+                "some places and the outer in others; give them different names"
+            )
+
+    def name_at(self, at: int) -> str:
+        """Return the name that a token is, as Spark compares names."""
+        return self.tokens[at].text.strip("`").lower()
+
+    def may_name_columns_of_others(self, at: int) -> bool:
+        """Whether a query here may name columns of one that it is in: a subquery, or after LATERAL.
+
+        A query in a FROM is in what this is in, and so are definitions of a WITH.
+        """
+        words = [token.text.lower() if token.kind == "word" else "" for token in self.tokens]
+        defined = {last for each in self.withs for _, last in each.definitions}
+        opened = [
+            place
+            for place, token in enumerate(self.tokens[:at])
+            if token.kind == "sign" and token.text == "(" and closed(self.tokens, place + 1) >= at
+        ]
+        for place in opened:
+            is_call = words[place - 1 : place] == ["windowkit"]
+            before = words[place - 1 - is_call] if place > is_call else "from"
+            if before == "lateral":
+                return True
+            is_relation = before in BEFORE_RELATIONS or closed(self.tokens, place + 1) in defined
+            is_query = self.tokens[place + 1].text.lower() in QUERIES and not is_call
+            if is_query and not is_relation and self.tokens[place - 1].text != "(":
+                return True
+        return False
+
+    def refuse_variables(self, text: str, frames: dict[str, DataFrame]) -> None:
+        """Refuse variables of the session in a query, whose names may be columns of another query there."""
+        (row,) = self.run(f"explain extended {text}", frames).collect()
+        variables = {name.strip("`").lower() for name in VARIABLE.findall(row[0])}
+        tokens = list(tokens_of(text))
+        for before, token in pairwise(tokens):
+            name = token.text.strip("`").lower()
+            if token.kind == "word" and name in variables and before.text != ".":
+                raise InvalidValue(
+                    f"text: {name} is a variable of the session where windowkit(...) is evaluated, and may "
+                    "be a column of the query that this is in, which windowkit does not read; say that it is "
+                    f"the variable by session.{name}, or give the value by args"
+                )
 
     def refuse_recursion(self, begin: int, inside: Sequence[tuple[int, int]]) -> None:
         """Refuse a recursive query whose definition, which begins here, takes windows of itself."""
-        name = self.tokens[begin].text.strip("`").lower()
+        name = self.name_at(begin)
         words = {token.text.strip("`").lower() for first, end in inside for token in self.tokens[first:end]}
         if name in words:
             raise InvalidValue(
