@@ -137,14 +137,15 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     if len(leaves) > 1:
         # What WITH defines is one leaf, and each use of it another.
         leaves = [leaf for leaf in leaves if kind_of(leaf) != USE]
-    if len(leaves) != 1 or class_of(leaves[0]) not in (RELATION[0], TABLE[0]):
+    read = class_of(leaves[0]) if len(leaves) == 1 else None
+    if read not in (RELATION[0], TABLE[0]):
         raise Unread("rows are not read from one table of files")
     plan, above = execution.sparkPlan(), []
     while (kind := kind_of(plan)) in ("Project", "Filter") or places(plan, kind):
         if kind in ("Project", "Filter"):
             above.append((kind, plan))
         plan = plan.child()
-    scan = scan_of(frame, leaves[0], plan)
+    scan = scan_of(frame, leaves[0], read, plan)
     read_by_scan = attributes(plan.output())
     columns = columns_of(read_by_scan, scan)
     marks = {number for name, number in read_by_scan if name == scan.mark}
@@ -166,9 +167,9 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     naming = scan.naming([name for name in needed if name not in scan.partitioned.names])
     source = source_of(scan, everywhere)
     # Others may be of types that pyspark does not know.
-    read = spark.StructType([spark.StructField.fromJson(scan.table[name]) for name in needed])
+    table = spark.StructType([spark.StructField.fromJson(scan.table[name]) for name in needed])
     filters = tuple(each.sql() for each in scan.filters)
-    return Planned(source, names, read, None if is_all else rows, filters, naming, scan.described)
+    return Planned(source, names, table, None if is_all else rows, filters, naming, scan.described)
 
 
 def places(node: Any, kind: str) -> bool:
@@ -182,9 +183,9 @@ def is_order(node: Any) -> bool:
     return kind == "AttributeReference" or (kind in ORDERS and all(map(is_order, items(node.children()))))
 
 
-def scan_of(frame: DataFrame, leaf: Any, plan: Any) -> Scan:
-    """Return what a plan of Spark ends in, below filters and projections."""
-    kinds = (class_of(leaf), class_of(plan))
+def scan_of(frame: DataFrame, leaf: Any, read: str, plan: Any) -> Scan:
+    """Return what a plan of Spark ends in, below filters and projections; `read` is the class of `leaf`."""
+    kinds = (read, class_of(plan))
     if kinds == RELATION:
         return Relation(frame, plan)
     if kinds == TABLE:
