@@ -102,6 +102,49 @@ def test_statistics_rule_row_groups_out(frame, read):
     assert "row groups: 6 in 2 files, of which statistics rule out 4" in QUERY.explain(above)
 
 
+@pytest.mark.parametrize(
+    "above",
+    [
+        lambda df: df.repartition(2),
+        lambda df: df.repartition(2, "k", "v"),
+        lambda df: df.repartitionByRange(2, "t"),
+        lambda df: df.where("v > 1").orderBy("t", sf.desc("v")).select("k", "t", "v").coalesce(1),
+        lambda df: df.sortWithinPartitions("v").hint("rebalance"),
+    ],
+)
+def test_the_order_and_place_of_rows_do_not_matter(frame, read, above):
+    assert read(above(frame)) > 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ruled_out"),
+    # A row group for each text, of which one is null.
+    [("a%", 8), ("a_b", 8), ("%b", 1), ("é%", 10), ("\x7f%", 10), ("\U0010ffff%", 11), ("_", 1), ("", 11)],
+)
+def test_texts_that_are_like_a_pattern(spark, tmp_path, read, pattern, ruled_out):
+    texts = ["", "a", "a\nb", "ab", "a%b", "b", "é", "éa", "\x7f", "\x7fb", "\U0010ffff", None]
+    table = rows(3 * len(texts)).append_column("text", pa.array([text for text in texts for _ in range(3)]))
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=3)
+    frame = spark.read.parquet(str(tmp_path))
+    query = wk.query(by="text", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.count())
+    chosen = frame.where(f"text like '{pattern}'")
+    assert read(chosen, query) > 0
+    assert f"of which statistics rule out {ruled_out}" in query.explain(chosen)
+    assert read(frame.where(f"text not like '{pattern}'"), query) > 0
+
+
+def test_rows_that_lack_values(spark, tmp_path, read):
+    pq.write_table(
+        rows(4, v=[1.0, float("nan"), None, None], w=pa.array([None, 1, 1, None])), tmp_path / "f.parquet"
+    )
+    frame = spark.read.parquet(str(tmp_path))
+    counted = wk.query(by=["k", "v"], time="t", windows=wk.tumbling("1 second"), aggs=wk.count())
+    assert read(frame.dropna(subset=["v", "w"]), counted) == 0
+    assert read(frame.dropna(subset=["v"]), counted) == 1
+    assert read(frame.dropna("all", subset=["v", "w"]), counted) == 3
+    assert read(frame.where("not isnan(v)"), counted) == 3
+
+
 def test_directories_are_ruled_out_by_spark(spark, tmp_path, read, left):
     for day in range(1, 5):
         (tmp_path / f"day=2024-05-0{day}").mkdir()
@@ -123,11 +166,13 @@ def test_directories_are_ruled_out_by_spark(spark, tmp_path, read, left):
 @pytest.mark.parametrize(
     ("above", "reason"),
     [
+        (lambda df: df.where("cast(k as string) like '1%'"), "a filter is evaluated by Spark alone, "),
         (lambda df: df.limit(20), "Spark's plan has CollectLimit above the files"),
         (lambda df: df.sample(1.0, 3), "Spark's plan has Sample above the files"),
         (lambda df: df.union(df), "rows are not read from one table of files"),
         (lambda df: df.join(df.select("v"), "v"), "rows are not read from one table of files"),
-        (lambda df: df.repartition(2), "Spark's plan has Exchange above the files"),
+        (lambda df: df.repartition(2, df.k + 1), "Spark's plan has Exchange above the files"),
+        (lambda df: df.orderBy(-df.k), "Spark's plan has Sort above the files"),
         (lambda df: df.withColumn("k", df.k + 1), "a column is computed, (k + 1L)"),
         (lambda df: df.withColumn("k", df.pair.x), "a column is computed, pair.`x`"),
         (lambda df: df.withColumn("k", sf.col("_metadata.file_size")), "a column is computed, _metadata."),
@@ -267,6 +312,11 @@ def test_columns_of_other_cases_types_and_units(spark, folder, left, read):
     assert read(spark.read.schema("k bigint, t timestamp, v double, more int").parquet(str(folder))) > 0
     pq.write_table(rows(v=pa.array(range(30), pa.float32())), folder / "2.parquet")
     assert read(spark.read.parquet(str(folder))) > 0
+    pq.write_table(rows(V=pa.array(range(30))), folder / "2.parquet")
+    route, why = route_of(QUERY, spark.read.schema("k bigint, t timestamp, v double").parquet(str(folder)))
+    assert route == "catalyst-panes"
+    assert "column 'v' is 'V', too, in" in why
+    (folder / "2.parquet").unlink()
     nanos = rows().set_column(1, "t", rows().column("t").cast(pa.timestamp("ns", "UTC")))
     pq.write_table(nanos, folder / "3.parquet")
     route, why = route_of(QUERY, spark.read.schema("k bigint, t timestamp, v double").parquet(str(folder)))
@@ -425,10 +475,14 @@ def test_columns_beside_of_types_that_are_not_exchanged(spark, folder, read):
     assert read(spark.read.schema(schema).parquet(str(folder))) > 0
 
 
-def test_sql_and_views(spark, folder, frame, read):
+def test_sql_and_views(spark, folder, frame, read, left):
     frame.createOrReplaceTempView("file_rows")
     assert read(spark.sql("select k, t, v from file_rows where k < 2 and t is not null")) > 0
     assert read(spark.sql(f"select * from parquet.`{folder}` where v between 1 and 3")) > 0
+    named = "with a as (select k, t, v from file_rows), b as (select * from a where v > 1)"
+    assert read(spark.sql(f"{named} select * from b where k < 2")) > 0
+    twice = spark.sql(f"{named} select a.* from a join b on a.k = b.k and a.t = b.t")
+    left(twice, "Spark's plan has BroadcastHashJoin above the files")
 
 
 def test_dates_and_integers_as_times(spark, tmp_path, same_rows):

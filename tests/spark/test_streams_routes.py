@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import runpy
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from support.spark import plain
 from support.spark_runs import SECOND, Rows, everything, mixed, run_stream, table
 
 pytestmark = pytest.mark.usefixtures("rocksdb")
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 TUMBLING = wk.tumbling("30 seconds", start_time="5 seconds")
 AGGS = [
@@ -132,6 +135,29 @@ class TestTheRule:
             assert f"does not have {name}={value!r}" in why(**{name: value})
         assert "does not have metrics_name='counted'" in why(metrics_name="counted")
         assert why(route="operator") == "it is requested"
+
+    @pytest.mark.parametrize("store", ["RocksDB", "HDFSBacked"])
+    def test_cells_of_the_benchmark(self, source, settings, monkeypatch, store):
+        """Those in which Spark's own plan is the fastest known take that plan, so that none is slower."""
+        monkeypatch.syspath_prepend(str(BENCHMARKS))
+        bench = runpy.run_path(str(BENCHMARKS / "spark_streams.py"), run_name="cells")
+        taken = set()
+        with settings({bench["STORE"]: f"{bench['STATE']}.{store}StateStoreProvider"}):
+            for name, cell in bench["CELLS"].items():
+                query = wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg)
+                if store == "HDFSBacked" and not cell.is_sparks:
+                    with pytest.raises(wk.InvalidValue, match="operators, which are needed"):
+                        query.run(source(), output_mode=cell.mode)
+                    continue
+                line = self.chosen(source(), query, output_mode=cell.mode)
+                if line.startswith("route: catalyst, Spark's own aggregation"):
+                    taken.add(name)
+                    plan = query.run(source(), output_mode=cell.mode)._jdf.queryExecution().analyzed()
+                    assert not re.search(
+                        "arrow|python|transformwithstate", str(plan.toString()), re.IGNORECASE
+                    )
+        assert taken == {name for name, cell in bench["CELLS"].items() if cell.is_sparks}
+        assert taken >= {name for name, goal in bench["GOALS"].items() if goal < 1}
 
     def test_other_stores_have_sparks_own_state_alone(self, source, settings, tmp_path):
         store = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"

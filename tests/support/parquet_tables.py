@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from math import nan
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ ONE = 10**6
 KINDS = {
     "k": ([pa.int32(), pa.int64(), pa.int16()], lambda chance: chance.randrange(4)),
     "t": ([pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")], lambda chance: chance.randrange(90)),
-    "v": ([pa.float64(), pa.float32()], lambda chance: chance.choice([0.0, -0.0, 1.5, -2.0, 3.25])),
+    "v": ([pa.float64(), pa.float32()], lambda chance: chance.choice([0.0, -0.0, 1.5, -2.0, 3.25, nan])),
     "text": ([pa.string(), pa.large_string()], lambda chance: chance.choice(["a", "b", "é's", "", "a\\b"])),
     "day": ([pa.date32()], lambda chance: dt.date(2024, 5, chance.randrange(1, 5))),
     "money": ([pa.decimal128(9, 2)], lambda chance: Decimal(chance.randrange(-500, 500)).scaleb(-2)),
@@ -43,8 +44,10 @@ TESTS = (
     *("flag", "not flag", "flag = false", "flag is null", "flag <=> true"),
     *("t >= '1970-01-01 01:00:30'", "t < timestamp'1970-01-01 00:01:00Z'", "t is not null"),
     *("at > '2024-05-01 12:30:00'", "at <= timestamp_ntz'2024-05-01 12:20:00'"),
+    *("text like 'a%'", "text like '%s'", "text like '%\\'%'", "text like '_''%'", "text not like '%a%'"),
+    *("isnan(v)", "not isnan(v)", "if(k > 1, true, false)", "(v > 1) is true", "(text = 'a') is false"),
     # These, Spark evaluates.
-    *("text like 'a%'", "row % 2 = 0", "s.x > 1", "k > row", "length(text) > 0", "isnan(v)"),
+    *("row % 2 = 0", "s.x > 1", "k > row", "length(text) > 0", "text like 'a\\\\%'"),
 )
 OF_DIRECTORIES = {
     "p": ("p > 1", "p is null", "p in (1, 30)", "not (p = 2)", "p <=> null"),

@@ -41,6 +41,10 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 MOST: Final = 256
 """Of the tests of a condition that pyarrow evaluates as one expression."""
 UNITS: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+SIGNS: Final = re.compile("[%_]")
+"""What stands for other text in a pattern."""
+LAST: Final = "\ud7ff"
+"""The last character before numbers that no character has."""
 READ: Final = {
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -188,7 +192,7 @@ def test_of(test: Test, schema: pa.Schema, zone: str | None, groups: bool) -> ds
     name = quoted_path(test.path)
     try:
         if test.operator.endswith("like"):
-            return alike(test, name, kind, field)
+            return alike(test, name, kind, field, groups=groups)
         if test.shift:
             return shifted(test, name, kind, field, zone_of(kind, zone))
         values = [given_of(value, name, kind) for value in test.values]
@@ -250,12 +254,25 @@ def given_of(value: Value, name: str, kind: pa.DataType) -> Any:
         raise InvalidValue(f"where: {value.text} is no date; dates are such as date '2024-05-01'") from None
 
 
-def alike(test: Test, name: str, kind: pa.DataType, field: ds.Expression) -> ds.Expression:
-    """Return whether text is like a pattern."""
+def alike(test: Test, name: str, kind: pa.DataType, field: ds.Expression, *, groups: bool) -> ds.Expression:
+    """Return whether text is like a pattern; of `groups`, whether some text between two may be."""
     if not pa.types.is_string(kind):
         raise InvalidType(f"where: like is asked of {name}, a column of {kind}; it is for text")
-    found = pc.match_like(field, test.values[0].string)
+    pattern = test.values[0].string
+    if groups:
+        start = SIGNS.split(pattern)[0]
+        return between(field, start) if test.operator == "like" else field.is_valid()
+    found = pc.match_like(field, pattern)
     return found if test.operator == "like" else ~found
+
+
+def between(field: ds.Expression, start: str) -> ds.Expression:
+    """Return what holds of all texts that begin so, and of few others: they are in order of code points."""
+    if not start:
+        return field.is_valid()
+    least = field >= start
+    # What comes after that is no character.
+    return least & (field < start[:-1] + chr(ord(start[-1]) + 1)) if start[-1] < LAST else least
 
 
 def shifted(

@@ -360,6 +360,7 @@ def columns_at(frame: DataFrame, positions: Sequence[int], called: Sequence[str]
     """Return the columns of `frame` at these positions, as ``c0``, ``c1``, ... or as they are to be called.
 
     Expressions are strings here and elsewhere, as each method of a Column is some twenty calls of the JVM.
+    Where pyspark makes Columns of strings, as to sort by them, ``frame[name]`` is one call.
     """
     names = frame.columns
     new = [f"c{at}" for at in range(len(positions))] if called is None else list(map(quoted, called))

@@ -27,6 +27,9 @@ COMPARED: Final = {
     "GreaterThanOrEqual": ">=",
 }
 TURNED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+LIKE: Final = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%", "Like": "{}"}
+"""What LIKE is in plans, and the pattern that it is of."""
+NAN: Final = Value("number", "nan")
 WORDS: Final[dict[str, Literal["and", "or"]]] = {"And": "and", "Or": "or"}
 
 Columns = dict[int, str | Unread]
@@ -91,6 +94,14 @@ class Conditions:
             return nested(word, [self.tree(node.left(), is_negated), self.tree(node.right(), is_negated)])
         if kind == "EqualNullSafe":
             return self.null_safe(node, is_negated)
+        if kind == "IsNaN" and kind_of(node.child()) == "AttributeReference":
+            # Of null it is false.
+            column = (self.named(node.child()),)
+            others: list[Tree] = [Test(column, "is null"), Test(column, "<", (NAN,))]
+            return nested("or", others) if is_negated else Test(column, "=", (NAN,))
+        if kind == "AtLeastNNonNulls":
+            several = self.at_least(node)
+            return several.negated() if is_negated else several
         if kind == "EqualTo" and self.is_mark(node):
             return Nested("or" if is_negated else "and", ())
         found = self.test(node, kind)
@@ -111,6 +122,10 @@ class Conditions:
 
     def null_safe(self, node: Any, is_negated: bool) -> Tree:
         """Return what holds where <=> is true, or false: it is never unknown."""
+        literal = node.right()
+        if not is_negated and kind_of(literal) == "Literal" and isinstance(literal.value(), bool):
+            # Of a column, too: that a condition is false is more than that it is not true.
+            return self.tree(node.left(), not literal.value())
         sides = self.sides(node)
         if sides is None:
             raise Unread(f"a filter is evaluated by Spark alone, {node.sql()}")
@@ -120,6 +135,30 @@ class Conditions:
         if not is_negated:
             return Test((column,), "=", (value,))
         return nested("or", [Test((column,), "is null"), Test((column,), "!=", (value,))])
+
+    def at_least(self, node: Any) -> Nested:
+        """Return that all columns have a value, or any, as `dropna` asks; NaN is none."""
+        columns, least = items(node.children()), node.n()
+        self.count(len(columns))
+        if least not in (1, len(columns)) or any(kind_of(each) != "AttributeReference" for each in columns):
+            raise Unread(f"a filter is evaluated by Spark alone, {node.sql()}")
+        known: list[Tree] = []
+        for each in columns:
+            is_float = each.dataType().typeName() in ("float", "double")
+            there = Test((self.named(each),), "is not null")
+            known.append(nested("and", [there, Test(there.path, "<", (NAN,))]) if is_float else there)
+        return Nested("or" if least == 1 < len(columns) else "and", tuple(known))
+
+    def like(self, node: Any, kind: str) -> Test | None:
+        """Return what LIKE says of a column, where a pattern is the same here as in Spark."""
+        column, literal = node.left(), node.right()
+        if kind_of(column) != "AttributeReference" or kind_of(literal) != "Literal":
+            return None
+        text = str(literal.value().toString())
+        signs = ("\\", str(node.escapeChar())) if kind == "Like" else ("\\", "%", "_")
+        if any(sign in text for sign in signs):
+            return None
+        return Test((self.named(column),), "like", (Value("string", quoted(LIKE[kind].format(text))),))
 
     def test(self, node: Any, kind: str) -> Test | Nested | None:
         """Return a test of a column, or one literal; None if it is another."""
@@ -137,6 +176,8 @@ class Conditions:
                 return None
             column, value, is_turned = sides
             return Test((column,), TURNED[COMPARED[kind]] if is_turned else COMPARED[kind], (value,))
+        if kind in LIKE:
+            return self.like(node, kind)
         if kind not in ("In", "InSet"):
             return None
         column = node.value() if kind == "In" else node.child()

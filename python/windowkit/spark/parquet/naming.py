@@ -50,9 +50,9 @@ class ByName:
     def differs(self, own: pa.Schema, name: str) -> str | None:
         """Return in what a file, by its schema, does not say where a column is; None if it does."""
         stored = self.others.get(name, name)
-        # Spark's reader takes it for the column.
-        others = [other for other in own.names if other.lower() == stored.lower()]
-        return f"is {others[0]!r}" if others and stored not in own.names else None
+        # Spark's reader takes it for the column, and two of them for a mistake.
+        others = [other for other in own.names if other.lower() == stored.lower() and other != stored]
+        return f"is {others[0]!r}{', too,' if stored in own.names else ''}" if others else None
 
 
 @dataclass(frozen=True)

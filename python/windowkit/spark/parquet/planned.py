@@ -1,5 +1,7 @@
 """What a DataFrame reads, by Spark's plan: Parquet files, under nothing but filters and renamed columns.
 
+What only orders rows or deals them out to tasks is passed over: no result depends on that.
+
 The files are those that Spark lists, or Delta or Iceberg for it. Plans are no public interface. So all that
 is known here is stated, and whatever else is in a plan, of a version of Spark to come, say, is a reason to
 leave the DataFrame to Spark. The same holds of what changes which rows Spark's reader returns, and of which
@@ -37,11 +39,15 @@ SETTING: Final = "spark.windowkit.tables"
 pyarrow what Spark opens, which is assumed of local files alone by default."""
 LOCAL: Final = "file:/"
 PACKAGE: Final = "org.apache.spark.sql.execution."
+USE: Final = "CTERelationRef"
 CACHED: Final = f"{PACKAGE}columnar.InMemoryTableScanExec"
 OTHER: Final = f"{PACKAGE}RowDataSourceScanExec"
 RELATION: Final = (f"{PACKAGE}datasources.LogicalRelation", f"{PACKAGE}FileSourceScanExec")
 TABLE: Final = (f"{PACKAGE}datasources.v2.DataSourceV2Relation", f"{PACKAGE}datasources.v2.BatchScanExec")
 """What a plan reads as it was stated, and what becomes of that: files that Spark reads, another's table."""
+PLACING: Final = ("Sort", "Exchange", "Coalesce")
+"""Nodes of a plan that return the rows they are given."""
+ORDERS: Final = ("SortOrder", "HashPartitioning", "RangePartitioning")
 CHANGED: Final = {
     "EXISTS_DEFAULT": "has a default in files without it",
     "__CHAR_VARCHAR_TYPE_STRING": "is of a type with a length",
@@ -128,13 +134,18 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     """Return what a plan of Spark reads; `everywhere`, or on this machine alone."""
     # Of the plan as it was stated, so that others are not optimised to no purpose.
     leaves = items(execution.analyzed().collectLeaves())
-    if len(leaves) != 1 or class_of(leaves[0]) not in (RELATION[0], TABLE[0]):
+    if len(leaves) > 1:
+        # What WITH defines is one leaf, and each use of it another.
+        leaves = [leaf for leaf in leaves if kind_of(leaf) != USE]
+    read = class_of(leaves[0]) if len(leaves) == 1 else None
+    if read not in (RELATION[0], TABLE[0]):
         raise Unread("rows are not read from one table of files")
     plan, above = execution.sparkPlan(), []
-    while (kind := kind_of(plan)) in ("Project", "Filter"):
-        above.append((kind, plan))
+    while (kind := kind_of(plan)) in ("Project", "Filter") or places(plan, kind):
+        if kind in ("Project", "Filter"):
+            above.append((kind, plan))
         plan = plan.child()
-    scan = scan_of(frame, leaves[0], plan)
+    scan = scan_of(frame, leaves[0], read, plan)
     read_by_scan = attributes(plan.output())
     columns = columns_of(read_by_scan, scan)
     marks = {number for name, number in read_by_scan if name == scan.mark}
@@ -156,14 +167,25 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     naming = scan.naming([name for name in needed if name not in scan.partitioned.names])
     source = source_of(scan, everywhere)
     # Others may be of types that pyspark does not know.
-    read = spark.StructType([spark.StructField.fromJson(scan.table[name]) for name in needed])
+    table = spark.StructType([spark.StructField.fromJson(scan.table[name]) for name in needed])
     filters = tuple(each.sql() for each in scan.filters)
-    return Planned(source, names, read, None if is_all else rows, filters, naming, scan.described)
+    return Planned(source, names, table, None if is_all else rows, filters, naming, scan.described)
 
 
-def scan_of(frame: DataFrame, leaf: Any, plan: Any) -> Scan:
-    """Return what a plan of Spark ends in, below filters and projections."""
-    kinds = (class_of(leaf), class_of(plan))
+def places(node: Any, kind: str) -> bool:
+    """Whether a node of a plan only orders rows or deals them out to tasks, by columns, which cannot fail."""
+    return kind in PLACING and all(map(is_order, items(node.expressions())))
+
+
+def is_order(node: Any) -> bool:
+    """Whether an expression says by which columns rows are ordered or dealt out, and computes nothing."""
+    kind = kind_of(node)
+    return kind == "AttributeReference" or (kind in ORDERS and all(map(is_order, items(node.children()))))
+
+
+def scan_of(frame: DataFrame, leaf: Any, read: str, plan: Any) -> Scan:
+    """Return what a plan of Spark ends in, below filters and projections; `read` is the class of `leaf`."""
+    kinds = (read, class_of(plan))
     if kinds == RELATION:
         return Relation(frame, plan)
     if kinds == TABLE:

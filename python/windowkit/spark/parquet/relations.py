@@ -54,11 +54,12 @@ class Relation:
         self.frame = frame
         self.scan = scan
         self.relation = relation = scan.relation()
-        if class_of(relation) != RELATION or class_of(relation.fileFormat()) not in (FORMAT, delta.FORMAT):
-            raise Unread(f"files are read as {short(relation.fileFormat())}, not as Parquet")
+        form = class_of(relation.fileFormat())
+        if class_of(relation) != RELATION or form not in (FORMAT, delta.FORMAT):
+            raise Unread(f"files are read as {form.rpartition('.')[2]}, not as Parquet")
         self.location = relation.location()
         lists = class_of(self.location)
-        self.is_delta = class_of(relation.fileFormat()) == delta.FORMAT
+        self.is_delta = form == delta.FORMAT
         if not (lists in delta.INDEXES if self.is_delta else lists.startswith(PACKAGE)):
             raise Unread(f"files are listed by {short(self.location)}")
         if relation.bucketSpec().isDefined():

@@ -12,7 +12,6 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.functions import col, lit
 
 from windowkit.language.query import Query
 from windowkit.spark.routes import stages
@@ -35,10 +34,11 @@ def united(sides: Iterable[DataFrame], metrics: Metrics | None, *, spread: bool)
     spread : bool
         Whether there is more than one bucket.
     """
-    every = (chunks.withColumn("side", lit(number)) for number, chunks in enumerate(sides))
+    every = (chunks.selectExpr("*", f"{number} as side") for number, chunks in enumerate(sides))
     chunks = observed_chunks(metrics, reduce(lambda some, others: some.unionAll(others), every))
-    placed = chunks.repartition(col("bucket")) if spread else chunks.repartition(1)
-    return placed.sortWithinPartitions("bucket", "side").select("bucket", "chunk", "side")
+    placed = chunks.repartition(chunks["bucket"]) if spread else chunks.repartition(1)
+    in_turn = placed.sortWithinPartitions(placed["bucket"], placed["side"])
+    return in_turn.selectExpr("bucket", "chunk", "side")
 
 
 def gathered(

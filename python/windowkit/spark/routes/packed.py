@@ -83,13 +83,14 @@ def in_turn(packed: DataFrame, by: Sequence[object], partitions: int | None = No
 
     Adaptive execution joins small partitions, unless their number is given.
     """
+    bucket = packed["bucket"]
     if not by:
         placed = packed.repartition(1)
     elif partitions is None:
-        placed = packed.repartition("bucket")
+        placed = packed.repartition(bucket)
     else:
-        placed = packed.repartition(partitions, "bucket")
-    return placed.sortWithinPartitions("bucket").selectExpr("bucket", "chunk")
+        placed = packed.repartition(partitions, bucket)
+    return placed.sortWithinPartitions(placed["bucket"]).selectExpr("bucket", "chunk")
 
 
 def explain(job: Job) -> list[str]:
