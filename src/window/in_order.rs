@@ -1,5 +1,5 @@
-//! Windows determined by rows, where rows come in order: what must be known of a key's earlier rows so that slices are cut where
-//! windows begin and end, and nowhere else. No row is kept then (Traub et al. 2019, §5.1, Fig. 4).
+//! Windows determined by rows, where rows come in order: what must be known of a key's earlier rows so that slices are cut
+//! where windows begin and end, and nowhere else. No row is kept then (Traub et al. 2019, §5.1, Fig. 4).
 
 use arrow_array::ArrayRef;
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,11 @@ pub const NO_RANK: u64 = u64::MAX;
 /// How far the rows of a key have brought its windows of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// The number of the next window to end.
+    /// The number of the next window to end or, where windows count rows, the rank at which slices are cut next, counted from
+    /// their first row.
     pub number: i64,
     /// The rank of the first row of the window that is open or, if none is, of the row before which the last one ended;
-    /// [`NO_RANK`] before the first window. Of windows that overlap, the rank of the first row.
+    /// [`NO_RANK`] before the first window. Where windows count rows, the rank of their first row.
     pub edge: u64,
     /// Whether a window is open that shares no rows with others.
     pub is_open: bool,

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | class | forward context free: whether a row begins a session is determined by the rows before it |
-//! | stored | rows in order, as where a long session is cut depends on its first row, so that fragments do not merge; in an ordered stream slices only |
+//! | stored | rows in order, as a long session is cut by its first row and fragments do not merge; in an ordered stream slices only |
 //! | time | O(1) per row |
 //! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
 

@@ -1,8 +1,8 @@
 //! The rules of a window type: everything that queries, slices and operators must know about it.
 //!
 //! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
-//! type lists them over a key's rows in order ([`ByRows`]); where these come in order, and where a window begins and ends
-//! follows from the rows up to there, slices suffice, too ([`InOrder`]).
+//! type lists them over a key's rows in order ([`ByRows`]). Where these come in order, and each edge follows from the rows
+//! up to it, slices suffice, too ([`InOrder`]).
 //!
 //! To write a type, look first at what has most of its rules:
 //!
