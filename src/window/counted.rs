@@ -13,9 +13,9 @@
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
-use super::in_order::{Edges as RowEdges, Ended, InOrder, NO_RANK, OfKeys, OrderedRows, Position};
+use super::in_order::{Edges as RowEdges, Ended, NO_RANK, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
-use super::rules::{Accepts, ByRows, Rules};
+use super::rules::{Accepts, ByRows, InOrder, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View, ranks_from};
 use crate::{Error, Result};

@@ -337,7 +337,8 @@ impl Positions {
         if self.of(key)[at].is_open {
             let rank = self.note(key).next;
             let place = key as usize * self.width + at;
-            self.edges.end(rules, &mut self.positions[place], key, rank);
+            let end = rules.end_of(&self.positions[place]);
+            self.edges.end(&mut self.positions[place], (key, rank), end);
         }
     }
 
