@@ -31,6 +31,9 @@ const NONE: u32 = u32::MAX;
 /// Greatest rank of a row, and greatest number of a window: counting on from there cannot overflow.
 const MOST: u64 = 1 << 62;
 
+/// So many slices of a key that are dropped at once leave room that is worth freeing.
+const MANY: usize = 8;
+
 /// How many simple steps a key takes.
 const VISIT: usize = 8;
 
@@ -446,6 +449,9 @@ impl Positions {
             // Where all are dropped, none has a place that moves.
             timelines.forget(key, slices, if needed == next { 0 } else { rows as u32 });
             self.keys[key as usize].base += rows;
+            if slices >= MANY {
+                timelines.shrink(key);
+            }
         }
     }
 
