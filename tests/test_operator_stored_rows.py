@@ -239,6 +239,55 @@ def test_memory_does_not_follow_the_rows(window: wk.Window, order: str) -> None:
     assert max(slices[60:]) <= max(slices[:60])
 
 
+IN_ORDER = {
+    "tumbling": (wk.tumbling(rows=7), lambda n: n % 7 == 0),
+    "sliding": (wk.sliding("7 rows", "3 rows"), lambda n: n % 3 in (0, 1) and n not in (1, 4)),
+    "growing": (wk.landmark("5 rows"), lambda n: n % 5 == 0),
+    "up to marks": (wk.punctuation("done"), lambda n: n % 25 == 4),
+    "from marks": (wk.punctuation("done", at="start"), lambda n: n % 25 == 3),
+    "between": (wk.between("done", "done"), lambda n: n % 25 in (3, 4)),
+    "sessions": (wk.session(2, at_most=6), lambda n: n % 6 == 0),
+}
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(list(IN_ORDER)), st.integers(0, 80), st.lists(st.integers(1, 20), min_size=1), st.data()
+)
+def test_in_order_no_rows_are_kept(kind: str, count: int, sizes: list[int], data: st.DataObject) -> None:
+    """Traub et al. 2019, §5.1, Fig. 4: slices are cut where a window may begin or end, and nowhere else."""
+    window, is_cut = IN_ORDER[kind]
+    # A window over all rows so far needs the first of them, whatever else has ended.
+    query = wk.query(by="k", time="t", windows=[window, wk.landmark("1000 rows")], aggs=latest())
+    op = query.operator(schema=SCHEMA)
+    table = rows(list(range(count)), list(range(count)), [n % 25 == 3 for n in range(count)])
+    emitted, at = 0, 0
+    for size in sizes:
+        emitted += op.push(table.slice(at, size)).num_rows
+        at = min(at + size, count)
+        stats = op.stats()
+        assert (stats.rows_kept, stats.slices) == (0, sum(n == 0 or is_cut(n) for n in range(at)))
+        if data.draw(st.booleans()):
+            op = wk.Operator.restore(op.snapshot(), dict(op.queries))
+    assert "rows are stored" not in op.explain()
+    assert emitted + op.close().num_rows == query.run(table.slice(0, at)).num_rows
+
+
+def test_of_a_key_in_order_a_count_is_left() -> None:
+    """A key that is over keeps a rank and a position, whatever its window type."""
+    # One of the others is always open.
+    for window, _ in (IN_ORDER[kind] for kind in ("tumbling", "up to marks", "between", "sessions")):
+        schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.int64(), "done": pa.bool_()})
+        op = wk.query(by="k", time="t", windows=window, aggs=wk.sum("v")).operator(schema=schema)
+        held = []
+        for start in range(0, 40_000, 10_000):
+            keys = list(range(start, start + 10_000)) * 7
+            times = [start + n // 10_000 for n in range(70_000)]
+            op.push(pa.table([keys, times, times, [True] * 70_000], schema))
+            held.append(op.stats().bytes)
+        assert (held[-1] - held[0]) / 30_000 <= 200
+
+
 def test_slices_are_as_few_as_edges() -> None:
     """No slice begins but where a window begins or ends: of those that need no rows, and of those that do."""
     windows = [wk.sliding("6 rows", "4 rows"), wk.tumbling(10), wk.punctuation("done")]

@@ -11,10 +11,10 @@ use arrow_buffer::BooleanBuffer;
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
-use super::in_order::{Edges, InOrder, OfKeys, OrderedRows};
+use super::in_order::{Edges, OfKeys, OrderedRows};
 use super::memory::Memory;
 use super::punctuation::Punctuation;
-use super::rules::{Accepts, ByRows, Rules};
+use super::rules::{Accepts, ByRows, InOrder, Rules};
 use super::runs::{self, Run, Runs};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View};
@@ -127,7 +127,7 @@ impl InOrder for Between {
         for (row, key, rank) in rows.each() {
             let position = positions.of(key);
             if self.exclusive && leaves.value(row) {
-                edges.end(self, position, key, rank);
+                edges.end(position, (key, rank), None);
             }
             if !position.is_open && enters.value(row) {
                 edges.begin(position, row, rank);
@@ -136,7 +136,7 @@ impl InOrder for Between {
                 edges.cut(row);
             }
             if !self.exclusive && leaves.value(row) {
-                edges.end(self, position, key, rank + 1);
+                edges.end(position, (key, rank + 1), None);
             }
         }
         Ok(())

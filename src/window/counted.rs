@@ -13,9 +13,9 @@
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
-use super::in_order::{Edges as RowEdges, Ended, InOrder, NO_RANK, OfKeys, OrderedRows, Position};
+use super::in_order::{Edges as RowEdges, Ended, NO_RANK, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
-use super::rules::{Accepts, ByRows, Rules};
+use super::rules::{Accepts, ByRows, InOrder, Rules};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View, ranks_from};
 use crate::{Error, Result};
@@ -159,6 +159,12 @@ impl Counted {
         [(begins, slide)].into_iter().chain((!size.is_multiple_of(slide)).then_some((ends, slide)))
     }
 
+    /// The first rank from this one on at which slices are cut.
+    fn next_cut(&self, from: u64) -> i64 {
+        let each = self.cuts().filter_map(|family| ranks_from(from, family).next());
+        each.fold(i64::MAX, |least, rank| least.min(rank as i64))
+    }
+
     /// The window of these ranks, where that of a key's first row is `origin`.
     fn ended(&self, origin: u64, (lo, hi): (u64, u64)) -> Ended {
         Ended { window: 0, key: 0, lo: origin + lo, hi: origin + hi, origin, end: None, number: 0 }
@@ -216,22 +222,24 @@ impl Rules for Counted {
 
 impl InOrder for Counted {
     fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut RowEdges) -> Result<()> {
-        let families = self.cuts();
         for (row, count, key, rank) in rows.stretches() {
-            let origin = &mut positions.of(key).edge;
+            let Position { number: next, edge: origin, .. } = positions.of(key);
             if *origin == NO_RANK {
                 // Rows that are before it are in slices of other windows.
                 *origin = rank;
                 edges.cut(row);
             }
             let (origin, before) = (*origin, rank - *origin);
-            for (begin, step) in families.clone() {
-                let ranks =
-                    ranks_from(before, (begin, step)).take_while(|&rank| rank < before + count as u64);
+            let after = before + count as u64;
+            if after < *next as u64 {
+                continue;
+            }
+            *next = self.next_cut(after);
+            for family in self.cuts() {
+                let ranks = ranks_from(before, family).take_while(|&rank| rank < after);
                 edges.cuts.extend(ranks.map(|rank| (row as u64 + rank - before) as u32));
             }
-            let ended = self.ending(before, before + count as u64);
-            let window = edges.window;
+            let (window, ended) = (edges.window, self.ending(before, after));
             edges.ended.extend(ended.map(|ranks| Ended { window, key, ..self.ended(origin, ranks) }));
         }
         Ok(())
@@ -254,13 +262,14 @@ impl InOrder for Counted {
     }
 
     fn is_sound(&self, position: &Position, rows: u64, begins: &dyn Fn(u64) -> bool) -> bool {
-        let Position { edge: origin, is_open, .. } = *position;
+        let Position { number, edge: origin, is_open, .. } = *position;
         let is_cut = || {
             let own = rows - origin;
             let needed = self.first_needed(own);
+            let is_next = number == self.next_cut(own);
             let cuts =
                 self.cuts().flat_map(|family| ranks_from(needed, family).take_while(|&rank| rank < own));
-            cuts.chain((needed < own).then_some(needed)).all(|rank| begins(origin + rank))
+            is_next && cuts.chain((needed < own).then_some(needed)).all(|rank| begins(origin + rank))
         };
         !is_open && (origin == NO_RANK || origin < rows && is_cut())
     }

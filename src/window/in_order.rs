@@ -1,11 +1,8 @@
-//! Windows determined by rows, where rows come in order: what must be known of a key's earlier rows so that slices are cut where
-//! windows begin and end, and nowhere else. No row is kept then (Traub et al. 2019, §5.1, Fig. 4).
+//! Windows determined by rows, where rows come in order: what must be known of a key's earlier rows so that slices are cut
+//! where windows begin and end, and nowhere else. No row is kept then (Traub et al. 2019, §5.1, Fig. 4).
 
 use arrow_array::ArrayRef;
 use serde::{Deserialize, Serialize};
-
-use super::rules::Rules;
-use crate::Result;
 
 /// The rank of no row.
 pub const NO_RANK: u64 = u64::MAX;
@@ -13,10 +10,11 @@ pub const NO_RANK: u64 = u64::MAX;
 /// How far the rows of a key have brought its windows of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// The number of the next window to end.
+    /// The number of the next window to end or, where windows count rows, the rank at which slices are cut next, counted from
+    /// their first row.
     pub number: i64,
     /// The rank of the first row of the window that is open or, if none is, of the row before which the last one ended;
-    /// [`NO_RANK`] before the first window. Of windows that overlap, the rank of the first row.
+    /// [`NO_RANK`] before the first window. Where windows count rows, the rank of their first row.
     pub edge: u64,
     /// Whether a window is open that shares no rows with others.
     pub is_open: bool,
@@ -27,6 +25,11 @@ pub struct Position {
 impl Position {
     /// Before the first row.
     pub const START: Self = Self { number: 0, edge: NO_RANK, is_open: false, extent: (0, 0) };
+
+    /// The window that is open after so many rows of its key.
+    pub(super) fn window(&self, rows: u64, end: Option<i64>) -> Ended {
+        Ended { window: 0, key: 0, lo: self.edge, hi: rows, origin: 0, end, number: self.number }
+    }
 }
 
 /// The positions of all keys in their windows of one type.
@@ -149,68 +152,13 @@ impl Edges {
         (position.edge, position.is_open) = (rank, true);
     }
 
-    /// Ends the window of a key that is open, if one is, before the row of this rank.
-    pub fn end(&mut self, rules: &dyn InOrder, position: &mut Position, key: u32, rank: u64) {
+    /// Ends the window of a key that is open, if one is, before the row of this rank; `end` is its end on the measure, unless
+    /// that is the time of its last row.
+    pub fn end(&mut self, position: &mut Position, (key, rank): (u32, u64), end: Option<i64>) {
         if position.is_open {
-            self.ended.push(Ended { window: self.window, key, ..rules.open_window(position, rank) });
+            self.ended.push(Ended { window: self.window, key, ..position.window(rank, end) });
             (position.edge, position.is_open) = (rank, false);
             position.number += 1;
-        }
-    }
-}
-
-/// A window type that is determined by rows, and where its windows begin and end by the rows up to there: where rows come in
-/// order, none of them is looked at again.
-///
-/// The defaults are for windows that share no rows.
-pub trait InOrder: Rules {
-    /// Moves positions by rows, and says where these cut slices and which windows they end.
-    ///
-    /// # Errors
-    /// Where a row's values make no window.
-    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut Edges) -> Result<()>;
-
-    /// The watermark from which on an open window is final, whatever rows come; `None` if a row must end it.
-    fn final_at(&self, position: &Position) -> Option<i64> {
-        let _ = position;
-        None
-    }
-
-    /// Where an open window ends, unless that is the time of its last row.
-    fn end_of(&self, position: &Position) -> Option<i64> {
-        let _ = position;
-        None
-    }
-
-    /// The window that is open after so many rows of its key.
-    fn open_window(&self, position: &Position, rows: u64) -> Ended {
-        let Position { number, edge, .. } = *position;
-        Ended { window: 0, key: 0, lo: edge, hi: rows, origin: 0, end: self.end_of(position), number }
-    }
-
-    /// The windows that the end of the stream would end after so many rows of a key.
-    fn unfinished(&self, position: &Position, rows: u64) -> Vec<Ended> {
-        match position.is_open {
-            true => vec![self.open_window(position, rows)],
-            false => Vec::new(),
-        }
-    }
-
-    /// At most how many windows a row is in.
-    fn windows_per_row(&self) -> u64 {
-        1
-    }
-
-    /// The rank of the first row that windows still need, after so many rows of a key.
-    fn needed(&self, position: &Position, rows: u64) -> u64 {
-        if position.is_open { position.edge } else { rows }
-    }
-
-    /// Whether an operator could have this position after so many rows; `begins` says whether a slice begins at a rank.
-    fn is_sound(&self, position: &Position, rows: u64, begins: &dyn Fn(u64) -> bool) -> bool {
-        match position.is_open {
-            true => position.edge < rows && begins(position.edge),
-            false => position.edge == NO_RANK || position.edge <= rows,
         }
     }
 }

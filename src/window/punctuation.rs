@@ -12,9 +12,9 @@ use arrow_buffer::BooleanBuffer;
 use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
-use super::in_order::{Edges, InOrder, OfKeys, OrderedRows};
+use super::in_order::{Edges, OfKeys, OrderedRows};
 use super::memory::Memory;
-use super::rules::{Accepts, ByRows, Rules};
+use super::rules::{Accepts, ByRows, InOrder, Rules};
 use super::runs::{self, Run, Runs};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View, earlier};
@@ -139,13 +139,13 @@ impl InOrder for Punctuation {
         for (row, key, rank) in rows.each() {
             let position = positions.of(key);
             if self.mark == Mark::Start && marks.value(row) {
-                edges.end(self, position, key, rank);
+                edges.end(position, (key, rank), None);
             }
             if !position.is_open {
                 edges.begin(position, row, rank);
             }
             if self.mark == Mark::End && marks.value(row) {
-                edges.end(self, position, key, rank + 1);
+                edges.end(position, (key, rank + 1), None);
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | class | forward context free: whether a row begins a session is determined by the rows before it |
-//! | stored | rows in order, as where a long session is cut depends on its first row, so that fragments do not merge; in an ordered stream slices only |
+//! | stored | rows in order, as a long session is cut by its first row and fragments do not merge; in an ordered stream slices only |
 //! | time | O(1) per row |
 //! | source | Spark's `session_window(time, gap)`; the greatest length as a session's maximum duration in Azure Stream Analytics, counted from its first row |
 
@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::class::{Class, WindowTraits};
 use super::gap_column::GapColumn;
-use super::in_order::{Edges, InOrder, OfKeys, OrderedRows, Position};
+use super::in_order::{Edges, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
-use super::rules::{Accepts, ByRows, Rules};
+use super::rules::{Accepts, ByRows, InOrder, Rules};
 use super::runs::{self, Run, Runs};
 use super::spans::Listed;
 use super::view::{KeyRows, Ready, RowCuts, View};
@@ -238,7 +238,8 @@ impl InOrder for RowSession {
             let (position, time) = (positions.of(key), rows.times[row]);
             let end = gaps.end(row, time)?;
             if position.is_open && !self.open(position).has(time) {
-                edges.end(self, position, key, rank);
+                let end = self.end_of(position);
+                edges.end(position, (key, rank), end);
             }
             if !position.is_open {
                 edges.begin(position, row, rank);

@@ -1,8 +1,8 @@
 //! The rules of a window type: everything that queries, slices and operators must know about it.
 //!
 //! A type over time lists its windows over [`Spans`], so that slices suffice and no row is kept ([`ByTime`]). Any other
-//! type lists them over a key's rows in order ([`ByRows`]); where these come in order, and where a window begins and ends
-//! follows from the rows up to there, slices suffice, too ([`InOrder`]).
+//! type lists them over a key's rows in order ([`ByRows`]). Where these come in order, and each edge follows from the rows
+//! up to it, slices suffice, too ([`InOrder`]).
 //!
 //! To write a type, look first at what has most of its rules:
 //!
@@ -27,7 +27,7 @@ use std::fmt::Debug;
 use super::class::WindowTraits;
 use super::cuts::Cuts;
 use super::gap_column::GapColumn;
-use super::in_order::InOrder;
+use super::in_order::{Edges, Ended, NO_RANK, OfKeys, OrderedRows, Position};
 use super::memory::Memory;
 use super::periods::Periods;
 use super::spans::{Cursor, Ending, Listed, Spans};
@@ -371,5 +371,55 @@ pub trait ByRows: Rules {
     fn is_sound(&self, view: &View<'_>, memory: &Memory) -> bool {
         let _ = view;
         memory.is_empty()
+    }
+}
+
+/// A window type that is determined by rows, and where its windows begin and end by the rows up to there: where rows come in
+/// order, none of them is looked at again.
+///
+/// The defaults are for windows that share no rows.
+pub trait InOrder: Rules {
+    /// Moves positions by rows, and says where these cut slices and which windows they end.
+    ///
+    /// # Errors
+    /// Where a row's values make no window.
+    fn follow(&self, rows: &OrderedRows<'_>, positions: &mut OfKeys<'_>, edges: &mut Edges) -> Result<()>;
+
+    /// The watermark from which on an open window is final, whatever rows come; `None` if a row must end it.
+    fn final_at(&self, position: &Position) -> Option<i64> {
+        let _ = position;
+        None
+    }
+
+    /// Where an open window ends, unless that is the time of its last row.
+    fn end_of(&self, position: &Position) -> Option<i64> {
+        let _ = position;
+        None
+    }
+
+    /// The windows that the end of the stream would end after so many rows of a key.
+    fn unfinished(&self, position: &Position, rows: u64) -> Vec<Ended> {
+        match position.is_open {
+            true => vec![position.window(rows, self.end_of(position))],
+            false => Vec::new(),
+        }
+    }
+
+    /// At most how many windows a row is in.
+    fn windows_per_row(&self) -> u64 {
+        1
+    }
+
+    /// The rank of the first row that windows still need, after so many rows of a key.
+    fn needed(&self, position: &Position, rows: u64) -> u64 {
+        if position.is_open { position.edge } else { rows }
+    }
+
+    /// Whether an operator could have this position after so many rows; `begins` says whether a slice begins at a rank.
+    fn is_sound(&self, position: &Position, rows: u64, begins: &dyn Fn(u64) -> bool) -> bool {
+        match position.is_open {
+            true => position.edge < rows && begins(position.edge),
+            false => position.edge == NO_RANK || position.edge <= rows,
+        }
     }
 }

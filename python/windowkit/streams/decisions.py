@@ -16,8 +16,6 @@ LAZILY: Final = "their slices are combined when a window is ready, whatever stor
 KEPT: Final = {
     "in-order": (
         "as long as a window that is not final may need them, in the order of time and arrival",
-        "in order, slices would do for windows of a number of rows, between marks, and for sessions with a "
-        "greatest length or with a gap of each row",
         LAZILY,
     ),
     "out-of-order": (

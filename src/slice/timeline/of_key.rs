@@ -266,9 +266,13 @@ impl Timeline {
 
     /// Frees all memory that the slices do not take.
     pub(super) fn shrink(&mut self) {
-        if let Self::Many(many) = self {
-            many.shrink();
+        let Self::Many(many) = self else { return };
+        if many.len() > FEW {
+            return many.shrink();
         }
+        let mut few = Few::after(many.gone);
+        (0..many.len()).for_each(|place| few.set(place, many.get(place)));
+        *self = Self::Few(few);
     }
 
     /// How many slices remained after the last merge of slices that were no longer needed.

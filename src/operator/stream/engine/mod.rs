@@ -203,8 +203,8 @@ impl Engine {
         WatermarkMove { watermark: moved.watermark.max(self.horizon().watermark()), ..moved }
     }
 
-    /// Folds rows in order into slices that are cut as they come, and lists the windows that end: also as watermarks move, and by a
-    /// `point`, a punctuation of one key or of all.
+    /// Folds rows in order into slices that are cut as they come, and lists the windows that end: also as watermarks move,
+    /// and by a `point`, a punctuation of one key or of all.
     fn follow(
         &mut self,
         accepted: &[Accepted],

@@ -1,15 +1,16 @@
-//! Windows determined by rows that come in order: how far the rows of each key have brought them, in place of these rows (Traub et
-//! al. 2019, §5.1, Fig. 4).
+//! Windows determined by rows that come in order: how far the rows of each key have brought them, in place of these rows
+//! (Traub et al. 2019, §5.1, Fig. 4).
 //!
 //! | | |
 //! |---|---|
 //! | needs | rows in order, and windows whose edges follow from the rows up to there ([`InOrder`]) |
 //! | time | O(1) per row and window type, and per window besides the combinations |
 //! | space | a position per key and window type; slices as long as a window needs them |
-//! | first appeared | forward context free windows (Li et al. 2008), for which general stream slicing keeps no tuples in order (Traub et al. 2019) |
+//! | first appeared | general stream slicing, which keeps no tuples of such windows in order (Traub et al. 2019, §5.1) |
 //!
-//! Rows are counted key by key: the rank of a row is its place among all rows of its key. Window types say before which rows
-//! slices are cut and which windows end, in ranks; slices know the ranks of their first rows, and so which of them a window has.
+//! Rows are counted key by key: the rank of a row is its place among all rows of its key. Window types say before which
+//! rows slices are cut and which windows end, in ranks; slices know the ranks of their first rows, and so which of them a
+//! window has.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ const NONE: u32 = u32::MAX;
 
 /// Greatest rank of a row, and greatest number of a window: counting on from there cannot overflow.
 const MOST: u64 = 1 << 62;
+
+/// So many slices of a key that are dropped at once leave room that is worth freeing.
+const MANY: usize = 8;
 
 /// How many simple steps a key takes.
 const VISIT: usize = 8;
@@ -63,8 +67,9 @@ pub(super) struct Positions {
     keys: Vec<Ranked>,
     /// By key, one per window type.
     positions: Vec<Position>,
-    /// How many window types each query has.
+    /// How many window types each query has, and all have.
     types: Vec<usize>,
+    width: usize,
     call: u32,
     /// What the keys were before the call that it has changed.
     undo: Vec<(u32, Ranked)>,
@@ -78,7 +83,7 @@ pub(super) struct Positions {
     ranks: Vec<u64>,
     /// No watermark before this one makes a window final that no row ends.
     due: Option<i64>,
-    /// What that was before the call.
+    /// What that was after the last call.
     was_due: Option<i64>,
 }
 
@@ -94,17 +99,12 @@ impl Positions {
     /// No keys yet.
     pub(super) fn new(queries: &Queries) -> Self {
         let types = queries.registered().iter().map(|registered| registered.plan.windows().len());
-        Self { types: types.collect(), ..Self::default() }
-    }
-
-    /// How many window types there are.
-    fn width(&self) -> usize {
-        self.types.iter().sum()
+        Self { types: types.clone().collect(), width: types.sum(), ..Self::default() }
     }
 
     /// The positions of a key, by window type.
     fn of(&self, key: u32) -> &[Position] {
-        let width = self.width();
+        let width = self.width;
         &self.positions[key as usize * width..][..width]
     }
 
@@ -117,7 +117,6 @@ impl Positions {
     pub(super) fn begin(&mut self) {
         self.edges.ended.clear();
         self.cells.clear();
-        self.was_due = self.due;
         self.call = self.call.wrapping_add(1);
         if self.call == 0 {
             // Once in 2^32 calls: no key may look as if this call had changed it.
@@ -129,7 +128,7 @@ impl Positions {
     /// Makes room for keys.
     fn make_room(&mut self, keys: usize) {
         if self.keys.len() < keys {
-            self.positions.resize(keys * self.width(), Position::START);
+            self.positions.resize(keys * self.width, Position::START);
             self.keys.resize(keys, Ranked::default());
         }
     }
@@ -144,7 +143,7 @@ impl Positions {
     }
 
     fn note_first(&mut self, key: u32) {
-        let width = self.width();
+        let width = self.width;
         // Room first: a change that was made is in the undo log.
         self.undo.reserve(1);
         self.undo_positions.extend_from_slice(&self.positions[key as usize * width..][..width]);
@@ -184,7 +183,7 @@ impl Positions {
                 Ranks::Each(keys, &self.ranks)
             }
         };
-        let types = self.width();
+        let types = self.width;
         for (at, (_, registered, rules)) in all(queries).enumerate() {
             let from_row = registered.since.map_or(0, |since| times.partition_point(|&time| time <= since));
             let columns = rules.columns().into_iter();
@@ -281,8 +280,8 @@ impl Positions {
         Ok(())
     }
 
-    /// Ends the windows that end without a row: as watermarks move, by a punctuation of one key or of all, and as the stream or a
-    /// key ends, which changes no position.
+    /// Ends the windows that end without a row: as watermarks move, by a punctuation of one key or of all, and as the stream
+    /// or a key ends, which changes no position.
     ///
     /// # Errors
     /// An interrupt.
@@ -338,9 +337,12 @@ impl Positions {
 
     /// Ends the open window of a key and type, if one is open.
     fn end_window(&mut self, rules: &dyn InOrder, (key, at): (u32, usize)) {
-        let rank = self.note(key).next;
-        let place = key as usize * self.width() + at;
-        self.edges.end(rules, &mut self.positions[place], key, rank);
+        if self.of(key)[at].is_open {
+            let rank = self.note(key).next;
+            let place = key as usize * self.width + at;
+            let end = rules.end_of(&self.positions[place]);
+            self.edges.end(&mut self.positions[place], (key, rank), end);
+        }
     }
 
     /// Adds the windows that the call has ended to those that are emitted.
@@ -407,6 +409,7 @@ impl Positions {
 
     /// Commits a call, and drops the slices that no window needs any longer of the keys that it has changed.
     pub(super) fn settle(&mut self, queries: &Queries, timelines: &mut Timelines, above: &mut Eager) {
+        self.was_due = self.due;
         self.undo_positions.clear();
         for at in 0..self.undo.len() {
             let key = self.undo[at].0;
@@ -418,7 +421,7 @@ impl Positions {
 
     /// Rolls back a call.
     pub(super) fn take_back(&mut self) {
-        let width = self.width();
+        let width = self.width;
         while let Some((key, ranked)) = self.undo.pop() {
             let left = self.undo_positions.len() - width;
             self.positions[key as usize * width..][..width].copy_from_slice(&self.undo_positions[left..]);
@@ -446,12 +449,15 @@ impl Positions {
             // Where all are dropped, none has a place that moves.
             timelines.forget(key, slices, if needed == next { 0 } else { rows as u32 });
             self.keys[key as usize].base += rows;
+            if slices >= MANY {
+                timelines.shrink(key);
+            }
         }
     }
 
     /// Drops all slices of a key, and what is known of its windows.
     pub(super) fn discard(&mut self, timelines: &mut Timelines, key: u32) {
-        let width = self.width();
+        let width = self.width;
         let Some(ranked) = self.keys.get_mut(key as usize) else { return };
         *ranked = Ranked::default();
         self.positions[key as usize * width..][..width].fill(Position::START);
@@ -469,7 +475,7 @@ impl Positions {
 
     /// Keeps these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
-        let (width, known) = (self.width(), self.keys.len());
+        let (width, known) = (self.width, self.keys.len());
         let kept = &kept[..kept.partition_point(|&key| (key as usize) < known)];
         // In place, as there may be no memory.
         for (at, &key) in kept.iter().enumerate() {
@@ -484,10 +490,10 @@ impl Positions {
 
     /// Adapts to other queries: `places` has the new place of each former one.
     pub(super) fn change(&mut self, queries: &Queries, places: &[Option<usize>]) {
-        let mut changed = Self { call: self.call, due: self.due, ..Self::new(queries) };
+        let mut changed = Self { call: self.call, due: self.due, was_due: self.due, ..Self::new(queries) };
         changed.make_room(self.keys.len());
         changed.keys.clone_from(&self.keys);
-        let (width, new_width) = (self.width(), changed.width());
+        let (width, new_width) = (self.width, changed.width);
         let before = |types: &[usize], query: usize| types[..query].iter().sum::<usize>();
         for (query, place) in places.iter().enumerate().filter_map(|(query, place)| Some((query, (*place)?)))
         {
@@ -542,7 +548,7 @@ impl Positions {
         keys: usize,
     ) -> Result<()> {
         self.make_room(keys);
-        let width = self.width();
+        let width = self.width;
         for Kept { key, ranks: (base, next), positions } in from.value::<Vec<Kept>>()? {
             let Some(ranked) = self.keys.get_mut(key as usize).filter(|ranked| ranked.next == 0) else {
                 return broken();
@@ -560,6 +566,7 @@ impl Positions {
             let due = (0..keys as u32).filter_map(|key| self.final_at(rules, (key, at))).min();
             self.due = earlier(self.due, due);
         }
+        self.was_due = self.due;
         Ok(())
     }
 
