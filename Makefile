@@ -102,7 +102,7 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 	@for target in $(FUZZ); do \
 		if [ -e "fuzz/fuzz_targets/$$target.py" ]; then run="$(BIN)/python fuzz/fuzz_targets/$$target.py"; \
 		else \
-			mkdir -p "fuzz/found/$$target"; \
+			mkdir -p "fuzz/found/$$target" "fuzz/corpus/$$target"; \
 			run="cargo fuzz run $$target $(CURDIR)/fuzz/found/$$target $(CURDIR)/fuzz/corpus/$$target --"; \
 		fi; \
 		echo "$$run"; \
