@@ -29,6 +29,7 @@ ROOMS ?= window slice operator/stream aggregate
 CARGO_MUTANTS := 27.1.0
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
+STREAM_SECONDS ?= 600
 # Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2
 INSTALL := python -m pip install --quiet --disable-pip-version-check
@@ -39,7 +40,7 @@ CLIPPY = $(WITH_RUST) PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo clippy --locke
 WITH_VENV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH"
 DEVELOP = $(WITH_RUST) $(WITH_VENV) maturin develop --locked
 
-.PHONY: help demo live test lake check hunt miri threads cross fuzz coverage mutants bench bench-full lint format docs wheel \
+.PHONY: help demo live test lake check hunt hunt-streams miri threads cross fuzz coverage mutants bench bench-full lint format docs wheel \
 	release-check deny audit advisories locks third-party clean java
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -79,6 +80,9 @@ hunt: $(QUICK)  ## new simulations for SIMULATION_SECONDS (180), and the propert
 		$(BIN)/python -m pytest -q -m hypothesis --ignore tests/spark --hypothesis-profile=hunt tests || exit 1; \
 	done
 
+hunt-streams: java $(QUICK)  ## a Spark stream that is killed at random moments, over and over for STREAM_SECONDS (600)
+	cd tests && ../$(BIN)/python -m support.killed_streams --seconds $(STREAM_SECONDS)
+
 miri: $(STAMPS)/miri  ## code with `unsafe` interpreted by Miri, which finds undefined behaviour: some minutes; MIRI=memory:: fewer
 	@# Interpreted, a case of a property test takes seconds, and so does a backtrace.
 	$(WITH_RUST) $(WITH_MIRI) cargo miri test --locked --lib -p windowkit-kernels -- $(MIRI)
@@ -98,7 +102,7 @@ fuzz: $(STAMPS)/fuzz  ## each fuzz target for FUZZ_SECONDS (60); FUZZ="sums simd
 	@for target in $(FUZZ); do \
 		if [ -e "fuzz/fuzz_targets/$$target.py" ]; then run="$(BIN)/python fuzz/fuzz_targets/$$target.py"; \
 		else \
-			mkdir -p "fuzz/found/$$target"; \
+			mkdir -p "fuzz/found/$$target" "fuzz/corpus/$$target"; \
 			run="cargo fuzz run $$target $(CURDIR)/fuzz/found/$$target $(CURDIR)/fuzz/corpus/$$target --"; \
 		fi; \
 		echo "$$run"; \

@@ -18,6 +18,7 @@ from pyarrow import feather
 import windowkit as wk
 from support.malformed import (
     BUFFERS,
+    CHILDREN,
     DOORS,
     GOOD,
     LENGTH,
@@ -27,6 +28,8 @@ from support.malformed import (
     VALUES,
     Foreign,
     Impossible,
+    ImpossibleSchema,
+    ImpossibleStream,
     Renamed,
     Shorter,
     coded,
@@ -105,6 +108,7 @@ def test_lengths_that_contradict_each_other_are_the_datas_fault():
         (pa.array([True] * 8), OFFSET, 2**63 - 1),
         (pa.array(["a"] * 8), LENGTH, -1),
         (pa.array(["a"] * 8, pa.string_view()), BUFFERS, -1),
+        (pa.array([1] * 8), CHILDREN, -1),
     ],
 )
 def test_lengths_of_other_libraries_that_cannot_be_are_refused(column, member, value):
@@ -112,6 +116,37 @@ def test_lengths_of_other_libraries_that_cannot_be_are_refused(column, member, v
         wk.kernels.sliding(Impossible(column, member, value), 2, agg="first")
     with pytest.raises(wk.InvalidValue, match="values: malformed Arrow data"):
         wk.HyperLogLog().update(Impossible(column, member, value))
+
+
+@pytest.mark.parametrize("fields", [-1, -(2**63)])
+def test_schemas_of_other_libraries_that_cannot_be_are_refused(fields):
+    """pyarrow, which makes room for as many fields, would end the process."""
+    batch = pa.record_batch({"k": ["a", "b"], "t": [1, 2]})
+    malformed = f"malformed Arrow data: a schema says that it has {fields} fields"
+    op = QUERY.operator(schema=batch.schema)
+    for rows in (
+        Impossible(batch, CHILDREN, fields, b"arrow_schema"),
+        ImpossibleStream(pa.table(batch), fields),
+    ):
+        with pytest.raises(wk.InvalidValue, match=f"^data: {malformed}$"):
+            QUERY.run(rows)
+        with pytest.raises(wk.InvalidValue, match=f"^batch: {malformed}$"):
+            op.push(rows)
+        with pytest.raises(wk.InvalidValue, match=f"^right: {malformed}$"):
+            wk.join(by="k", left_time="t", right_time="t", within=1).run(batch, rows)
+    with pytest.raises(wk.InvalidValue, match=f"^schema: {malformed}$"):
+        QUERY.operator(schema=ImpossibleSchema(batch.schema, fields))
+    column = batch.column(1)
+    for given in (
+        Impossible(column, CHILDREN, fields, b"arrow_schema"),
+        ImpossibleStream(pa.chunked_array([column]), fields),
+    ):
+        with pytest.raises(wk.InvalidValue, match=f"^array: {malformed}$"):
+            wk.kernels.sliding(given, 2, agg="sum")
+        with pytest.raises(wk.InvalidValue, match=f"^values: {malformed}$"):
+            wk.HyperLogLog().update(given)
+        with pytest.raises(wk.InvalidValue, match=f"^keys: {malformed}$"):
+            wk.partition.Partitioner(2).assign(given)
 
 
 def test_user_functions_that_return_malformed_arrays_fail():

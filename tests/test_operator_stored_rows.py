@@ -117,6 +117,28 @@ def test_rows_in_disorder_wait_for_the_watermark() -> None:
         assert each.close()["sum(v)"].to_pylist() == [11 + 13 + 15]
 
 
+def test_rows_wait_no_longer_once_a_users_code_may_refuse_them() -> None:
+    """Those of all keys are put in their places by the next call, whatever rows it brings."""
+
+    def lift(values: pa.Array) -> pa.Array:
+        if 13 in values.to_pylist():
+            raise ValueError("thirteen")
+        return values
+
+    careful = wk.aggregate("careful", lift=lift, combine=pc.add, lower=lambda sums: sums)
+    op = out_of_order(by_rows(wk.sum("v"), size=3))
+    op.push(rows([1, 9, 17], [1, 9, 17]))
+    op.push(rows([13, 5, 3], [13, 5, 3]))
+    assert op.stats().slices == 1
+    op.add(by_rows(careful("v"), size=3), name="careful")
+    other = rows([2], [2]).set_column(0, "k", pa.array(["other"], SCHEMA.field("k").type))
+    with pytest.raises(wk.InvalidValue, match="careful: lift failed with ValueError"):
+        op.push(other)
+    op.remove("careful")
+    op.push(other)
+    assert op.close()["sum(v)"].to_pylist() == [1 + 3 + 5, 9 + 13 + 17]
+
+
 @pytest.mark.parametrize(
     ("aggregate", "recomputed"),
     [

@@ -73,6 +73,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     operator::register(module)?;
     module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(forks::own_work, module)?)?;
+    module.add_function(wrap_pyfunction!(known::check_schema, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::sliding_by, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::extents, module)?)?;

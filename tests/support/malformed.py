@@ -208,8 +208,8 @@ GOOD: dict[str, Callable[[], pa.Array]] = {
 }
 
 
-LENGTH, OFFSET, BUFFERS = 0, 2, 3
-"""Members of an ArrowArray, by their place among its first ones, all of 64 bits."""
+LENGTH, OFFSET, BUFFERS, CHILDREN = 0, 2, 3, 4
+"""Members of an ArrowArray by their places, all of 64 bits; an ArrowSchema has the last, too."""
 
 
 class Foreign:
@@ -237,25 +237,67 @@ class Shorter:
 
     def __arrow_c_array__(self, requested: object = None) -> object:
         batch = pa.StructArray.from_arrays([pa.array(range(ROWS))], ["v"])
-        return with_member(batch.__arrow_c_array__(requested), LENGTH, 1000 * ROWS)
+        schema, array = batch.__arrow_c_array__(requested)
+        return schema, with_member(array, b"arrow_array", LENGTH, 1000 * ROWS)
 
 
 class Impossible:
-    """An array with a length, an offset or a number of buffers that cannot be."""
+    """An array with a length, an offset or a number of buffers or children that cannot be; or its schema."""
 
-    def __init__(self, column: pa.Array, member: int, value: int) -> None:
-        self.column, self.member, self.value = column, member, value
+    def __init__(self, column: pa.Array, member: int, value: int, of: bytes = b"arrow_array") -> None:
+        self.column, self.member, self.value, self.of = column, member, value, of
 
     def __arrow_c_array__(self, requested: object = None) -> object:
-        return with_member(self.column.__arrow_c_array__(requested), self.member, self.value)
+        capsules = self.column.__arrow_c_array__(requested)
+        with_member(capsules[self.of == b"arrow_array"], self.of, self.member, self.value)
+        return capsules
 
 
-def with_member(capsules: tuple[object, object], member: int, value: int) -> tuple[object, object]:
-    """Return the capsules of an array, in which one of the first members of its ArrowArray is changed."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    ctypes.c_int64.from_address(pointer(capsules[1], b"arrow_array") + 8 * member).value = value
-    return capsules
+class ImpossibleSchema:
+    """A schema with so many fields."""
+
+    def __init__(self, schema: pa.Schema, fields: int) -> None:
+        self.schema, self.fields = schema, fields
+
+    def __arrow_c_schema__(self) -> object:
+        return with_member(self.schema.__arrow_c_schema__(), b"arrow_schema", CHILDREN, self.fields)
+
+
+class ImpossibleStream:
+    """A stream whose schema has so many fields."""
+
+    def __init__(self, data: pa.Table | pa.ChunkedArray, fields: int) -> None:
+        self.data, self.fields = data, fields
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        stream = self.data.__arrow_c_stream__(requested)
+        # The first member of a stream is the function that says its schema.
+        member = ctypes.c_void_p.from_address(pointer(stream, b"arrow_array_stream"))
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        own = kind(member.value)
+
+        def asked(of: int, to: int) -> int:
+            code = own(of, to)
+            ctypes.c_int64.from_address(to + 8 * CHILDREN).value = self.fields
+            return int(code)
+
+        self.asked = kind(asked)
+        member.value = ctypes.cast(self.asked, ctypes.c_void_p).value
+        return stream
+
+
+def pointer(capsule: object, name: bytes) -> int:
+    """Return what a capsule points to."""
+    asked = ctypes.pythonapi.PyCapsule_GetPointer
+    asked.restype, asked.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found: int = asked(capsule, name)
+    return found
+
+
+def with_member(capsule: object, name: bytes, member: int, value: int) -> object:
+    """Return the capsule of a struct, one of whose first members is changed."""
+    ctypes.c_int64.from_address(pointer(capsule, name) + 8 * member).value = value
+    return capsule
 
 
 def rows(column: pa.Array, role: str = "k") -> pa.RecordBatch:

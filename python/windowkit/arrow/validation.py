@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from windowkit import _native
 from windowkit.arrow.columns import is_null, names_of, part, refuse_mixed_times, values_at
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, boolean
@@ -298,14 +299,16 @@ def imported(argument: str, data: Any, method: str, take: Callable[[Any], Made])
         is_frame = any(is_a(data, each, "DataFrame", "Series") for each in ("pandas", "polars"))
         refuse_objects(argument, data)
         try:
-            handed = Handed(method, getattr(data, method)())
+            capsules = getattr(data, method)()
         except CONVERSIONS as error:
             if not is_frame:
                 raise
             # Of pyarrow, which pandas calls: mixed objects, names given twice, sparse columns.
             raise unheld(argument, data, method, error) from error
+        # Where numbers of fields cannot be, pyarrow ends the process.
+        _native.check_schema(argument, capsules)
         try:
-            made = take(handed)
+            made = take(Handed(method, capsules))
         except pa.ArrowInvalid as error:
             if not is_frame or not UNKNOWN.search(str(error)):
                 raise
