@@ -133,6 +133,45 @@ def test_texts_that_are_like_a_pattern(spark, tmp_path, read, pattern, ruled_out
     assert read(frame.where(f"text not like '{pattern}'"), query) > 0
 
 
+@pytest.mark.parametrize(
+    ("stored", "wider"),
+    [(pa.int8(), "short"), (pa.int16(), "bigint"), (pa.int32(), "bigint"), (pa.float32(), "double")],
+    ids=str,
+)
+def test_numbers_in_wider_types(spark, tmp_path, read, left, stored, wider):
+    """As the keys of a join have to have them."""
+    values = pa.array([None, *range(-10, 19)], stored)
+    pq.write_table(rows(v=values), tmp_path / "f.parquet", row_group_size=5)
+    cast = spark.read.parquet(str(tmp_path)).selectExpr("k", "t", f"cast(v as {wider}) v", "v as w")
+    both = wk.query(
+        by=["v", "w"], time="t", windows=wk.tumbling("10 seconds"), aggs=[wk.sum("v"), wk.max("w")]
+    )
+    assert read(cast, both) == 30
+    assert read(cast.where("v > 5.5 and v != 7 and v < 100000"), both) == 12
+    text = wk.query(by="v", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.count())
+    left(cast.selectExpr("t", "cast(w as string) v"), "a column is computed, CAST(v AS STRING)", text)
+
+
+def test_fractions_of_32_bits(spark, tmp_path, read):
+    pq.write_table(rows(30, v=pa.array([0.1, 1.1, None] * 10, pa.float32())), tmp_path / "f.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    counted = wk.query(by="v", time="t", windows=wk.tumbling("1 second"), aggs=wk.count())
+    tests = {
+        "v = 0.1F": 10,
+        "v in (0.1F, 2F)": 10,
+        "v > 0.1F": 10,
+        "v <= 1.1F": 20,
+        "v != 1.1F": 10,
+        "v > 0.1D": 20,
+    }
+    for test, left in tests.items():
+        assert read(frame.where(test), counted) == left, test
+    assert (
+        read(frame.selectExpr("k", "t", "cast(v as double) v").where("v = cast(0.1F as double)"), counted)
+        == 10
+    )
+
+
 def test_rows_that_lack_values(spark, tmp_path, read):
     pq.write_table(
         rows(4, v=[1.0, float("nan"), None, None], w=pa.array([None, 1, 1, None])), tmp_path / "f.parquet"

@@ -27,6 +27,13 @@ COMPARED: Final = {
     "GreaterThanOrEqual": ">=",
 }
 TURNED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+WIDER: Final = {
+    "byte": ("short", "integer", "long"),
+    "short": ("integer", "long"),
+    "integer": ("long",),
+    "float": ("double",),
+}
+"""Types of numbers, and those that hold all of these."""
 LIKE: Final = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%", "Like": "{}"}
 """What LIKE is in plans, and the pattern that it is of."""
 NAN: Final = Value("number", "nan")
@@ -45,15 +52,27 @@ def named(name: str, number: int, columns: Columns) -> str:
 
 
 def projected(expressions: list[Any], columns: Columns) -> Iterator[tuple[int, str | Unread]]:
-    """Yield the columns that are left, renamed or not; what is computed is none of the table's."""
+    """Yield the columns that are left, renamed or not; what is computed is none of the table's.
+
+    Some may be of a wider type than the table's: tasks pack rows in the types of the job.
+    """
     for each in expressions:
         inner = each.child() if kind_of(each) == "Alias" else each
-        if kind_of(inner) == "AttributeReference":
+        kind = kind_of(inner)
+        if kind == "Cast" and widens(inner):
+            inner = inner.child()
+            kind = kind_of(inner)
+        if kind == "AttributeReference":
             found = columns.get(attribute(inner)[1])
             if found is not None:
                 yield attribute(each)[1], found
         else:
             yield attribute(each)[1], Unread(f"a column is computed, {inner.sql()}")
+
+
+def widens(cast: Any) -> bool:
+    """Whether a cast leaves every number as it is."""
+    return cast.dataType().typeName() in WIDER.get(cast.child().dataType().typeName(), ())
 
 
 class Conditions:
@@ -216,7 +235,9 @@ def moment_of(micros: int) -> str:
 
 
 LITERALS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
-    **dict.fromkeys(("byte", "short", "integer", "long", "float", "double"), ("number", repr)),
+    **dict.fromkeys(("byte", "short", "integer", "long", "double"), ("number", repr)),
+    # It comes as the shortest text that stands for it, which as a double is another number.
+    "float": ("number", lambda value: repr(pa.scalar(value, pa.float32()).as_py())),
     "boolean": ("boolean", lambda value: "true" if value else "false"),
     "string": ("string", lambda value: quoted(value.toString())),
     "date": ("date", lambda days: f"date {quoted(moment_of(days * DAY)[:10])}"),
