@@ -408,6 +408,14 @@ def test_what_is_neither_file_nor_directory_is_refused(
     assert "- for stdin" in told
 
 
+def test_paths_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty one, as of a variable that is not set, is not the directory that one is in."""
+    (tmp_path / "in.csv").write_text("ts\n2024-01-01\n")
+    assert "--input: '' is given; a path is not empty" in refused(capsys, ["--input", "", *COUNT])
+    given = ["--input", tmp_path / "in.csv", *COUNT, "--output", tmp_path / "a\0b.csv"]
+    assert "has a NUL" in refused(capsys, given)
+
+
 class TestStdin:
     """`--input -`, as a pipe has it."""
 

@@ -6,6 +6,8 @@ What patterns and URIs mean to Spark is for Spark to say, and tested there; path
 from __future__ import annotations
 
 import datetime as dt
+import glob
+import os
 import random
 import subprocess
 from decimal import Decimal
@@ -17,7 +19,8 @@ import pytest
 from pyarrow import fs
 
 import windowkit as wk
-from windowkit.cli.paths import format_of_inputs, matched
+from support.programs import program
+from windowkit.cli.paths import ArgumentsError, format_of_inputs, matched
 from windowkit.files.listing import NULL, found, opened, walked
 
 HERE = fs.LocalFileSystem()
@@ -157,6 +160,105 @@ def test_a_file_of_several_names_is_found_once(tmp_path: Path) -> None:
         files = found(given, deep=True).files
         assert len(files) == 2
         assert {Path(file.path).stat().st_ino for file in files} == wanted
+
+
+def test_what_cannot_be_reached_is_not_left_out(tmp_path: Path) -> None:
+    """Of a longer path than the system takes, functions of `os.path` say that nothing is there."""
+    write(tmp_path, "t/a", "t/.hidden/h")
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    (deep / "b").touch()
+    for _ in range(12):
+        inner = tmp_path / "inner"
+        deep.rename(inner)
+        deep.joinpath(*["d" * 200] * 2).mkdir(parents=True)
+        inner.rename(deep.joinpath("d" * 200, "d" * 200, "d"))
+    deep.rename(tmp_path / "t" / "deep")
+    with pytest.raises(wk.InvalidValue, match=r"t' cannot be listed \(.*File name too long"):
+        found(str(tmp_path / "t"), deep=True)
+    for pattern in ("t/**/*", "t/**"):
+        with pytest.raises(OSError, match="File name too long"):
+            matched([f"{tmp_path}/{pattern}"])
+    # What is hidden is not asked for.
+    (tmp_path / "t" / "deep").rename(tmp_path / "t" / ".hidden" / "deep")
+    assert [file.path for file in found(str(tmp_path / "t"), deep=True).files] == [f"{tmp_path}/t/a"]
+    assert matched([f"{tmp_path}/t/**/*"]) == [tmp_path / "t" / "a"]
+    assert format_of_inputs([tmp_path / "t"], "parquet") == "parquet"
+
+
+CLOSED = """
+    import os, sys
+
+    from windowkit.cli.paths import matched
+    from windowkit.errors import InvalidValue
+    from windowkit.files.listing import found
+
+    # What one who owns a file may do is not told apart from what all may.
+    if os.geteuid() == 0:
+        os.setegid(65534), os.seteuid(65534)
+
+    def refused(call, *given):
+        try:
+            call(*given)
+        except (OSError, InvalidValue) as error:
+            assert "Permission denied" in str(error), error
+            return True
+        return False
+
+    top = sys.argv[1]
+    patterns = [f"{top}/{each}" for each in sys.argv[2:]]
+    print(refused(lambda: found(top, deep=True)), *(refused(matched, [each]) for each in patterns))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no such permissions")
+@pytest.mark.parametrize("mode", [0o000, 0o111, 0o444])
+def test_directories_that_may_not_be_read_are_not_left_out(tmp_path: Path, mode: int) -> None:
+    write(tmp_path, "t/a", "t/closed/b")
+    for each in (tmp_path, *tmp_path.parents[:2]):
+        each.chmod(0o755)
+    (tmp_path / "t/closed").chmod(mode)
+    try:
+        told = program(CLOSED, tmp_path / "t", "**/*", "*/*", "*/b", "c*/[b]")
+        # That a name which is known is there can be told of a directory that may be entered.
+        assert told.split() == ["True", "True", "True", str(mode != 0o111), "True"]
+        (tmp_path / "t/closed").rename(tmp_path / "t/.closed")
+        assert program(CLOSED, tmp_path / "t", "**/*", "*").split() == ["False"] * 3
+    finally:
+        for each in (tmp_path / "t").glob("*closed"):
+            each.chmod(0o755)
+
+
+PATTERNS = ["*", "?", "[ab]", "[!a]*", ".*", "a*", "**", "b", ".h", "..", "[", "*a"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_patterns_match_what_those_of_glob_do(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    folders = [tmp_path / "t"]
+    for _ in range(8):
+        folders.append(draw.choice(folders) / draw.choice(["a", "b", "ab", ".h", "[", "*"]))
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        for name in draw.sample(["a.x", "b.x", ".x", "ba"], draw.randrange(4)):
+            (folder / name).touch()
+    (tmp_path / "t" / "circle").symlink_to("circle")
+    (tmp_path / "t" / "nowhere").symlink_to("gone")
+    monkeypatch.chdir(tmp_path / "t")
+    for _ in range(40):
+        pattern = os.path.join(*draw.choices(PATTERNS, k=draw.randrange(1, 4)))
+        if Path(pattern).exists() or not glob.has_magic(pattern):
+            continue
+        # Of the directories that ``**`` is, what is in them is meant.
+        inner = f"{pattern}/*" if pattern.endswith("**") else pattern
+        wanted = {os.path.normpath(path) for path in glob.glob(inner, recursive=True)}
+        try:
+            got = {os.path.normpath(path) for path in matched([pattern])}
+        except ArgumentsError:
+            got = set()
+        assert got == wanted, pattern
 
 
 def test_a_file_in_two_partitions_is_refused(tmp_path: Path) -> None:

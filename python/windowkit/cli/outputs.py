@@ -43,6 +43,8 @@ REPEATED: Final = 50
 
 def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, directory: bool) -> None:
     """Refuse a path that cannot or may not be written, to a file or, with `directory`, to a directory."""
+    if "\0" in str(output):
+        raise ArgumentsError(f"--output: {str(output)!r} has a NUL; a path has none")
     is_there = check_replaced(output, overwrite, directory)
     there = real(output)
     for each in inputs if is_there else ():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from windowkit.files.listing import is_hidden, walked
+from windowkit.files.listing import is_hidden, kind_of, walked
 
 __all__ = [
     "TEXT",
@@ -48,10 +50,12 @@ def matched(paths: Sequence[str]) -> list[Path]:
     """
     found: list[Path] = []
     for given in paths:
+        if not given:
+            raise ArgumentsError("--input: '' is given; a path is not empty")
         if Path(given).exists() or not glob.has_magic(given):
             found.append(Path(given))
             continue
-        alike = sorted(matching(given))
+        alike = sorted(matching("", Path(given).parts))
         if not alike:
             raise ArgumentsError(
                 f"--input: {given!r} matches no file; it is a file, a directory or a pattern"
@@ -60,22 +64,37 @@ def matched(paths: Sequence[str]) -> list[Path]:
     return found
 
 
-def matching(pattern: str) -> Iterator[str]:
-    """Yield the paths that match a pattern, of which ``**`` is any directories, each of them once."""
-    parts = Path(pattern).parts
-    if "**" not in parts:
-        yield from glob.iglob(pattern)
+def matching(top: str, parts: Sequence[str]) -> Iterator[str]:
+    """Yield the paths below one that match a pattern, of which ``**`` is any directories, each of them once.
+
+    Raises
+    ------
+    OSError
+        A directory cannot be read, of which `glob` would say nothing.
+    """
+    if not parts:
+        try:
+            os.lstat(top)
+        except FileNotFoundError:
+            return
+        yield top
         return
-    at = parts.index("**")
+    first, *others = parts
+    here = top or os.curdir
+    if kind_of(here) != stat.S_IFDIR:
+        return
+    if first == "**":
 
-    def is_hidden(path: str) -> bool:
-        # As elsewhere in patterns, what begins with a period is not meant.
-        return any(name.startswith(".") for name in Path(path).parts[at:])
+        def key(path: str) -> Hashable:
+            # As elsewhere in patterns, what begins with a period is not meant.
+            return None if any(name.startswith(".") for name in Path(path).relative_to(here).parts) else ()
 
-    for top in glob.iglob(os.path.join(*parts[:at]) if at else os.curdir):
-        for path, _ in walked(top, is_hidden) if os.path.isdir(top) else ():
-            if not is_hidden(path):
-                yield from matching(os.path.join(glob.escape(path), *(parts[at + 1 :] or "*")))
+        for path, _ in walked(here, key):
+            yield from matching(path, others or "*")
+        return
+    for name in fnmatch.filter(os.listdir(here), first) if glob.has_magic(first) else [first]:
+        if first.startswith(".") or not name.startswith("."):
+            yield from matching(os.path.join(top, name), others)
 
 
 def format_of_inputs(paths: Sequence[Path], given: str | None) -> str:
@@ -98,13 +117,13 @@ def format_of_input(path: Path, given: str | None) -> str:
     path = unpacked(path)
     if path.is_dir() and path.suffix.lower() not in ENDINGS:
 
-        def is_left_out(inner: str) -> bool:
-            return any(map(is_hidden, Path(inner).relative_to(path).parts))
+        def key(inner: str) -> Hashable:
+            return None if any(map(is_hidden, Path(inner).relative_to(path).parts)) else ()
 
-        for _, files in walked(str(path), is_left_out):
+        for _, files in walked(str(path), key):
             for file in files:
                 ending = unpacked(Path(file)).suffix.lower()
-                if ending in ENDINGS and not is_left_out(file.path):
+                if ending in ENDINGS and not is_hidden(file.name):
                     return ENDINGS[ending]
     return format_of("--input", path, given)
 

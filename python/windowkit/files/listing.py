@@ -6,8 +6,10 @@ systems that only pyarrow opens.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ __all__ = [
         "found",
         "is_hidden",
         "is_like_others",
+        "kind_of",
         "listed",
         "opened",
         "partition_expression",
@@ -284,27 +287,45 @@ def below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
 
 
 def walked(
-    top: str, key: Callable[[str], Hashable] = lambda _: None
+    top: str, key: Callable[[str], Hashable] = lambda _: ()
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
     """Yield the directories below one, links to others included, and the files in each.
 
     A link to a directory that it is in is ignored; other directories are visited once for each `key` of
-    their paths.
+    their paths, and not at all where it is None.
+
+    Raises
+    ------
+    OSError
+        What there is cannot be found out: a directory may not be read, or its files not be reached.
     """
     visited = set()
     ahead: list[tuple[str, tuple[Hashable, ...]]] = [(top, ())]
     while ahead:
         path, above = ahead.pop()
-        this = identity(fs.LocalFileSystem(), path)
-        if this in above or (this, key(path)) in visited:
+        this, own = identity(fs.LocalFileSystem(), path), key(path)
+        if own is None or this in above or (this, own) in visited:
             continue
-        visited.add((this, key(path)))
+        visited.add((this, own))
         with os.scandir(path) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
-        # A link that leads nowhere is neither.
-        inner = [entry for entry in entries if os.path.isdir(entry.path)]
-        yield path, [entry for entry in entries if os.path.isfile(entry.path)]
-        ahead += [(entry.path, (*above, this)) for entry in reversed(inner)]
+            entries = [(entry, kind_of(entry.path)) for entry in sorted(scanned, key=lambda each: each.name)]
+        yield path, [entry for entry, kind in entries if kind == stat.S_IFREG]
+        ahead += [(entry.path, (*above, this)) for entry, kind in reversed(entries) if kind == stat.S_IFDIR]
+
+
+def kind_of(path: str) -> int:
+    """Return what a path leads to, as `stat.S_IFMT` has it: 0 for nothing, or links in a circle.
+
+    Functions of `os.path` also say so of what cannot be reached, which would be left out without a word.
+    """
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return 0
 
 
 def local(system: fs.FileSystem, path: str) -> str | None:
@@ -335,8 +356,10 @@ def pairs_of(directories: Iterable[str]) -> dict[str, str]:
 
 
 def key_of(directories: list[str]) -> Hashable:
-    """Return what a directory of these names adds to a table: values of columns, or, if hidden, nothing."""
-    return any(map(is_hidden, directories)), tuple(pairs_of(directories).items())
+    """Return what a directory of these names says of columns; None if it is hidden, and not read."""
+    if directories[0] != SINK_LOG and any(map(is_hidden, directories)):
+        return None
+    return tuple(pairs_of(directories).items())
 
 
 def typed(texts: list[str], kinds: Sequence[pa.DataType] = KINDS) -> tuple[pa.Array, str | None]:
