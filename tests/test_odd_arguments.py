@@ -23,11 +23,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowkit as wk
 from support.forged import HEAD, sealed
+from windowkit import panes
 
 
 class MineError(Exception):
@@ -335,7 +336,7 @@ def attribute(made: Callable[[], Any], name: str) -> Any:
 def functions() -> dict[str, Callable[[], Callable[..., Any]]]:
     """Return what makes the public functions, and those of the values that they make."""
     found: dict[str, Callable[[], Callable[..., Any]]] = {}
-    for module in (wk, wk.kernels, wk.partition):
+    for module in (wk, wk.kernels, wk.partition, panes):
         prefix = module.__name__.removeprefix("windowkit").lstrip(".")
         for name in module.__all__:
             if inspect.isfunction(getattr(module, name)):
@@ -383,6 +384,99 @@ def test_what_a_function_raises_is_a_windowkit_error(name: str, data: st.DataObj
     positional, named = data.draw(calls(function))
     with suppress(wk.WindowKitError, MineError):
         function(*positional, **named)
+
+
+EMITTED: Final = wk.query(
+    by="k",
+    time="t",
+    windows=[wk.tumbling(10), wk.sliding(20, 5)],
+    aggs=[wk.sum("v"), wk.quantile("v", 0.5).alias("q")],
+    emit=wk.emit((wk.rows(3) & wk.on("b")) | wk.every(5) | wk.at(0.5), "accumulating", at_most=3),
+)
+FILLED: Final = wk.query(by="k", time="t", windows=wk.tumbling(10), aggs=wk.sum("v"), fill={"sum(v)": "zero"})
+WRITTEN: Final = [EMITTED, FILLED, ROLLING, JOIN, DISTINCT]
+
+Place = tuple[str | int, ...]
+
+
+def places(form: Any) -> list[Place]:
+    """Return the places in a document, its own first."""
+    inner = form.items() if isinstance(form, dict) else enumerate(form) if isinstance(form, list) else ()
+    return [(), *((at, *place) for at, each in inner for place in places(each))]
+
+
+def changed(form: Any, place: Place, value: object) -> Any:
+    """Return a document with another value in a place."""
+    if not place:
+        return value
+    made = form.copy()
+    made[place[0]] = changed(form[place[0]], place[1:], value)
+    return made
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda each: type(each).__name__)
+@settings(max_examples=400)
+@given(data=st.data())
+def test_a_document_with_an_odd_value_is_read_or_refused(written: Any, data: st.DataObject) -> None:
+    form = written.to_dict()
+    place = data.draw(st.sampled_from(places(form)))
+    with suppress(wk.WindowKitError, MineError):
+        read = type(written).from_dict(changed(form, place, data.draw(VALUES)))
+        assert type(written).from_dict(read.to_dict()) == read
+        hash(read)
+
+
+RETURNED: Final = st.one_of(
+    VALUES,
+    st.builds(lambda value: [(value, 1)], VALUES),
+    st.builds(lambda value: [wk.Add(0, value), wk.Shift(value, 1, (0, 1))], VALUES),
+)
+
+
+@settings(max_examples=200)
+@given(RETURNED, RETURNED, st.booleans(), st.sampled_from(["in-order", "out-of-order"]))
+def test_what_definitions_of_users_return_is_taken_or_refused(
+    one: Any, other: Any, is_free: bool, order: Any
+) -> None:
+    class Free(wk.ContextFree):
+        longest = 10
+
+        def next_edge(self, t: int) -> Any:
+            return one if is_free else t + 10
+
+        def windows(self, since: int, until: int) -> Any:
+            return other
+
+    class Aware(wk.ContextAware):
+        def open(self) -> Any:
+            return self
+
+        def notify(self, *_: object) -> Any:
+            return one
+
+        def finish(self, _: int) -> Any:
+            return other
+
+    for definition in (Free(), Aware()):
+        query = wk.query(by="k", time="t", windows=wk.custom(definition), aggs=wk.count())
+        with suppress(wk.WindowKitError, MineError):
+            query.run(TABLE)
+        with suppress(wk.WindowKitError, MineError):
+            query.operator(order=order).push(TABLE)
+
+
+@given(VALUES)
+def test_what_a_clock_returns_is_taken_or_refused(value: Any) -> None:
+    query = wk.query(by=[], time=wk.PROCESSING_TIME, windows=wk.tumbling("1 second"), aggs=wk.count())
+    with suppress(wk.WindowKitError, MineError):
+        query.operator(clock=lambda: value).push(TABLE)
+
+
+def test_costs_are_exact_and_of_numbers_of_any_library() -> None:
+    exact = panes.pane_costs(5, 1, rows=2**70 + 1, groups=Fraction(1, 3), read=Decimal("0.1"))
+    assert exact.paned == Fraction(2**70 + 1, 50) + Fraction(1, 3) + Fraction(5, 3)
+    for number in (np.float32(3), np.int64(3), np.array(3), np.float64(3)):
+        assert panes.pane_costs(5, 1, rows=number) == panes.pane_costs(5, 1, rows=3)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from math import gcd
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from windowkit.language.checks import integer, number
+from windowkit.language.checks import boolean, integer, number, whole
 
 __all__ = ["PaneCosts", "pane_costs"]
 
@@ -86,19 +87,26 @@ def pane_costs(
     """
     size = integer("size", size, "a size is an int of at least 1", 1)
     slide = integer("slide", slide, "a slide is an int of at least 1 and at most size", 1, size)
-    given = {"rows": rows, "groups": groups, "read": read, "emit": emit, "merge": merge, "insert": insert}
-    for name, value in given.items():
-        number(name, value, "it is a number of at least 0", 0, MOST)
-    # Exact, so that costs can be compared.
-    a, b, c, a_direct = Fraction(read), Fraction(emit), Fraction(merge), Fraction(insert)
-    in_window, in_pane = Fraction(rows), Fraction(groups)
+    a, b = exact("read", read), exact("emit", emit)
+    c, a_direct = exact("merge", merge), exact("insert", insert)
+    in_window, in_pane = exact("rows", rows), exact("groups", groups)
     pane = gcd(size, slide)
     per_window, per_slide = size // pane, slide // pane
     of_pane = a * in_window / per_window + b * in_pane
-    if differential:
+    if boolean("differential", differential):
         paned = of_pane + 2 * c * in_pane * per_slide
         direct = 2 * a_direct * slide * in_window / size
     else:
         paned = of_pane + c * per_window * in_pane
         direct = a_direct * in_window
     return PaneCosts(pane, per_window, per_slide, paned, direct)
+
+
+def exact(name: str, value: Any) -> Fraction:
+    """Return a number of at least 0 as it is, so that costs can be compared."""
+    rounded = number(name, value, "it is a number of at least 0", 0, MOST)
+    found = whole(value)
+    if found is not None:
+        return Fraction(found)
+    # Numbers of other libraries, such as float32 of numpy, become floats.
+    return Fraction(value if isinstance(value, Fraction | Decimal) else rounded)

@@ -36,6 +36,7 @@ __all__ = [
         "snapshot_bytes",
         "suggested",
         "text",
+        "whole",
         "wrong_type",
     ),
 ]

@@ -36,7 +36,8 @@ class Emission:
             trigger("early", self.early)
         one_of("refinement", self.refinement, REFINEMENTS)
         if self.at_most is not None:
-            integer("at_most", self.at_most, "it is a number of rows of at least 1, or None", 1, 2**62)
+            allowed = "it is a number of rows of at least 1, or None"
+            object.__setattr__(self, "at_most", integer("at_most", self.at_most, allowed, 1, 2**62))
         if self.later is not None:
             of_measure("later", self.later)
         boolean("complete", self.complete)

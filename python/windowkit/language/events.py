@@ -144,7 +144,7 @@ def every(length: Length, of: str = EVENT, since: str | None = None) -> Every:
             "units of an integer column; windowkit.rows(n) is a trigger by itself"
         )
     if units(measure) <= 0:
-        raise InvalidValue(f"length: {length!r} is given; allowed are lengths above zero")
+        raise InvalidValue(f"length: {as_given(length)} is given; allowed are lengths above zero")
     if of == PROCESSING:
         of_clock("length", length)
     return Every(measure, of, since)
@@ -245,7 +245,7 @@ def read(form: object, depth: int = 0) -> Trigger:
         f"{kind} also takes {', '.join(more)}" for kind, *more in (each.keys for each in TRIGGERS) if more
     ]
     raise InvalidValue(
-        f"early: {form!r:.60} is not a trigger; it has one of the keys {kinds} ({'; '.join(others)})"
+        f"early: {as_given(form):.60} is not a trigger; it has one of the keys {kinds} ({'; '.join(others)})"
     )
 
 

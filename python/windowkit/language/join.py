@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language import engines, written
 from windowkit.language.arguments import hinted
-from windowkit.language.checks import checked_name, distinct_names, names, one_of, text, wrong_type
+from windowkit.language.checks import as_given, checked_name, distinct_names, names, one_of, text, wrong_type
 from windowkit.language.display import Lines, facts
 from windowkit.language.durations import Duration, Length, Rows, length
 from windowkit.language.emission import Emission
@@ -542,7 +542,7 @@ def reaches(within: Any) -> tuple[Reach, Reach]:
         return both, both
     if len(within) != 2:
         raise InvalidValue(
-            f"within: {within!r} has {len(within)} lengths; it is one length, or two: (before, after)"
+            f"within: {as_given(within)} has {len(within)} lengths; it is one length, or two: (before, after)"
         )
     before, after = map(reach, within)
     if units(before) and units(after) and isinstance(before, int) != isinstance(after, int):

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from windowkit.errors import InvalidValue
-from windowkit.language.checks import allowed_options, no_option
+from windowkit.language.checks import allowed_options, as_given, no_option
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression
 
@@ -149,5 +149,5 @@ def checked(
         if value is not None:
             reason = engine.instead.get(name, f"only {' and '.join(others)} have it")
             given, reason = (engine.given, reason) if others else ("to explain", "only run has it")
-            raise InvalidValue(f"{name}: {value!r} is given {given}; {reason}{allowed_options(own)}")
+            raise InvalidValue(f"{name}: {as_given(value)} is given {given}; {reason}{allowed_options(own)}")
     return {name: value for name, value in options.items() if value is not None}

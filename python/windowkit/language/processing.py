@@ -57,10 +57,13 @@ class Stamps:
         at = whole(returned)
         if at is None:
             raise InvalidType(
-                f"clock: it returned {returned!r}, {a_type(returned)}; expected microseconds as an int"
+                f"clock: it returned {as_given(returned)}, {a_type(returned)}; expected microseconds as "
+                "an int"
             )
         if not -(2**62) <= at < 2**62:
-            raise InvalidValue(f"clock: it returned {at}; allowed are microseconds from -2^62 to 2^62")
+            raise InvalidValue(
+                f"clock: it returned {as_given(at)}; allowed are microseconds from -2^62 to 2^62"
+            )
         return at if last is None else max(at, last)
 
     @staticmethod

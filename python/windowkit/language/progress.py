@@ -144,9 +144,9 @@ def delay(
         )
     if idle is not None and source is None:
         raise InvalidValue(
-            f"idle: {idle!r} is given without source=; it leaves out idle sources, so it needs a column "
-            "that names them; in a stream without sources, heartbeat= has the watermark follow the clock "
-            "while no rows come"
+            f"idle: {as_given(idle)} is given without source=; it leaves out idle sources, so it needs a "
+            "column that names them; in a stream without sources, heartbeat= has the watermark follow the "
+            "clock while no rows come"
         )
     return Delay(
         of_time,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregation import Aggregate, Framed
 from windowkit.language.aggregation import parse as aggregate_of
-from windowkit.language.checks import suggested, text, wrong_type
+from windowkit.language.checks import as_given, suggested, text, whole, wrong_type
 from windowkit.language.durations import plain
 from windowkit.language.emission import Emission, emit
 from windowkit.language.events import read as read_trigger
@@ -196,8 +196,10 @@ def refuse_code(argument: str, defined: Sequence[object], what: str) -> None:
 def check_version(form: object) -> None:
     """Refuse a form of another version, whichever keys it has."""
     version = form.get("version") if isinstance(form, Mapping) else VERSION
-    if isinstance(version, bool) or version != VERSION:
-        raise InvalidValue(f"form: it is of version {version!r}; this windowkit reads version {VERSION}")
+    if whole(version) != VERSION:
+        raise InvalidValue(
+            f"form: it is of version {as_given(version):.60}; this windowkit reads version {VERSION}"
+        )
 
 
 def mapping(
@@ -213,7 +215,7 @@ def mapping(
     for key in form:
         if key not in known:
             meant = suggested(key, known) if isinstance(key, str) else ""
-            raise InvalidValue(f"{argument}: the key {key!r} is unknown; {allowed}{meant}")
+            raise InvalidValue(f"{argument}: the key {as_given(key):.60} is unknown; {allowed}{meant}")
     for key in keys:
         if key not in form:
             raise InvalidValue(f"{argument}: the key {key!r} is missing; {allowed}")

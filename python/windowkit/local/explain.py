@@ -14,6 +14,7 @@ from windowkit.arrow.validation import TABLES
 from windowkit.errors import InvalidValue
 from windowkit.language import fills
 from windowkit.language.aggregation import Aggregate
+from windowkit.language.checks import as_given
 from windowkit.language.durations import Duration
 from windowkit.language.intervals import NANOSECONDS
 from windowkit.language.moments import Moment
@@ -64,8 +65,8 @@ def explain(query: Query, data: Any = None, *, where: Any = None) -> str:
     bound = data is not None
     if where is not None and not bound:
         raise InvalidValue(
-            f"where: {where!r} is given without data; what it says of rows depends on types, so give data, "
-            "or a schema"
+            f"where: {as_given(where)} is given without data; what it says of rows depends on types, so give "
+            "data, or a schema"
         )
     if bound:
         query, schema = fitted(query, data)

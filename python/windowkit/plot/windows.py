@@ -13,6 +13,7 @@ from windowkit.arrow.computing import without_views
 from windowkit.arrow.given import reader_of
 from windowkit.arrow.source import opened
 from windowkit.errors import InvalidType, InvalidValue
+from windowkit.language.checks import as_given
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
 from windowkit.local.query import plan, shaped
@@ -66,7 +67,8 @@ def plot(
     first, last = stretch
     if first is not None and last is not None and first >= last:
         raise InvalidValue(
-            f"end: {end!r} is not after start, {start!r}; rows from start on, before end, are drawn"
+            f"end: {as_given(end)} is not after start, {as_given(start)}; rows from start on, before end, "
+            "are drawn"
         )
     rows, windows = within(table, windows, own, first, last)
     if windows.num_rows > MOST:
@@ -101,7 +103,9 @@ def of_one_key(table: pa.Table, query: Query, key: Any) -> tuple[pa.Table, str]:
     """Return the rows of a key, and what it is called."""
     if not query.by:
         if key is not None:
-            raise InvalidValue(f"key: {key!r} is given for a query without keys; only all rows can be drawn")
+            raise InvalidValue(
+                f"key: {as_given(key)} is given for a query without keys; only all rows can be drawn"
+            )
         return table, "all rows"
     keys = table.select(query.by).group_by(list(query.by)).aggregate([])
     if key is not None:

@@ -320,7 +320,9 @@ class Edges:
             try:
                 start, end = window
             except (TypeError, ValueError):
-                raise InvalidValue(f"windows: {window!r} is not a window; a window is (start, end)") from None
+                raise InvalidValue(
+                    f"windows: {as_given(window)} is not a window; a window is (start, end)"
+                ) from None
             first, after = clock.read("windows", start), clock.read("windows", end)
             found.extend((first, after))
             if not since < after <= until:
@@ -403,7 +405,9 @@ def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[An
 
 def iterated(changes: Any, what: str, most: int | None) -> Iterable[Any]:
     if not isinstance(changes, Iterable):
-        raise InvalidType(f"{what}: it returned {changes!r}; it returns an iterable of Add, Remove and Shift")
+        raise InvalidType(
+            f"{what}: it returned {as_given(changes)}; it returns an iterable of Add, Remove and Shift"
+        )
     return at_most(most, changes, what)
 
 
@@ -416,7 +420,9 @@ def edit(change: Any, rows: int, what: str) -> Edit:
     if isinstance(change, Shift):
         gone = checked_range(change.start, change.end, rows, what)
         return gone, checked_range(*change.to, rows, what)
-    raise InvalidType(f"{what}: it returned {change!r}; it returns an iterable of Add, Remove and Shift")
+    raise InvalidType(
+        f"{what}: it returned {as_given(change)}; it returns an iterable of Add, Remove and Shift"
+    )
 
 
 def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: int, what: str) -> None:
@@ -425,7 +431,9 @@ def apply(reported: dict[tuple[int, int], None], changes: Iterable[Any], rows: i
         gone, new = edit(change, rows, what)
         if gone is not None:
             if gone not in reported:
-                raise InvalidValue(f"{what}: {change!r} refers to a window that was not reported before")
+                raise InvalidValue(
+                    f"{what}: {as_given(change)} refers to a window that was not reported before"
+                )
             del reported[gone]
         if new is not None:
             reported[new] = None
@@ -437,7 +445,7 @@ def checked_range(start: int, end: int, rows: int, what: str) -> tuple[int, int]
             raise InvalidType(f"{what}: rank {as_given(rank)} is {a_type(rank)}; a rank is an int")
     if not 0 <= start < end <= rows:
         raise InvalidValue(
-            f"{what}: [{start}, {end}) is not a range of the {rows} rows shown so far; a window has at "
-            "least one row"
+            f"{what}: [{as_given(start)}, {as_given(end)}) is not a range of the {rows} rows shown so far; a "
+            "window has at least one row"
         )
     return int(start), int(end)
