@@ -333,6 +333,21 @@ def test_a_full_stdout_is_a_failed_job(asked: list[str], source: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("asked", ["--version", "--help"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has such a device")
+def test_help_that_cannot_be_written_is_no_success(asked: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "windowkit", asked],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+            env={"PYTHONPATH": ROOT},
+        )
+    assert (done.returncode, message(done.stderr.decode())) == (1, "[Errno 28] No space left on device")
+
+
 @pytest.mark.parametrize("how", ["closed", "full", "unread"])
 def test_a_job_does_not_fail_as_nobody_reads_its_stderr(how: str, source: Path, tmp_path: Path) -> None:
     ends = {"closed": "2>&-", "full": "2>/dev/full", "unread": "2> >(exec 0<&-)"}

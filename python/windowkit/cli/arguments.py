@@ -123,6 +123,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         sys.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help", REFUSED))
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End the command after what was asked for is written, as help is, or raise why it cannot be."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        super().exit(status, message)
+
 
 class Once(argparse.Action):
     """Keeps the value of an option that is given once: argparse would drop the first of two."""

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     with cleaning_up():
         try:
-            return status_of(parser(JOBS).parse_args(argv))
+            return status_of(argv)
         except KeyboardInterrupt:
             return complain("interrupted", INTERRUPTED)
         finally:
@@ -57,13 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             leave(sys.stderr)
 
 
-def status_of(arguments: argparse.Namespace) -> int:
-    """Run the command with parsed arguments; return its exit status."""
-    # It is None where it was closed before Python began.
-    if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
-        return complain("--output: stdout is closed; the result goes to a file by --output PATH", FAILED)
-    status = REFUSED
+def status_of(argv: Sequence[str] | None) -> int:
+    """Run the command with these arguments; return its exit status."""
+    status = FAILED
     try:
+        arguments = parser(JOBS).parse_args(argv)
+        # It is None where it was closed before Python began.
+        if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
+            raise JobError("--output: stdout is closed; the result goes to a file by --output PATH")
+        status = REFUSED
         with held(), Scratch() as scratch, released():
             run = prepare(arguments, scratch)
             status = FAILED
