@@ -215,8 +215,12 @@ CLOSED = """
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444])
 def test_directories_that_may_not_be_read_are_not_left_out(tmp_path: Path, mode: int) -> None:
     write(tmp_path, "t/a", "t/closed/b")
-    for each in (tmp_path, *tmp_path.parents[:2]):
-        each.chmod(0o755)
+    # The other user has to get there.
+    shut = {
+        each: each.stat().st_mode for each in (tmp_path, *tmp_path.parents) if not each.stat().st_mode & 1
+    }
+    for each, own in shut.items():
+        each.chmod(own | 0o011)
     (tmp_path / "t/closed").chmod(mode)
     try:
         told = program(CLOSED, tmp_path / "t", "**/*", "*/*", "*/b", "c*/[b]")
@@ -227,6 +231,8 @@ def test_directories_that_may_not_be_read_are_not_left_out(tmp_path: Path, mode:
     finally:
         for each in (tmp_path / "t").glob("*closed"):
             each.chmod(0o755)
+        for each, own in shut.items():
+            each.chmod(own)
 
 
 PATTERNS = ["*", "?", "[ab]", "[!a]*", ".*", "a*", "**", "b", ".h", "..", "[", "*a"]
