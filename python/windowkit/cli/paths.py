@@ -55,7 +55,9 @@ def matched(paths: Sequence[str]) -> list[Path]:
         if Path(given).exists() or not glob.has_magic(given):
             found.append(Path(given))
             continue
-        alike = sorted(matching("", Path(given).parts))
+        # Where the command runs matters only to patterns that begin there: it may be closed to this user.
+        top, parts = Path(given).anchor, Path(given).parts
+        alike = sorted(matching(top, parts[1:] if top else parts))
         if not alike:
             raise ArgumentsError(
                 f"--input: {given!r} matches no file; it is a file, a directory or a pattern"
