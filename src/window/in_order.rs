@@ -69,7 +69,7 @@ pub struct OrderedRows<'a> {
     pub times: &'a [i64],
     /// Their keys and ranks.
     pub ranks: Ranks<'a>,
-    /// The columns of [`Rules::columns`], in that order.
+    /// The columns of [`Rules::columns`](super::Rules::columns), in that order.
     pub columns: &'a [ArrayRef],
     /// Only rows from this one on belong to the windows.
     pub from: usize,
