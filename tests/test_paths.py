@@ -225,7 +225,7 @@ def test_directories_that_may_not_be_read_are_not_left_out(tmp_path: Path, mode:
     (tmp_path / "t/closed").chmod(mode)
     try:
         told = program(CLOSED, tmp_path / "t", "**/*", "*/*", "*/b", "c*/[b]")
-        # That a name which is known is there can be told of a directory that may be entered.
+        # A directory that may be entered but not listed still answers for a name that is known.
         assert told.split() == ["True", "True", "True", str(mode != 0o111), "True"]
         (tmp_path / "t/closed").rename(tmp_path / "t/.closed")
         assert program(CLOSED, tmp_path / "t", "**/*", "*").split() == ["False"] * 3

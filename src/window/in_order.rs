@@ -41,7 +41,7 @@ pub struct OfKeys<'a> {
 }
 
 impl<'a> OfKeys<'a> {
-    /// Those of the window type `at`, of `types` types that each key has a position of.
+    /// The positions of keys in the window type `at`, where each key has a position in each of `types` types.
     pub fn new(all: &'a mut [Position], (at, types): (usize, usize)) -> Self {
         Self { all, types, at }
     }
@@ -135,7 +135,7 @@ pub struct Edges {
     pub window: usize,
     /// The rows before which slices are cut.
     pub cuts: Vec<u32>,
-    /// Those of a key and a type in their order.
+    /// The windows that have ended; those of one key and type in their order.
     pub ended: Vec<Ended>,
 }
 
