@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from statistics import median
@@ -123,21 +123,19 @@ SIDES: dict[str, Callable[[pa.Table, pa.Table, int], Side]] = {
 }
 
 
-def measured(options: argparse.Namespace) -> list[Record]:
+def measured(options: argparse.Namespace) -> Iterator[Record]:
     """Check and measure all cells."""
     cells = [Cell(keys, order) for keys in options.keys for order in ORDERS]
     cells = [cell for cell in cells if any(text in str(cell) for text in options.only)]
     for cell in cells:
         check(cell, options)
     print(f"the sides agree on all {len(cells)} cells", flush=True)
-    records = []
     for cell in cells:
         left, right = tables(cell, options.rows, options.seed)
         sides = {name: SIDES[name](left, right, options.threads) for name in options.sides}
         asks = {name: partial(side, cell) for name, side in sides.items()}
         seconds, results = turns.timed(cell, asks, options.repeats)
-        records.append({**cell._asdict(), "results": results, "seconds": seconds})
-    return records
+        yield {**cell._asdict(), "results": results, "seconds": seconds}
 
 
 def tables(cell: Cell, rows: int, seed: int) -> tuple[pa.Table, pa.Table]:

@@ -17,7 +17,7 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from statistics import median
@@ -39,6 +39,7 @@ BATCH_ROWS: Final = 65_536
 APART: Final = timedelta(milliseconds=10)
 SIZE: Final = timedelta(minutes=10)
 SLIDES: Final = 12
+CROWDED: Final = 100_000
 KINDS: Final = ("int64", "text of 13", "text of 36", "two columns")
 WORKS: Final = ("tumbling", "sliding", "session", "rolling", "join", "distinct")
 STREAMED: Final = ("tumbling", "sliding", "session")
@@ -64,6 +65,11 @@ class Cell(NamedTuple):
     def reach(self) -> timedelta:
         """How long a key waits for its next row, on average: gaps, frames and bands are of such lengths."""
         return APART * self.keys
+
+    @property
+    def has_crowded_keys(self) -> bool:
+        """Whether all pairs of rows of a key are so many that others join by stretches of time, too."""
+        return self.keys < CROWDED
 
     @property
     def windows(self) -> wk.Window:
@@ -114,6 +120,9 @@ def duckdb(rows: pa.Table, others: pa.Table, threads: int) -> Side:
         by, reach, size = ", ".join(cell.by), micros(cell.reach), micros(SIZE)
         slide = size // SLIDES
         panes = f"SELECT {by}, epoch_us(t) // {{}} AS p, sum(v) AS s, max(v) AS m FROM rows GROUP BY ALL"
+        half = reach // 2
+        near = f"u >= t - INTERVAL {half} MICROSECONDS AND u <= t + INTERVAL {half} MICROSECONDS"
+        first, last = (f"(epoch_us(t) {sign} {half}) // {reach}" for sign in "-+")
         asked = {
             "tumbling": panes.format(size),
             "sliding": (
@@ -131,8 +140,11 @@ def duckdb(rows: pa.Table, others: pa.Table, threads: int) -> Side:
                 f"ORDER BY t RANGE BETWEEN INTERVAL {10 * reach} MICROSECONDS PRECEDING AND CURRENT ROW)"
             ),
             "join": (
-                f"SELECT rows.*, u, w FROM rows JOIN others USING ({by}) WHERE "
-                f"u >= t - INTERVAL {reach // 2} MICROSECONDS AND u <= t + INTERVAL {reach // 2} MICROSECONDS"
+                f"SELECT {by}, t, v, u, w FROM (SELECT *, unnest(range({first}, {last} + 1)) AS place "
+                f"FROM rows) JOIN (SELECT *, epoch_us(u) // {reach} AS place FROM others) "
+                f"USING ({by}, place) WHERE {near}"
+                if cell.has_crowded_keys
+                else f"SELECT rows.*, u, w FROM rows JOIN others USING ({by}) WHERE {near}"
             ),
             "distinct": (
                 f"SELECT * FROM rows QUALIFY coalesce(epoch_us(t) - lag(epoch_us(t)) "
@@ -180,11 +192,16 @@ def polars(rows: pa.Table, others: pa.Table, threads: int) -> Side:
             asked = numbered.group_by("number").agg(*(pl.col(each).first() for each in by), *aggregates)
         elif cell.work == "join":
             ends = lazy.with_columns(first=pl.col("t") - reach / 2, last=pl.col("t") + reach / 2)
-            pairs = [pl.col(each) == pl.col(f"{each}_right") for each in by]
-            right = other.lazy().rename({each: f"{each}_right" for each in by})
-            joined = ends.join_where(
-                right, *pairs, pl.col("u") >= pl.col("first"), pl.col("u") <= pl.col("last")
-            )
+            near = pl.col("u") >= pl.col("first"), pl.col("u") <= pl.col("last")
+            if cell.has_crowded_keys:
+                placed = [pl.col(each).dt.epoch("us") // micros(reach) for each in ("first", "last", "u")]
+                copied = ends.with_columns(place=pl.int_ranges(placed[0], placed[1] + 1)).explode("place")
+                right = other.lazy().with_columns(place=placed[2])
+                joined = copied.join(right, on=[*by, "place"]).filter(*near)
+            else:
+                pairs = [pl.col(each) == pl.col(f"{each}_right") for each in by]
+                right = other.lazy().rename({each: f"{each}_right" for each in by})
+                joined = ends.join_where(right, *pairs, *near)
             asked = joined.select(*frame.columns, "u", "w")
         else:
             pauses = pl.col("t").diff().over(by) > pl.lit(reach)
@@ -248,14 +265,13 @@ def check(cell: Cell, options: argparse.Namespace) -> None:
         sys.exit(f"the sides differ in {cell}: {found}")
 
 
-def measured(options: argparse.Namespace) -> list[Record]:
+def measured(options: argparse.Namespace) -> Iterator[Record]:
     """Check and measure all cells."""
     cells = [Cell(work, keys, kind) for work in WORKS for kind in KINDS for keys in options.keys]
     cells = [cell for cell in cells if any(each in str(cell) for each in options.only)]
     for cell in cells:
         check(cell, options)
     print(f"the sides agree on all {len(cells)} cells", flush=True)
-    records = []
     for cell in cells:
         rows, others = tables(cell, options.rows, options.seed)
         asks = {name: partial(SIDES[name](rows, others, options.threads), cell) for name in options.sides}
@@ -265,8 +281,7 @@ def measured(options: argparse.Namespace) -> list[Record]:
             record["stream"] = [streamed(cell, rows) for _ in range(options.repeats)]
         if cell.work == "tumbling":
             record["held"] = held(cell, options.seed)
-        records.append(record)
-    return records
+        yield record
 
 
 def streamed(cell: Cell, rows: pa.Table) -> float:

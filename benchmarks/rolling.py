@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from itertools import product
@@ -167,7 +167,7 @@ SIDES: dict[str, Callable[[pa.Table, int], Side]] = {
 }
 
 
-def measured(options: argparse.Namespace) -> list[Record]:
+def measured(options: argparse.Namespace) -> Iterator[Record]:
     """Check and measure all cells."""
     cells = [Cell(asked, keys, order) for keys in options.keys for asked in ASKED for order in ORDERS]
     cells += [Cell(AT, keys, order) for keys in options.keys if keys >= LABELED for order in ORDERS]
@@ -178,20 +178,18 @@ def measured(options: argparse.Namespace) -> list[Record]:
             cell, rows_of(rows, max(1, cell.keys * rows // options.rows), cell.order, options.seed), options
         )
     print(f"the sides agree on all {len(cells)} cells", flush=True)
-    records = []
     for cell in cells:
         table = rows_of(options.rows, cell.keys, cell.order, options.seed)
         sides = {name: SIDES[name](table, options.threads) for name in sides_of(cell, options)}
         asks = {name: partial(side, cell.asked) for name, side in sides.items()}
         seconds, results = turns.timed(cell, asks, options.repeats)
         assert results == (labels_of(table) if cell.asked == AT else table).num_rows
-        records.append({**cell._asdict(), "seconds": seconds})
+        yield {**cell._asdict(), "seconds": seconds}
     if "windowkit" in options.sides:
         for keys, order in product(options.keys, ORDERS):
             steps = by_step(rows_of(options.rows, keys, order, options.seed), options.repeats)
-            records.append({"steps": steps, "keys": keys, "order": order})
+            yield {"steps": steps, "keys": keys, "order": order}
             print(f"{keys:,} keys, order {order}, CPU s: {steps}", flush=True)
-    return records
 
 
 def by_step(table: pa.Table, repeats: int) -> dict[str, list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,23 +16,38 @@ import pyarrow as pa
 from pages import Record
 
 Ask = Callable[[], pa.Table]
+MEASURED = ("results", "seconds", "stream", "held", "steps")
+"""The fields of a record that do not say what was asked."""
 
 
 def main(
     options: argparse.Namespace,
-    measured: Callable[[argparse.Namespace], list[Record]],
+    measured: Callable[[argparse.Namespace], Iterable[Record]],
     page: Callable[[Path, Record, list[Record]], str],
 ) -> None:
-    """Measure, print and write."""
+    """Measure, print and write.
+
+    Records are kept as each cell ends. Those of other cells stay if they are of the same machine, versions
+    and numbers.
+    """
     if not options.page:
         pa.set_cpu_count(options.threads)
-        records = measured(options)
+        facts = pages.machine(["duckdb", "polars", "pyarrow"])
+        facts |= {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
+        before, records = pages.read(options.output)
+        kept = {cell_of(record): record for record in records if before | {"date": facts["date"]} == facts}
+        for record in measured(options):
+            kept[cell_of(record)] = record
+            if options.record:
+                pages.keep(options.output, facts, kept.values())
         if not options.record:
             return
-        facts = pages.machine(["duckdb", "polars", "pyarrow"])
-        numbers = {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
-        pages.keep(options.output, facts | numbers, records)
     pages.write(options.output, page)
+
+
+def cell_of(record: Record) -> str:
+    """Return what was asked in a record, without what was measured."""
+    return json.dumps({name: value for name, value in record.items() if name not in MEASURED})
 
 
 def arguments(
