@@ -193,17 +193,9 @@ impl IntegerKeys {
     }
 
     pub(super) fn values(&self) -> Result<ArrayRef> {
-        let buffer = match self.data_type.primitive_width() {
-            Some(1) => Buffer::from_iter(self.values.iter().map(|&value| value as i8)),
-            Some(2) => Buffer::from_iter(self.values.iter().map(|&value| value as i16)),
-            Some(4) => Buffer::from_iter(self.values.iter().map(|&value| value as i32)),
-            _ => Buffer::from_slice_ref(&self.values),
-        };
         let nulls =
             self.null.map(|null| (0..self.values.len() as u32).map(|id| id != null).collect::<NullBuffer>());
-        let data =
-            ArrayData::builder(self.data_type.clone()).len(self.values.len()).add_buffer(buffer).nulls(nulls);
-        Ok(make_array(data.build()?))
+        stored_array(&self.data_type, &self.values, nulls)
     }
 }
 
@@ -244,8 +236,24 @@ fn span(low: i64, high: i64) -> i128 {
     i128::from(high) - i128::from(low) + 1
 }
 
+/// Values of this type that are stored as these integers.
+pub(super) fn stored_array(
+    data_type: &DataType,
+    values: &[i64],
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let buffer = match data_type.primitive_width() {
+        Some(1) => Buffer::from_iter(values.iter().map(|&value| value as i8)),
+        Some(2) => Buffer::from_iter(values.iter().map(|&value| value as i16)),
+        Some(4) => Buffer::from_iter(values.iter().map(|&value| value as i32)),
+        _ => Buffer::from_slice_ref(values),
+    };
+    let data = ArrayData::builder(data_type.clone()).len(values.len()).add_buffer(buffer).nulls(nulls);
+    Ok(make_array(data.build()?))
+}
+
 /// The stored integers, sign-extended to 64 bits whatever the type: only equality matters. Zero-copy at 64 bits.
-fn read(column: &ArrayRef) -> ScalarBuffer<i64> {
+pub(super) fn read(column: &ArrayRef) -> ScalarBuffer<i64> {
     let data = column.to_data();
     let (buffer, offset, len) = (data.buffers()[0].clone(), data.offset(), data.len());
     match column.data_type().primitive_width() {

@@ -6,6 +6,7 @@
 mod hash;
 mod integers;
 mod numbering;
+mod packed;
 mod rows;
 mod text;
 
@@ -15,6 +16,7 @@ use arrow_schema::DataType;
 
 pub use hash::{hash_rows, remix, supported as hashable};
 use integers::IntegerKeys;
+use packed::PackedKeys;
 use rows::RowKeys;
 pub use rows::{decoded, encodable, encoded, holds, normalised};
 use text::TextKeys;
@@ -60,6 +62,8 @@ enum Kind {
     Integers(IntegerKeys),
     /// One column of strings or bytes.
     Text(TextKeys),
+    /// Columns that take at most 16 bytes together.
+    Packed(PackedKeys),
     /// Anything else, by its row encoding.
     Rows(RowKeys),
 }
@@ -76,7 +80,13 @@ impl KeyIndex {
                 Kind::Integers(IntegerKeys::new(plain(one).clone()))
             }
             [one] if TextKeys::supports(plain(one)) => Kind::Text(TextKeys::new(plain(one).clone())),
-            _ => Kind::Rows(RowKeys::new(types.iter().map(plain).cloned().collect())?),
+            _ => {
+                let types: Vec<DataType> = types.iter().map(plain).cloned().collect();
+                match PackedKeys::new(&types) {
+                    Some(keys) => Kind::Packed(keys),
+                    None => Kind::Rows(RowKeys::new(types)?),
+                }
+            }
         };
         Ok(Self { types, kind })
     }
@@ -87,6 +97,7 @@ impl KeyIndex {
             Kind::Global { is_closed, .. } => *is_closed = true,
             Kind::Integers(keys) => keys.close(),
             Kind::Text(keys) => keys.close(),
+            Kind::Packed(keys) => keys.close(),
             Kind::Rows(keys) => keys.close(),
         }
     }
@@ -102,6 +113,7 @@ impl KeyIndex {
             Kind::Global { seen, .. } => usize::from(*seen),
             Kind::Integers(keys) => keys.len(),
             Kind::Text(keys) => keys.len(),
+            Kind::Packed(keys) => keys.len(),
             Kind::Rows(keys) => keys.len(),
         }
     }
@@ -112,6 +124,7 @@ impl KeyIndex {
             Kind::Global { .. } => 0,
             Kind::Integers(keys) => keys.bytes(),
             Kind::Text(keys) => keys.bytes(),
+            Kind::Packed(keys) => keys.bytes(),
             Kind::Rows(keys) => keys.bytes(),
         }
     }
@@ -186,6 +199,20 @@ impl KeyIndex {
                 keys.assign(&columns[0], ids);
                 Ok(())
             }
+            Kind::Packed(keys) => {
+                if keys.assign(columns, rows, ids) {
+                    return Ok(());
+                }
+                // A text is too long: keys are rows from now on, with the ids that they have.
+                let mut unpacked = RowKeys::new(self.types.iter().map(plain).cloned().collect())?;
+                unpacked.assign(&keys.values()?, &mut Vec::new())?;
+                if keys.is_closed() {
+                    unpacked.close();
+                }
+                unpacked.assign(columns, ids)?;
+                self.kind = Kind::Rows(unpacked);
+                Ok(())
+            }
             Kind::Rows(keys) => keys.assign(columns, ids),
         }
     }
@@ -193,13 +220,7 @@ impl KeyIndex {
     /// The distinct keys, one entry per id, as columns of the types that were given (dictionaries with 32-bit
     /// codes).
     pub fn values(&self) -> Result<Vec<ArrayRef>> {
-        let values = match &self.kind {
-            Kind::Global { .. } => vec![],
-            Kind::Integers(keys) => vec![keys.values()?],
-            Kind::Text(keys) => vec![keys.values()?],
-            Kind::Rows(keys) => keys.values()?,
-        };
-        values
+        self.kind_values()?
             .into_iter()
             .zip(&self.types)
             .map(|(array, given)| {
@@ -207,6 +228,17 @@ impl KeyIndex {
                 if array.data_type() == &wanted { Ok(array) } else { Ok(cast(&array, &wanted)?) }
             })
             .collect()
+    }
+
+    /// The distinct keys, of plain types.
+    fn kind_values(&self) -> Result<Vec<ArrayRef>> {
+        match &self.kind {
+            Kind::Global { .. } => Ok(vec![]),
+            Kind::Integers(keys) => Ok(vec![keys.values()?]),
+            Kind::Text(keys) => Ok(vec![keys.values()?]),
+            Kind::Packed(keys) => keys.values(),
+            Kind::Rows(keys) => keys.values(),
+        }
     }
 
     /// The distinct keys as [`KeyIndex::values`] has them, but not as dictionaries: those are numbered by their values.
@@ -241,8 +273,8 @@ impl KeyIndex {
         match (&mut self.kind, &other.kind) {
             (Kind::Rows(keys), Kind::Rows(others)) => keys.absorb(others, &mut ids),
             (Kind::Text(keys), Kind::Text(others)) => keys.absorb(others, &mut ids),
-            (_, Kind::Integers(others)) => self.assign_plain(&[others.values()?], other.len(), &mut ids)?,
-            _ => self.assign_plain(&[], other.len(), &mut ids)?,
+            (Kind::Packed(keys), Kind::Packed(others)) => keys.absorb(others, &mut ids),
+            _ => self.assign_plain(&other.kind_values()?, other.len(), &mut ids)?,
         }
         Ok(ids)
     }

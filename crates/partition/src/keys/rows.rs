@@ -1,6 +1,5 @@
 //! Keys of any types and any number of columns, by their row encoding.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -10,11 +9,8 @@ use arrow_array::{
 use arrow_cast::cast;
 use arrow_row::{Row, RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
-use super::NONE;
-use super::numbering::{Numbering, number_all};
+use super::numbering::{Hashed, Numbering, Store, number_all};
 use crate::{Error, Result};
 use windowkit_kernels::types::named;
 
@@ -22,15 +18,7 @@ use windowkit_kernels::types::named;
 pub(super) struct RowKeys {
     converter: RowConverter,
     batch: Rows,
-    distinct: Distinct,
-}
-
-/// Distinct rows.
-struct Distinct {
-    rows: Rows,
-    table: HashTable<u32>,
-    hasher: FixedState,
-    is_closed: bool,
+    keys: Hashed<Rows>,
 }
 
 impl RowKeys {
@@ -44,30 +32,27 @@ impl RowKeys {
         }
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
         let (batch, rows) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
-        let (table, hasher) = (HashTable::new(), FixedState::default());
-        let distinct = Distinct { rows, table, hasher, is_closed: false };
-        Ok(Self { converter, batch, distinct })
+        Ok(Self { converter, batch, keys: Hashed::new(rows) })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.distinct.len()
+        self.keys.len()
     }
 
     pub(super) fn close(&mut self) {
-        self.distinct.is_closed = true;
+        self.keys.close();
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let rows = self.batch.size() + self.distinct.rows.size();
-        self.converter.size() + rows + self.distinct.table.allocation_size()
+        self.batch.size() + self.converter.size() + self.keys.bytes()
     }
 
     pub(super) fn assign(&mut self, columns: &[ArrayRef], out: &mut Vec<u32>) -> Result<()> {
         let columns: Vec<ArrayRef> = columns.iter().map(normalised).collect();
         self.batch.clear();
         self.converter.append(&mut self.batch, &columns)?;
-        let Self { batch, distinct, .. } = self;
-        number_all(distinct, batch.num_rows(), |row| batch.row(row), out);
+        let Self { batch, keys, .. } = self;
+        number_all(keys, batch.num_rows(), |row| batch.row(row), out);
         Ok(())
     }
 
@@ -75,49 +60,33 @@ impl RowKeys {
     /// for all: values that were decoded are not dictionaries any more where the types say so.
     pub(super) fn absorb(&mut self, other: &Self, out: &mut Vec<u32>) {
         let parser = self.converter.parser();
-        let rows = &other.distinct.rows;
-        number_all(&mut self.distinct, rows.num_rows(), |row| parser.parse(rows.row(row).data()), out);
+        let rows = &other.keys.store;
+        number_all(&mut self.keys, rows.num_rows(), |row| parser.parse(rows.row(row).data()), out);
     }
 
     pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
-        Ok(self.converter.convert_rows(self.distinct.rows.iter())?)
+        Ok(self.converter.convert_rows(self.keys.store.iter())?)
     }
 }
 
-impl Numbering for Distinct {
+impl Store for Rows {
     type Key<'a> = Row<'a>;
 
     fn len(&self) -> usize {
-        self.rows.num_rows()
+        self.num_rows()
     }
 
-    fn hash(&self, row: Row<'_>) -> u64 {
-        self.hasher.hash_one(row.data())
-    }
-
-    fn candidate(&self, hash: u64) -> Option<u32> {
-        self.table.find(hash, |_| true).copied()
+    fn bytes(&self) -> usize {
+        self.size()
     }
 
     fn is(&self, id: u32, row: Row<'_>) -> bool {
-        self.rows.row(id as usize) == row
+        self.row(id as usize) == row
     }
 
-    fn number(&mut self, row: Row<'_>, hash: u64) -> u32 {
-        let Self { rows, table, hasher, is_closed } = self;
-        if let Some(&id) = table.find(hash, |&id| rows.row(id as usize) == row) {
-            return id;
-        }
-        if *is_closed {
-            return NONE;
-        }
-        let id = rows.num_rows() as u32;
-        // First of all: a key that was added half-way would remain if there were no memory for the rest.
-        rows.reserve(1, row.data().len());
-        table.reserve(1, |&id| hasher.hash_one(rows.row(id as usize).data()));
-        rows.push(row);
-        table.insert_unique(hash, id, |&id| hasher.hash_one(rows.row(id as usize).data()));
-        id
+    fn add(&mut self, row: Row<'_>) {
+        self.reserve(1, row.data().len());
+        self.push(row);
     }
 }
 
