@@ -13,6 +13,9 @@ use super::NONE;
 use super::numbering::{Numbering, number_all};
 use crate::Result;
 
+/// How many entries of a direct table there may be for each key.
+const SPARSE: i128 = 8;
+
 /// Distinct integers, or values stored as integers, as 64-bit patterns.
 pub(super) struct IntegerKeys {
     data_type: DataType,
@@ -20,7 +23,6 @@ pub(super) struct IntegerKeys {
     null: Option<u32>,
     lookup: Lookup,
     hasher: FixedState,
-    rows: usize,
     is_closed: bool,
 }
 
@@ -39,7 +41,7 @@ impl IntegerKeys {
 
     pub(super) fn new(data_type: DataType) -> Self {
         let (lookup, hasher) = (Lookup::Direct { base: 0, ids: Vec::new() }, FixedState::default());
-        Self { data_type, values: Vec::new(), null: None, lookup, hasher, rows: 0, is_closed: false }
+        Self { data_type, values: Vec::new(), null: None, lookup, hasher, is_closed: false }
     }
 
     pub(super) fn close(&mut self) {
@@ -60,7 +62,6 @@ impl IntegerKeys {
 
     pub(super) fn assign(&mut self, column: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
         let values = read(column);
-        self.rows += values.len();
         let is_hashed = matches!(self.lookup, Lookup::Hashed { .. });
         match column.nulls().filter(|nulls| nulls.null_count() > 0) {
             None if is_hashed => number_all(self, values.len(), |row| Some(values[row]), out),
@@ -138,7 +139,7 @@ impl IntegerKeys {
                 (*low, *high) = (value.min(*low), value.max(*high));
                 // Checked whenever the number of keys has doubled: by then a direct table may be the smaller one.
                 let (low, high) = (*low, *high);
-                if values.len().is_power_of_two() && span(low, high) <= 8 * values.len() as i128 {
+                if values.len().is_power_of_two() && span(low, high) <= SPARSE * values.len() as i128 {
                     self.lookup = self.direct(low, high);
                 }
             }
@@ -161,9 +162,14 @@ impl IntegerKeys {
         let Lookup::Direct { base, ids } = &self.lookup else { return };
         let covered =
             if ids.is_empty() { (i64::MAX, i64::MIN) } else { (*base, base + (ids.len() as i64 - 1)) };
-        let (low, high) = rest.fold(covered, |(low, high), &value| (low.min(value), high.max(value)));
-        // Up to four table entries per row seen are less than what a hash table of the rows would take.
-        if span(low, high) <= (1 << 16).max(4 * self.rows as i128) {
+        let mut rows = 0;
+        let (low, high) = rest.fold(covered, |(low, high), &value| {
+            rows += 1;
+            (low.min(value), high.max(value))
+        });
+        // Up to four table entries for each row at hand are less than what a hash table of the rows would take. Rows that came
+        // before count by their keys alone: an index may have seen any number of them.
+        if span(low, high) <= (1 << 16).max(4 * rows).max(SPARSE * self.values.len() as i128) {
             // Room to grow on the side that grew: ascending keys must not cost a new table with each batch.
             let grown = ids.len() as i64;
             let low = if low < covered.0 { low.saturating_sub(grown) } else { low };

@@ -316,6 +316,23 @@ mod tests {
         assert_eq!(index.len(), 500_002);
     }
 
+    /// An index takes memory for keys, however many rows it has seen.
+    #[test]
+    fn a_key_far_from_few_others_takes_little() {
+        let mut index = KeyIndex::new(vec![DataType::Int64]).unwrap();
+        let mut of = |values: Vec<i64>| {
+            let ids = ids(&mut index, vec![Arc::new(Int64Array::from(values))]);
+            (ids, index.bytes())
+        };
+        let few: Vec<i64> = (0..1 << 18).map(|row| row % 16).collect();
+        for _ in 0..8 {
+            of(few.clone());
+        }
+        let (ids, bytes) = of(vec![1 << 22, 3]);
+        assert_eq!(ids, [16, 3]);
+        assert!(bytes < 1 << 16, "{bytes} bytes of 17 keys");
+    }
+
     proptest! {
         /// Keys of every kind are numbered as they come, also where they are looked up block by block.
         #[test]
