@@ -385,7 +385,7 @@ mod tests {
 
     /// Whether keys are spread over parts, whatever they are, or never.
     fn spreading(always: bool) -> Spreading {
-        if always { Spreading { rows: 1, sample: 1 } } else { Spreading::DEFAULT }
+        if always { Spreading::ALWAYS } else { Spreading::DEFAULT }
     }
 
     fn run(rows: &Rows, batch_rows: usize, threads: usize, compaction: usize, spread: bool) -> Windows {
@@ -477,27 +477,30 @@ mod tests {
 
     #[test]
     fn keys_are_spread_where_they_are_many() {
-        let batch = |keys: i64, rows: i64| {
-            let columns = [
-                ("k", column((0..rows).map(|row| row % keys))),
-                ("t", column(0..rows)),
-                ("v", column(0..rows)),
-            ];
+        let batch = |rows: i64, key: &dyn Fn(i64) -> i64| {
+            let columns = [("k", column((0..rows).map(key))), ("t", column(0..rows)), ("v", column(0..rows))];
             RecordBatch::try_from_iter(columns).unwrap()
         };
         let aggregates = vec![AggregateSpec::new("sum", &["v"], "sum")];
         let plan =
-            Plan::new(batch(1, 1).schema(), vec!["k".into()], "t".into(), windows(), aggregates).unwrap();
+            Plan::new(batch(1, &|row| row).schema(), vec!["k".into()], "t".into(), windows(), aggregates)
+                .unwrap();
         let plan = Arc::new(plan);
         let is_spread = |batch: RecordBatch| {
             let mut bounded = Bounded::new(plan.clone()).unwrap();
             bounded.push(&[batch], 2).unwrap();
             matches!(bounded.held, Held::Parts(_))
         };
-        let (rows, sample) = (Spreading::DEFAULT.rows as i64, Spreading::DEFAULT.sample as i64);
-        assert!(is_spread(batch(sample, rows)));
-        assert!(!is_spread(batch(sample / 2, rows)));
-        assert!(!is_spread(batch(rows, rows - 1)));
+        let (rows, many) = (Spreading::DEFAULT.rows as i64, Spreading::DEFAULT.keys as i64);
+        let of = |key: &dyn Fn(i64) -> i64| is_spread(batch(rows, key));
+        assert!(of(&|row| row % (2 * many)));
+        assert!(!of(&|row| row % (many / 4)));
+        assert!(!is_spread(batch(rows - 1, &|row| row)));
+        // Few keys at first; each row twice in a row; half of the rows of one key, or nearly all.
+        assert!(of(&|row| if row < rows / 4 { row % 3 } else { row }));
+        assert!(of(&|row| row / 2));
+        assert!(of(&|row| if row % 5 < 2 { -1 } else { row }));
+        assert!(!of(&|row| if row % 5 > 0 { -1 } else { row }));
     }
 
     #[test]

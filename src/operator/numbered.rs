@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn numbered(rounds: &[Vec<Vec<Key>>], always: bool, threads: usize) -> (NumberedKeys, Vec<u32>) {
-        let spreading = if always { Spreading { rows: 1, sample: 1 } } else { Spreading::DEFAULT };
+        let spreading = if always { Spreading::ALWAYS } else { Spreading::DEFAULT };
         let mut keys = NumberedKeys::new(vec![DataType::Int64, DataType::Utf8], spreading).unwrap();
         let mut all = Vec::new();
         for batches in rounds {

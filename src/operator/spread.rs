@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, builder::UInt32Builder};
 use arrow_schema::{Field, Schema};
 
 use super::buckets::split_rows;
@@ -19,7 +19,8 @@ use super::plan::Plan;
 use crate::Result;
 use crate::dictionary::plain;
 use crate::interrupt::check;
-use crate::keys::{hash_rows, hashable};
+use crate::keys::{hash_rows, hashable, remix};
+use crate::select::take_record_batch;
 
 /// Parts: of a few million keys, those of one fit the second-level cache.
 pub(super) const PARTS: usize = 64;
@@ -51,13 +52,18 @@ pub(super) fn chunks(batches: &[RecordBatch]) -> impl Iterator<Item = RecordBatc
 pub(super) struct Spreading {
     /// Once so many come at a time...
     pub(super) rows: usize,
-    /// ... of whose first ones, so many, three in four have a key of their own.
+    /// ... of which so many, which lie evenly among them, ...
     pub(super) sample: usize,
+    /// ... are of so many keys, as far as the sample tells.
+    pub(super) keys: usize,
 }
 
 impl Spreading {
     /// By default: below these, lookups do not miss the caches, or too few rows share the cost of a part.
-    pub(super) const DEFAULT: Self = Self { rows: 1 << 19, sample: 1 << 14 };
+    pub(super) const DEFAULT: Self = Self { rows: 1 << 19, sample: 1 << 14, keys: 1 << 15 };
+    /// Whatever the rows are.
+    #[cfg(test)]
+    pub(super) const ALWAYS: Self = Self { rows: 1, sample: 1, keys: 1 };
 
     /// Whether so many rows are worth it, which have these keys. O(sample).
     ///
@@ -71,7 +77,11 @@ impl Spreading {
         if rows < self.rows {
             return Ok(false);
         }
-        let mut hashes = Vec::with_capacity(self.sample);
+        // Not always as far apart, since keys may come in turns.
+        let apart = (rows / self.sample).max(1);
+        let place = |at: usize| at * apart + (remix(at as u64, 0) % apart as u64) as usize;
+        let mut places = (0..rows / apart).map(place).peekable();
+        let (mut before, mut hashes) = (0, Vec::with_capacity(2 * self.sample));
         for keys in keys {
             let keys = keys?;
             let mut types = keys.columns().iter().map(|column| column.data_type());
@@ -79,13 +89,28 @@ impl Spreading {
             if keys.num_columns() == 0 || types.any(|kind| plain(kind) != kind || hashable(kind).is_err()) {
                 return Ok(false);
             }
-            let some = keys.slice(0, keys.num_rows().min(self.sample - hashes.len()));
+            let mut own = UInt32Builder::new();
+            while let Some(place) = places.next_if(|&place| place < before + keys.num_rows()) {
+                own.append_value((place - before) as u32);
+            }
+            before += keys.num_rows();
+            let some = take_record_batch(&keys, &own.finish())?;
             hash_rows(some.columns(), some.num_rows(), 0, &mut hashes)?;
         }
-        let sampled = hashes.len();
         hashes.sort_unstable();
-        hashes.dedup();
-        Ok(hashes.len() * 4 >= sampled * 3)
+        let (mut once, mut twice, mut distinct, mut most) = (0, 0, 0, 0);
+        for rows in hashes.chunk_by(|a, b| a == b) {
+            once += usize::from(rows.len() == 1);
+            twice += usize::from(rows.len() == 2);
+            distinct += 1;
+            most = most.max(rows.len());
+        }
+        // The keys that the sample has missed, at least (Chao, *Nonparametric Estimation of the Number of Classes in a
+        // Population*, 1984).
+        let missed = once * (once.max(1) - 1) / (2 * (twice + 1));
+        // Rows of a key that comes again and again find it in the caches, and its part has as many more rows than others.
+        let are_many = 4 * once >= hashes.len() && most <= hashes.len().div_ceil(2);
+        Ok(are_many && distinct + missed >= self.keys)
     }
 }
 
