@@ -144,6 +144,9 @@ bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchma
 	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py
 	$(BIN)/python benchmarks/partition.py
 	$(BIN)/python benchmarks/spark_grid.py
+	$(BIN)/python benchmarks/rolling_spark.py --record
+	$(BIN)/python benchmarks/joins_spark.py --record
+	$(BIN)/python benchmarks/planning.py --record
 	$(BIN)/python benchmarks/spark_stages.py
 	$(BIN)/python benchmarks/spark_memory.py
 	$(BIN)/python benchmarks/partition_spark.py

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Band joins in Spark: windowkit, Spark's own join by key, and Spark's join by key and stretch of time.
 
-    python benchmarks/joins_spark.py                          # some minutes
+    python benchmarks/joins_spark.py                          # about twelve minutes
     python benchmarks/joins_spark.py --record                 # keep the records, and write the page
     python benchmarks/joins_spark.py --keys 1000 --sides windowkit,binned
 
-The tables are those of `benchmarks/joins.py`, in no order, cached, and the band is so wide that a row has one
-partner on average. Spark compares all rows of a key. Its users avoid that by stretches of time as long as the
-band: a left row is copied into each stretch that its band touches, and the join is by key and stretch. Before
-any clock runs, all sides must agree on fewer rows; with many rows a key, Spark's own join takes too long.
+The tables are those of `benchmarks/joins.py`, in no order, in Parquet files and then cached, and the band is
+so wide that a row has one partner on average. Spark compares all rows of a key. Its users avoid that by
+stretches of time as long as the band: a left row is copied into each stretch that its band touches, and the
+join is by key and stretch. Before any clock runs, all sides must agree on fewer rows, of which windowkit's
+tasks are told to read the files; with many rows a key, Spark's own join takes too long.
 
-Then the job of windowkit is run again, cut short after each step, and what was made so far dropped. What one
-adds to the whole is the difference of neighbours, in seconds and in CPU seconds: of the JVM, which also
-collects garbage and compiles, and of Python's workers.
+Then the job of windowkit over cached rows is run again, cut short after each step, and what was made so far
+dropped. What one adds to the whole is the difference of neighbours, in seconds and in CPU seconds: of the
+JVM, which also collects garbage and compiles, and of Python's workers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,7 +38,7 @@ from joins import CHECKED_ROWS, Cell, tables
 from pages import Record
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from spark_session import session
+from spark_session import readers, seconds, session
 
 import windowkit as wk
 from windowkit.spark.routes import buckets, joins, packed
@@ -45,7 +46,10 @@ from windowkit.spark.shipping import shipped
 
 FEW = 50
 """Rows of a key up to which Spark can be asked to compare all with all."""
+FILES, CACHED = "files", "cached"
+"""Where rows are."""
 Side = Callable[[Cell, DataFrame, DataFrame], DataFrame]
+Read = Callable[[], list[DataFrame]]
 
 
 def join_of(cell: Cell) -> wk.Join:
@@ -55,9 +59,9 @@ def join_of(cell: Cell) -> wk.Join:
     )
 
 
-def joined(cell: Cell, left: DataFrame, right: DataFrame) -> DataFrame:
+def joined(cell: Cell, left: DataFrame, right: DataFrame, route: str | None = None) -> DataFrame:
     """Answer by windowkit."""
-    return join_of(cell).run(left, right)
+    return join_of(cell).run(left, right, route=route)
 
 
 def ends(cell: Cell) -> tuple[int, int]:
@@ -93,6 +97,11 @@ def binned(cell: Cell, left: DataFrame, right: DataFrame) -> DataFrame:
 
 SIDES: dict[str, Side] = {"windowkit": joined, "spark": own, "binned": binned}
 NAMES = {"windowkit": "windowkit", "spark": "Spark, by key", "binned": "Spark, by key and stretch"}
+
+
+def answered(side: Side, cell: Cell, read: Read) -> DataFrame:
+    """Read both sides, and answer."""
+    return side(cell, *read())
 
 
 def main() -> None:
@@ -137,21 +146,21 @@ def measured(options: argparse.Namespace) -> list[Record]:
         print(f"the sides agree on all {len(cells)} cells", flush=True)
         records = []
         for cell in cells:
-            left, right = frames(spark, cell, options.rows, options.seed)
-            sides = {
-                name: partial(SIDES[name], cell, left, right)
-                for name in sides_of(cell, options.rows, options)
-            }
-            spent = timed(spark, sides, options.repeats)
-            seconds = {name: [each[0] for each in own] for name, own in spent.items()}
-            records.append({"keys": cell.keys, "seconds": seconds})
-            each = ", ".join(f"{name} {median(times):.2f} s" for name, times in seconds.items())
-            print(f"{cell.keys:,} keys: {each}", flush=True)
-            if "windowkit" in sides:
-                records[-1]["steps"] = timed(spark, steps(cell, left, right), options.repeats)
-                print(*by_step(records[-1]["steps"]), sep="\n", flush=True)
-            left.unpersist()
-            right.unpersist()
+            for place, read in frames(spark, cell, options.rows, options.seed):
+                sides = {
+                    name: partial(answered, SIDES[name], cell, read)
+                    for name in sides_of(cell, options.rows, options)
+                }
+                spent = timed(spark, sides, options.repeats)
+                times = {name: [each[0] for each in own] for name, own in spent.items()}
+                record: Record = {"keys": cell.keys, "rows": place, "seconds": times}
+                record["readers"] = readers(join_of(cell).explain(*read()))
+                each = ", ".join(f"{name} {median(own):.2f} s" for name, own in times.items())
+                print(f"{cell.keys:,} keys, {place}: {each}", flush=True)
+                if place == CACHED and "windowkit" in sides:
+                    record["steps"] = timed(spark, steps(cell, *read()), options.repeats)
+                    print(*by_step(record["steps"]), sep="\n", flush=True)
+                records.append(record)
         return records
     finally:
         spark.stop()
@@ -172,13 +181,12 @@ def timed(spark: SparkSession, made: Mapping[str, Made], repeats: int) -> dict[s
     spent: dict[str, list[Spent]] = {name: [] for name in made}
     for turn in range(repeats + 1):
         for name, make in made.items():
-            before, begin = cpu(spark), time.perf_counter()
-            make().write.format("noop").mode("overwrite").save()
-            seconds, after = time.perf_counter() - begin, cpu(spark)
+            before = cpu(spark)
+            took = seconds(make)
+            cpus = (round(now - then, 3) for now, then in zip(cpu(spark), before, strict=True))
             # The first turn does not count.
             if turn > 0:
-                cpus = (now - then for now, then in zip(after, before, strict=True))
-                spent[name].append([round(each, 3) for each in (seconds, *cpus)])
+                spent[name].append([took, *cpus])
     return spent
 
 
@@ -291,7 +299,7 @@ def limits(record: Record) -> list[str]:
         name: [median(each) for each in zip(*turns, strict=True)] for name, turns in record["steps"].items()
     }
     names = list(STEPS)
-    seconds, jvm, workers = steps[names[-1]]
+    whole, jvm, workers = steps[names[-1]]
     handed, *handed_cpu = steps[names[1]]
     lines = [
         f"Of the {jvm + workers:.1f} CPU seconds of the whole job, {workers:.1f} are those of Python's "
@@ -301,43 +309,55 @@ def limits(record: Record) -> list[str]:
     if "binned" in record["seconds"]:
         aim = median(record["seconds"]["binned"]) / 3
         lines[0] += (
-            f" To hand over both sides takes {handed:.1f} of the {seconds:.1f} s; three times as fast as "
+            f" To hand over both sides takes {handed:.1f} of the {whole:.1f} s; three times as fast as "
             f"Spark by key and stretch, the whole job would take {aim:.1f} s."
         )
     return lines
 
 
-def frames(spark: SparkSession, cell: Cell, rows: int, seed: int) -> tuple[DataFrame, DataFrame]:
-    """Return the two sides, cached in four partitions."""
-    left, right = (spark.createDataFrame(table).repartition(4).cache() for table in tables(cell, rows, seed))
-    left.count()
-    right.count()
-    return left, right
+def frames(spark: SparkSession, cell: Cell, rows: int, seed: int) -> Iterator[tuple[str, Read]]:
+    """Yield how to have the two sides, of four files each, and then cached in four partitions."""
+    made = [spark.createDataFrame(table).repartition(4) for table in tables(cell, rows, seed)]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{name}" for name in ("left", "right")]
+        for frame, path in zip(made, paths, strict=True):
+            frame.write.parquet(path)
+        yield FILES, lambda: [spark.read.parquet(path) for path in paths]
+    for frame in made:
+        frame.cache().count()
+    yield CACHED, lambda: made
+    for frame in made:
+        frame.unpersist()
 
 
 def check(spark: SparkSession, cell: Cell, options: argparse.Namespace) -> None:
     """Stop unless all sides give the same rows."""
     rows = min(options.rows, CHECKED_ROWS)
-    left, right = frames(spark, cell, rows, options.seed)
     wanted = None
-    # Few rows can be compared with all of their key.
-    for name in options.sides:
-        got = sorted(map(tuple, SIDES[name](cell, left, right).collect()))
-        wanted = got if wanted is None else wanted
-        if got != wanted or not got:
-            sys.exit(f"{name} is not {options.sides[0]} in {cell}")
+    for place, read in frames(spark, cell, rows, options.seed):
+        # Few rows are read from files only if that is asked for.
+        own_route = partial(joined, route="scan") if place == FILES else joined
+        # Few rows can be compared with all of their key.
+        for name in options.sides:
+            side = own_route if name == "windowkit" else SIDES[name]
+            got = sorted(map(tuple, answered(side, cell, read).collect()))
+            wanted = got if wanted is None else wanted
+            if got != wanted or not got:
+                sys.exit(f"{name} is not {options.sides[0]} in {cell}, {place}")
 
 
 def against_best(records: Sequence[Record]) -> Cells:
-    """Yield how many times as long as windowkit the best of Spark's joins takes."""
+    """Yield how many times as long as windowkit the best of Spark's joins takes over files."""
     for record in records:
+        if record["rows"] != FILES:
+            continue
         times = {side: median(seconds) for side, seconds in record["seconds"].items()}
         if len(times) > 1 and "windowkit" in times:
             best = min(seconds for side, seconds in times.items() if side != "windowkit")
             yield f"{record['keys']:,} keys", best / times["windowkit"]
 
 
-GOALS = [Goal("times as fast as the better of Spark's joins", "≥", 3.0, against_best)]
+GOALS = [Goal("from Parquet, times as fast as the better of Spark's joins", "≥", 3.0, against_best)]
 
 
 def page(output: object, facts: Record, records: Sequence[Record]) -> str:
@@ -351,21 +371,22 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
     lines = [
         "# Band joins in Spark",
         "",
-        f"Written by `benchmarks/joins_spark.py`. {facts['rows']:,} rows on each side, cached, in no order: "
-        "a random bigint key, a timestamp_ntz, about one a millisecond, and a random double. The band is so "
-        "wide that a row has one partner on average. `local[2]`, four shuffle partitions, written to Spark's "
-        f"`noop`; the core is of the {facts['profile']} profile.",
+        f"Written by `benchmarks/joins_spark.py`. {facts['rows']:,} rows on each side, in four Parquet files "
+        "or cached, in no order: a random bigint key, a timestamp_ntz, about one a millisecond, and a random "
+        "double. The band is so wide that a row has one partner on average. `local[2]`, four shuffle "
+        f"partitions, written to Spark's `noop`; the core is of the {facts['profile']} profile.",
         "",
         *pages.listed(facts),
         "",
         "By key, Spark joins by the key and filters by the times. By key and stretch, left rows are copied "
         "into the stretches of time that their band touches, which are as long as the band. A time is the "
-        f"median of {facts['repeats']} turns. By key alone, Spark would make thousands of pairs for each row "
-        "of 1,000 keys, and is not asked.",
+        f"median of {facts['repeats']} turns, planning included. By key alone, Spark would make thousands of "
+        "pairs for each row of 1,000 keys, and is not asked. "
+        + next((record["readers"] for record in records if record["rows"] == FILES), ""),
         "",
         *goals.table(GOALS, records),
         "",
-        pages.header("keys", *heads),
+        pages.header("keys", "rows", *heads, left=2),
     ]
     for record in records:
         times = {side: median(own) for side, own in record["seconds"].items()}
@@ -375,15 +396,15 @@ def page(output: object, facts: Record, records: Sequence[Record]) -> str:
             if "windowkit" in times
         ]
         each = (f"{times[side]:.2f}" if side in times else "" for side in sides)
-        lines.append(pages.row(f"{record['keys']:,}", *each, *ratios))
+        lines.append(pages.row(f"{record['keys']:,}", record["rows"], *each, *ratios))
     for record in records:
         if "steps" in record:
             lines += [
                 "",
                 f"## Where the time goes, {record['keys']:,} keys",
                 "",
-                "windowkit's job, cut short after each of its steps, and what each step adds, in seconds and "
-                "in CPU seconds, of which two cores have two a second.",
+                "windowkit's job over cached rows, cut short after each of its steps, and what each step "
+                "adds, in seconds and in CPU seconds, of which two cores have two a second.",
                 "",
                 *by_step(record["steps"]),
                 "",

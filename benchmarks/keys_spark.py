@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from keys import Cell
 from pages import Record
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
-from spark_session import session
+from spark_session import seconds, session
 
 import windowkit as wk
 
@@ -134,16 +133,15 @@ def measured(options: argparse.Namespace) -> list[Record]:
         for cell in cells:
             frames = read(spark, cell, options.rows, options)
             asks = {name: partial(SIDES[name], cell, *frames) for name in options.sides}
-            seconds: dict[str, list[float]] = {name: [] for name in asks}
+            times: dict[str, list[float]] = {name: [] for name in asks}
             for turn in range(options.repeats + 1):
                 for name, ask in asks.items():
-                    begin = time.perf_counter()
-                    ask().write.format("noop").mode("overwrite").save()
+                    took = seconds(ask)
                     # The first turn does not count.
                     if turn > 0:
-                        seconds[name].append(round(time.perf_counter() - begin, 3))
-            print(f"{cell}: { {name: median(each) for name, each in seconds.items()} }", flush=True)
-            records.append({**cell._asdict(), "seconds": seconds})
+                        times[name].append(took)
+            print(f"{cell}: { {name: median(each) for name, each in times.items()} }", flush=True)
+            records.append({**cell._asdict(), "seconds": times})
     spark.stop()
     return records
 

@@ -17,6 +17,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -26,7 +27,7 @@ import pyspark
 from goals import Cells, Goal
 from pages import Record
 from pyspark.sql import DataFrame, SparkSession
-from spark_session import session
+from spark_session import seconds, session
 
 import windowkit as wk
 from support.lake import FORMATS, JARS
@@ -71,10 +72,9 @@ def made(spark: SparkSession, rows: int, folder: Path) -> dict[str, Callable[[],
     return sides
 
 
-def seconds(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return round(time.perf_counter() - began, 4)
+def asked(read: Callable[[], DataFrame]) -> DataFrame:
+    """Answer by the tasks that read the files."""
+    return QUERY.run(read(), route="scan")
 
 
 def measured(options: argparse.Namespace) -> tuple[Record, list[Record]]:
@@ -90,15 +90,10 @@ def measured(options: argparse.Namespace) -> tuple[Record, list[Record]]:
         for turn in range(-WARM, options.repeats):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                plan = seconds(lambda: QUERY.run(sides[name](), route="scan"))  # noqa: B023
-                result = seconds(
-                    lambda: (
-                        QUERY.run(sides[name](), route="scan")  # noqa: B023
-                        .write.format("noop")
-                        .mode("overwrite")
-                        .save()
-                    )
-                )
+                began = time.perf_counter()
+                asked(sides[name])
+                plan = round(time.perf_counter() - began, 4)
+                result = seconds(partial(asked, sides[name]))
                 if turn >= 0:
                     plans[name].append(plan)
                     runs[name].append(result)

@@ -14,8 +14,9 @@ catalyst-panes, packed, rows
     ``query.run(df, route=...)``, where the route takes the query.
 spark parquet
     Spark's own over ``spark.read.parquet``.
-scan
-    ``query.run(spark.read.parquet(...))`` of the same file, which tasks read by themselves if it is large.
+windowkit parquet
+    ``query.run(spark.read.parquet(...))`` of the same file, by the route the planner chooses: tasks read it
+    by themselves if it is large.
 identity
     The job of route "catalyst-panes" with stage 2 replaced by a function that yields the slices it is given:
     stage 1, the shuffle and the way of the slices into Python and back. It cannot yield the windows, so where
@@ -25,10 +26,10 @@ premade
     real result and until there are as many rows (shared out by slices): all of the job but the work of stage
     2. Stage 2 is judged by this one.
 
-Spark's own takes minutes in some cells; those are run once, without warming up, and marked so. They come
-after all other cells of as many keys, and few keys after many, because what was timed right after minutes
-of Spark's own was slower than the same route elsewhere in the cell. A cell has the more rounds the shorter
-they are.
+Spark's own takes minutes in some cells; there its two sides are run once, without warming up, and marked so.
+They come after all other cells of as many keys, and few keys after many, because what was timed right after
+minutes of Spark's own was slower than the same route elsewhere in the cell. A cell has the more rounds the
+shorter they are.
 
     python benchmarks/spark_grid.py --cells '16 keys*' --repeats 5
 """
@@ -44,6 +45,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,7 @@ from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_goals import GOALS, ROUTES, behind, stage_2
-from spark_session import session
+from spark_session import seconds, session
 
 import windowkit as wk
 from windowkit.spark.jobs import sql
@@ -64,7 +66,8 @@ from windowkit.spark.jobs.job import job
 from windowkit.spark.jobs.reference import output_schema
 from windowkit.spark.routes import panes, planner, rule
 
-SIDES = ("spark", "windowkit", "hinted", *ROUTES, "spark parquet", "scan", "identity", "premade")
+OWN_SIDES = ("spark", "spark parquet")
+SIDES = ("spark", "windowkit", "hinted", *ROUTES, "spark parquet", "windowkit parquet", "identity", "premade")
 MOST_ROUNDS = 9
 BATCH_ROWS = 65_536
 ROW_GROUP = 1 << 20
@@ -140,7 +143,7 @@ class Measured:
         """Run what is left, once each."""
         while self.long:
             name, side = self.long.popitem()
-            self.result["seconds"][name] = [round(seconds(side), 3)]
+            self.result["seconds"][name] = [seconds(side)]
             print(json.dumps(self.result), flush=True)
 
 
@@ -181,17 +184,15 @@ def draw(results: list[dict[str, Any]], facts: pages.Record, path: Path) -> None
         str(result["cell"]): {side: statistics.median(times) for side, times in result["seconds"].items()}
         for result in results
     }
-    measured = {
-        cell: sides for cell, sides in medians.items() if {"spark", "windowkit", "scan"} <= set(sides)
+    pairs = {
+        "a cached DataFrame": ("spark", "windowkit"),
+        "a Parquet file": ("spark parquet", "windowkit parquet"),
     }
+    measured = {cell: sides for cell, sides in medians.items() if {*chain(*pairs.values())} <= set(sides)}
     if measured:
         ratios = {
-            "a DataFrame, by the route that the planner takes": [
-                s["spark"] / s["windowkit"] for s in measured.values()
-            ],
-            "a Parquet file, by scan": [
-                s.get("spark parquet", s["spark"]) / s["scan"] for s in measured.values()
-            ],
+            of: [sides[theirs] / sides[ours] for sides in measured.values()]
+            for of, (theirs, ours) in pairs.items()
         }
         title = f"Spark {facts['versions']['Spark']}, local[2], {results[0]['rows']:,} rows"
         plot(list(measured), ratios, title, path)
@@ -210,13 +211,13 @@ def arguments() -> argparse.Namespace:
         "--once-over",
         type=float,
         default=20,
-        help="run Spark's side once, over cached rows, if it takes longer",
+        help="run Spark's sides once if they take longer",
     )
     parser.add_argument(
         "--skip-spark-over",
         type=float,
         default=float("inf"),
-        help="leave out Spark's side if it takes longer",
+        help="leave out Spark's sides if they take longer",
     )
     pages.add_arguments(parser, "spark")
     return parser.parse_args()
@@ -267,11 +268,13 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
     result |= {"windows per row": cell.per_row, "rows": options.rows, "windows": windows}
     result["answers"] = cell.answers
     result["route"] = planner.choice_of(checked, None, None).route.name
+    over_files = job(spark.read.parquet(path), query)
+    result["route of files"] = planner.choice_of(over_files, None, None).route.name
     sides: dict[str, Callable[[], DataFrame]] = {
         "spark": lambda: own(frame),
         "windowkit": lambda: query.run(frame),
         "spark parquet": lambda: own(spark.read.parquet(path)),
-        "scan": lambda: query.run(spark.read.parquet(path)),
+        "windowkit parquet": lambda: query.run(spark.read.parquet(path)),
     }
     for route in rule.ROUTES:
         if route.refusal(checked) is None:
@@ -290,12 +293,12 @@ def measure(frame: DataFrame, path: str, cell: Cell, options: argparse.Namespace
         premade = Premade(pa.schema(checked.plan.output_schema), windows / slices)
         sides["premade"] = lambda: panes.slices(checked).mapInArrow(premade, output_schema(checked))
     seconds_of_spark = cell.spark_seconds * options.rows / 4_000_000
-    if seconds_of_spark > options.once_over:
-        del sides["spark parquet"]
-    if seconds_of_spark > options.skip_spark_over:
-        del sides["spark"]
     sides = {name: sides[name] for name in SIDES if name in sides and name in options.sides}
-    long = {"spark": sides.pop("spark")} if "spark" in sides and seconds_of_spark > options.once_over else {}
+    long: dict[str, Callable[[], DataFrame]] = {}
+    if seconds_of_spark > min(options.once_over, options.skip_spark_over):
+        long = {name: sides.pop(name) for name in OWN_SIDES if name in sides}
+    if seconds_of_spark > options.skip_spark_over:
+        long.clear()
     result["seconds"] = in_turn(sides, options)
     return Measured(result, long)
 
@@ -313,16 +316,9 @@ def in_turn(sides: dict[str, Callable[[], DataFrame]], options: argparse.Namespa
             break
         first = number * len(names) // MOST_ROUNDS
         for name in names[first:] + names[:first]:
-            times[name].append(round(seconds(sides[name]), 3))
+            times[name].append(seconds(sides[name]))
         rounds = max(rounds, int(options.seconds / (time.perf_counter() - began) * (number + 1)))
     return times
-
-
-def seconds(side: Callable[[], DataFrame]) -> float:
-    """Return how long it takes to plan and to run."""
-    began = time.perf_counter()
-    side().write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
 
 
 class Premade:
@@ -369,21 +365,22 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
         f"{results[0]['rows']:,} rows 10 ms apart, cached or in one Parquet file, written to `noop`. "
         f"Seconds, planning included; medians of {repeats} to {MOST_ROUNDS} runs, sides in turn, after one "
         "to warm up. A figure with * is of one run, without warming up, because Spark's own takes long "
-        "there; it is not run over Parquet then, and the scan is compared with it too.",
+        "there.",
         "",
         *pages.listed(facts),
         "",
         "## Goals",
         "",
-        "The worst cell counts; the median of all cells stands beside it. *windowkit* is what the planner "
-        "takes without a hint.",
+        "The worst cell counts; the median of all cells stands beside it. *windowkit* is `query.run` as "
+        "users call it, without a hint, over the cached rows; *from Parquet*, it is that over a read of the "
+        "file, and Spark's own reads the same file.",
         "",
         *goals.table(GOALS, results),
         "",
         "## Against Spark's own",
         "",
         "| keys | window | answers | windows per row | windows out | Spark | windowkit | times faster "
-        "| Spark, Parquet | scan | times faster |",
+        "| Spark, Parquet | windowkit, Parquet | times faster |",
         "|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for result in results:
@@ -394,7 +391,7 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
                 result["windows per row"],
                 f"{result['windows']:,}",
                 *compared(times, "spark", "windowkit", repeats),
-                *compared(times, "spark parquet" if "spark parquet" in times else "spark", "scan", repeats),
+                *compared(times, "spark parquet", "windowkit parquet", repeats),
             )
         )
     lines += [
@@ -405,11 +402,12 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
         "far that, with its sample of rows, is behind the fastest route; *choice* is how far the route "
         "chosen unhinted is behind it where it is forced, so that nothing is sampled; *stage 2* is the route "
         "catalyst-panes, forced, as a multiple of *premade*. These compare the quickest run of each side, as "
-        "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do.",
+        "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do. *of "
+        "Parquet* is what the planner chooses for the file; all other columns are of cached rows.",
         "",
-        "| keys | window | answers | slices | unhinted | behind | choice | hinted | behind "
+        "| keys | window | answers | slices | of Parquet | unhinted | behind | choice | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | stage 2 |",
-        "|--:|---|---|--:|---|--:|--:|---|--:|" + "--:|" * (len(ROUTES) + 3),
+        "|--:|---|---|--:|---|---|--:|--:|---|--:|" + "--:|" * (len(ROUTES) + 3),
     ]
     for result in results:
         times = result["seconds"]
@@ -418,6 +416,7 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
             pages.row(
                 *cell_of(result),
                 f"{result['slices']:,}" if "slices" in result else "",
+                result["route of files"],
                 result["route"],
                 percent(behind(result, "windowkit")),
                 percent(behind(result, result["route"])),

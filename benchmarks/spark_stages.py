@@ -42,8 +42,8 @@ import pyarrow.parquet as pq
 from plots import stacks
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
-from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones, seconds
-from spark_session import session
+from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones
+from spark_session import seconds, session
 
 import windowkit as wk
 from windowkit.spark.jobs.reference import output_schema
