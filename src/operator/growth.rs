@@ -2,6 +2,8 @@
 //!
 //! Nothing is final before the stream ends, so that all rows are held. Of twice as many, each may take a step or two more;
 //! what is quadratic takes four times as many for all.
+//!
+//! The last ones are about keys: a call takes no more steps where more of them have nothing to do.
 
 use std::sync::Arc;
 
@@ -21,6 +23,16 @@ const ROWS: usize = 1000;
 const MOST: f64 = 2.5;
 
 const LENGTH: fn(i128) -> Length = Length::Units;
+
+const OPTIONS: Options = Options {
+    order: Order::OutOfOrder,
+    allowed_lateness: 0,
+    progress: None,
+    store: StoreKind::Auto,
+    late_limit: None,
+    shed: None,
+    updates: true,
+};
 
 /// A row a unit of time, in an order. Of ten, one is marked.
 fn rows(count: usize, order: &str) -> Vec<RecordBatch> {
@@ -68,18 +80,9 @@ fn plan(kind: WindowKind) -> Plan {
 }
 
 fn of_windows(name: &str, plan: Plan) {
-    let options = Options {
-        order: Order::OutOfOrder,
-        allowed_lateness: 0,
-        progress: None,
-        store: StoreKind::Auto,
-        late_limit: None,
-        shed: None,
-        updates: true,
-    };
     let plan = Arc::new(plan);
     grows(name, |rows| {
-        let mut operator = Operator::new(vec![("q".into(), plan.clone())], options).unwrap();
+        let mut operator = Operator::new(vec![("q".into(), plan.clone())], OPTIONS).unwrap();
         rows.iter().for_each(|batch| _ = operator.push(std::slice::from_ref(batch)).unwrap());
         operator.close().unwrap();
     });
@@ -166,4 +169,60 @@ fn distinct_rows_take_a_step_or_two_more_for_each_row() {
         }
         stream.call(DistinctStep::Close).unwrap();
     });
+}
+
+/// The steps of calls by which a session of a key ends each time, while so many others wait for a later end, and as many
+/// have had theirs. Each call has a row of a busy key.
+fn steps_beside(keys: i64, plan: &Arc<Plan>, options: Options) -> u64 {
+    const GAP: i64 = 1000;
+    let call = |operator: &mut Operator, rows: &[(i64, i64)], until: i64| {
+        let column = |value: &dyn Fn(&(i64, i64)) -> i64| -> ArrayRef {
+            Arc::new(rows.iter().map(|row| Some(value(row))).collect::<Int64Array>())
+        };
+        let columns: [(&str, ArrayRef); 4] = [
+            ("k", column(&|row| row.0)),
+            ("t", column(&|row| row.1)),
+            ("v", column(&|_| GAP)),
+            ("mark", Arc::new(BooleanArray::from(vec![false; rows.len()]))),
+        ];
+        let mut results = operator.push(&[RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        if options.order == Order::OutOfOrder {
+            results.extend(operator.advance(until).unwrap());
+        }
+        results.iter().map(RecordBatch::num_rows).sum::<usize>() as i64
+    };
+    let (busy, calls) = (-1, 20);
+    let mut operator = Operator::new(vec![("q".into(), plan.clone())], options).unwrap();
+    let rows = |from: i64, time: i64| (from..from + keys).map(|key| (key, time)).collect::<Vec<_>>();
+    call(&mut operator, &rows(0, -3000), -3000);
+    for at in 0..calls {
+        call(&mut operator, &[(2 * keys + at, 10 * at - GAP)], 10 * at - GAP);
+    }
+    call(&mut operator, &rows(keys, 0), 0);
+    let before = counted();
+    for at in 0..calls {
+        assert_eq!(call(&mut operator, &[(busy, 10 * at + 5)], 10 * at + 5), 1, "a session ends");
+    }
+    counted() - before
+}
+
+#[test]
+fn calls_take_no_more_steps_where_more_keys_have_nothing_to_do() {
+    let at_most = Some(LENGTH(100_000));
+    let kinds = [
+        ("session", WindowKind::Session { gap: LENGTH(1000) }),
+        ("at most", WindowKind::RowSession { gap: GapSpec::Length(LENGTH(1000)), at_most }),
+        ("gaps of a column", WindowKind::RowSession { gap: GapSpec::Column("v".into()), at_most: None }),
+    ];
+    for (name, kind) in kinds {
+        let plan = Arc::new(plan(kind));
+        for (order, allowed_lateness) in
+            [(Order::InOrder, 0), (Order::OutOfOrder, 0), (Order::OutOfOrder, 10_000)]
+        {
+            let options = Options { order, allowed_lateness, ..OPTIONS };
+            let steps = [200, 800].map(|keys| steps_beside(keys, &plan, options));
+            let is_little = 10 * steps[1] < 11 * steps[0];
+            assert!(is_little, "{name}, {order:?}, late by {allowed_lateness}: {steps:?}");
+        }
+    }
 }

@@ -52,15 +52,33 @@ impl Session {
     /// The session that the span at place `at` lies in.
     pub fn around(&self, spans: Spans<'_>, at: usize) -> Listed {
         let Spans { firsts, lasts } = spans;
-        let (mut lo, mut hi, mut last) = (at, at + 1, lasts[at]);
+        let (mut lo, (hi, last)) = (at, self.onwards(spans, at));
         while lo > 0 && self.joins(lasts[lo - 1], firsts[lo]) {
             lo -= 1;
         }
+        Listed::new(lo, hi, self.extent(firsts[lo], last))
+    }
+
+    /// Where the session ends that the span at place `at` lies in: the place after its last span, and the time of its last row.
+    fn onwards(&self, Spans { firsts, lasts }: Spans<'_>, at: usize) -> (usize, i64) {
+        let (mut hi, mut last) = (at + 1, lasts[at]);
         while hi < firsts.len() && self.joins(last, firsts[hi]) {
             last = last.max(lasts[hi]);
             hi += 1;
         }
-        Listed::new(lo, hi, self.extent(firsts[lo], last))
+        (hi, last)
+    }
+
+    /// The watermark at which the first session of a key is final that was not at this one, unless rows come; `None` if all are.
+    pub fn next_final(&self, spans: Spans<'_>, after: Option<i64>) -> Option<i64> {
+        let at = self.first_open(spans, after);
+        (at < spans.len()).then(|| self.final_at(self.onwards(spans, at).1.saturating_add(self.gap)))
+    }
+
+    /// The first span whose session may not have been final at this watermark: it is the last of its session, or that is open.
+    fn first_open(&self, spans: Spans<'_>, after: Option<i64>) -> usize {
+        let is_final = |&last: &i64, after| self.final_at(last.saturating_add(self.gap)) <= after;
+        after.map_or(0, |after| spans.lasts.partition_point(|last| is_final(last, after)))
     }
 
     /// The earliest watermark at which a session that ends at `end` is final: a row exactly at the end still joins it, unless
@@ -135,18 +153,12 @@ impl ByTime for Session {
     ) {
         let Spans { firsts, lasts } = spans;
         let mut span = cursor.lo;
-        if let (None, Some(after)) = (cursor.resume, ending.after) {
-            // The first span that can be requested is the last of its session.
-            let is_final = |&last: &i64| self.final_at(last.saturating_add(self.gap)) <= after;
-            span = span.max(lasts.partition_point(is_final));
+        if cursor.resume.is_none() {
+            span = span.max(self.first_open(spans, ending.after));
         }
         let full = out.len().saturating_add(most);
         while span < firsts.len() && out.len() < full {
-            let (mut hi, mut last) = (span + 1, lasts[span]);
-            while hi < firsts.len() && self.joins(last, firsts[hi]) {
-                last = last.max(lasts[hi]);
-                hi += 1;
-            }
+            let (hi, last) = self.onwards(spans, span);
             if self.final_at(last + self.gap) > ending.upto {
                 // Later sessions end later.
                 break;

@@ -1,4 +1,4 @@
-//! When stored rows can have no partner any more: the rows of a side by time.
+//! When stored rows can have no partner any more: the rows of a side by time; and when keys are looked at again.
 //!
 //! Rows that come in order of time take O(1) each; one that does not takes O(log n), with n such rows held.
 
@@ -15,22 +15,40 @@ pub(in crate::operator) struct Item {
     pub(in crate::operator) key: u32,
 }
 
+/// What an agenda has, in its order.
+pub(in crate::operator) trait Placed: Copy + Ord {
+    /// Its time.
+    fn place(&self) -> i64;
+}
+
+impl Placed for Item {
+    fn place(&self) -> i64 {
+        self.place
+    }
+}
+
 /// Rows in order, which are removed from the front.
-#[derive(Debug, Default)]
-struct Run {
-    items: Vec<Item>,
+#[derive(Debug)]
+struct Run<T> {
+    items: Vec<T>,
     /// How many were removed by steps that took effect.
     gone: usize,
     /// How many were removed, also by the step that is attempted.
     at: usize,
 }
 
-impl Run {
-    fn first(&self) -> Option<Item> {
+impl<T> Default for Run<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), gone: 0, at: 0 }
+    }
+}
+
+impl<T: Copy> Run<T> {
+    fn first(&self) -> Option<T> {
         self.items.get(self.at).copied()
     }
 
-    fn popped(&self) -> &[Item] {
+    fn popped(&self) -> &[T] {
         &self.items[self.gone..self.at]
     }
 
@@ -44,34 +62,58 @@ impl Run {
     }
 }
 
-/// Stored rows by place and arrival.
-#[derive(Debug, Default)]
-pub(in crate::operator) struct Agenda {
+/// Stored rows by place and arrival, or whatever else has a time.
+#[derive(Debug)]
+pub(in crate::operator) struct Agenda<T = Item> {
     /// Rows that no earlier one is behind of.
-    ordered: Run,
-    rest: BinaryHeap<Reverse<Item>>,
+    ordered: Run<T>,
+    rest: BinaryHeap<Reverse<T>>,
     /// What the step that is attempted has removed of `rest`.
-    popped: Vec<Item>,
+    popped: Vec<T>,
     /// What earlier ones had removed of it, and was taken back. There are few: one for each such step.
-    returned: Vec<Run>,
+    returned: Vec<Run<T>>,
 }
 
-impl Agenda {
+impl<T: Ord> Default for Agenda<T> {
+    fn default() -> Self {
+        Self { ordered: Run::default(), rest: BinaryHeap::new(), popped: Vec::new(), returned: Vec::new() }
+    }
+}
+
+impl<T: Placed> Agenda<T> {
     /// Makes room for these, so that [`Agenda::push`] of them, in this order, cannot fail.
-    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a Item>) {
-        let (mut last, mut ordered, mut rest) = (self.ordered.items.last(), 0, 0);
-        for item in items {
+    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a T>)
+    where
+        T: 'a,
+    {
+        let (ordered, rest) = self.shares(items);
+        self.ordered.items.reserve(ordered);
+        self.rest.reserve(rest);
+    }
+
+    /// Makes room for these, as [`Agenda::reserve`] does, where that must not fail: if there is no memory, it says so.
+    pub(in crate::operator) fn try_reserve(&mut self, items: &[T]) -> bool {
+        let (ordered, rest) = self.shares(items.iter());
+        self.ordered.items.try_reserve(ordered).is_ok() && self.rest.try_reserve(rest).is_ok()
+    }
+
+    /// How many of these come after all that are in order, and how many do not.
+    fn shares<'a>(&self, items: impl Iterator<Item = &'a T>) -> (usize, usize)
+    where
+        T: 'a,
+    {
+        let (mut last, mut ordered, mut rest) = (self.ordered.items.last().copied(), 0, 0);
+        for &item in items {
             if last.is_some_and(|last| last > item) {
                 rest += 1;
             } else {
                 (last, ordered) = (Some(item), ordered + 1);
             }
         }
-        self.ordered.items.reserve(ordered);
-        self.rest.reserve(rest);
+        (ordered, rest)
     }
 
-    pub(in crate::operator) fn push(&mut self, item: Item) {
+    pub(in crate::operator) fn push(&mut self, item: T) {
         match self.ordered.items.last() {
             Some(last) if *last > item => self.rest.push(Reverse(item)),
             _ => self.ordered.items.push(item),
@@ -79,16 +121,13 @@ impl Agenda {
     }
 
     /// Removes the first row if its place is such, until [`Agenda::take_back`].
-    pub(in crate::operator) fn pop(
-        &mut self,
-        is_due: impl FnOnce(i64) -> Result<bool>,
-    ) -> Result<Option<Item>> {
+    pub(in crate::operator) fn pop(&mut self, is_due: impl FnOnce(i64) -> Result<bool>) -> Result<Option<T>> {
         let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
         let run = runs.filter(|run| run.first().is_some()).min_by_key(|run| run.first());
         let front = run.as_ref().and_then(|run| run.first());
         let other = self.rest.peek().map(|item| item.0);
         let Some(first) = front.into_iter().chain(other).min() else { return Ok(None) };
-        if !is_due(first.place)? {
+        if !is_due(first.place())? {
             return Ok(None);
         }
         match run {
@@ -105,7 +144,7 @@ impl Agenda {
     }
 
     /// What was removed and not taken back.
-    pub(in crate::operator) fn popped(&self) -> impl Iterator<Item = &Item> {
+    pub(in crate::operator) fn popped(&self) -> impl Iterator<Item = &T> {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         runs.flat_map(Run::popped).chain(&self.popped)
     }
@@ -127,17 +166,8 @@ impl Agenda {
         }
     }
 
-    /// Gives keys other numbers, and drops the rows of those that have none.
-    pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
-        // Keys come last in the order of items, of which no two have one number: the heap remains one.
-        self.retain(|item| {
-            item.key = numbers[item.key as usize];
-            item.key != u32::MAX
-        });
-    }
-
     /// Drops all rows but these, whose keys alone may be changed; no step is attempted.
-    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&mut Item) -> bool) {
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&mut T) -> bool) {
         let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
         for run in runs {
             // What is gone may be of keys that are, too.
@@ -166,7 +196,18 @@ impl Agenda {
     pub(in crate::operator) fn bytes(&self) -> usize {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         let items: usize = runs.map(|run| run.items.capacity()).sum();
-        (items + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
+        (items + self.rest.capacity() + self.popped.capacity()) * size_of::<T>()
+    }
+}
+
+impl Agenda {
+    /// Gives keys other numbers, and drops the rows of those that have none.
+    pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
+        // Keys come last in the order of items, of which no two have one number: the heap remains one.
+        self.retain(|item| {
+            item.key = numbers[item.key as usize];
+            item.key != u32::MAX
+        });
     }
 }
 

@@ -24,7 +24,11 @@ impl Operator {
             emission.keep(|entry| self.entries[entry].horizon(attempted.watermark));
         }
         if attempted.watermark > self.watermark {
-            self.busy = 0;
+            // Of keys that have nothing but numbers, it makes none idle.
+            let keeps_rows = self.engines.iter().any(|(group, _)| group.keeps_rows());
+            if keeps_rows || self.emission.is_some() || !self.keys.ahead.is_empty() {
+                self.busy = 0;
+            }
             self.shedding.iter_mut().for_each(Shedding::moved);
             attempted.watermark.into_iter().for_each(|watermark| self.keys.ahead.pass(watermark));
         }

@@ -27,6 +27,15 @@ impl Timelines {
         expired
     }
 
+    /// The least cutoff at which a slice of a key expires ([`Timelines::expired`]): the first of them, with those that `gap`
+    /// ties to it.
+    pub fn expires_at(&self, key: u32, gap: i64) -> Option<i64> {
+        let Spans { firsts, lasts } = self.of(key);
+        let is_tied = |&at: &usize| lasts[at - 1].saturating_add(gap) >= firsts[at];
+        let tied = (1..firsts.len()).take_while(is_tied).count();
+        lasts.get(tied).map(|last| last.saturating_add(gap).saturating_add(1))
+    }
+
     /// Drops the first slices of a key, which have `rows` rows, where slices know the places of rows.
     pub fn forget(&mut self, key: u32, slices: usize, rows: u32) {
         if slices == 0 {

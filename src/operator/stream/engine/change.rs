@@ -61,5 +61,6 @@ impl Engine {
     pub(in crate::operator::stream) fn set_queries(&mut self, queries: Queries, group: &ClassGroup) {
         self.queries = queries;
         self.windows.horizon.change(&self.queries, group);
+        self.windows.look_at_all();
     }
 }

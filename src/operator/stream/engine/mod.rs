@@ -33,6 +33,7 @@
 mod answers;
 mod call;
 mod change;
+mod due;
 mod early;
 mod horizon;
 mod pending;
@@ -122,7 +123,10 @@ impl Engine {
     /// What it holds and has done.
     pub(super) fn stats(&self) -> Stats {
         let stats = self.slices.stats(self.counts);
-        Stats { bytes: stats.bytes + self.pending.as_ref().map_or(0, Pending::bytes), ..stats }
+        Stats {
+            bytes: stats.bytes + self.windows.bytes() + self.pending.as_ref().map_or(0, Pending::bytes),
+            ..stats
+        }
     }
 
     /// All slices, key by key: keys, `t_start`, `t_end`, `t_first` and `t_last`.
@@ -249,6 +253,7 @@ impl Engine {
                 reopened.note((cell, watermark), queries, &slices.timelines);
             }
         }
+        windows.see(queries, slicer.cutter.cells());
         sort_unstable(&mut late, check)?;
         let sorted = sorted(slicer.cutter.cells(), (slices.timelines.len(), keys.len()))?;
         let mut touched: Vec<(u32, i64)> = Vec::new();
@@ -410,14 +415,19 @@ impl Engine {
         let has_advanced = windows.keep(queries, ingested.reopened, moved.watermark);
         if self.seals && emitted > 0 {
             let all = 0..slices.timelines.keys() as u32;
-            let keys = moved.key_watermark.map_or(all, |(key, _)| key..key + 1);
-            slices.seal(queries, windows.watermark(), keys, ahead);
+            let mut seal = |keys: Range<u32>| slices.seal(queries, windows.watermark(), keys, ahead);
+            match (moved.key_watermark, windows.keys_found()) {
+                (Some((key, _)), _) => seal(key..key + 1),
+                (None, Some(found)) => found.iter().for_each(|&key| seal(key..key + 1)),
+                (None, None) => seal(all),
+            }
         }
+        windows.settle(queries, &slices.timelines, ahead);
         if has_advanced {
             self.forget(ingested.rows, ahead);
         }
         if let Some((key, _)) = moved.key_watermark {
-            self.forget_keys(key..key + 1, ahead);
+            self.forget_keys(std::iter::once(key..key + 1), ahead);
         }
     }
 
@@ -426,12 +436,17 @@ impl Engine {
     /// # Errors
     /// An interrupt.
     pub(super) fn tidy(&mut self) -> Result<()> {
-        self.slices.tidy()
+        self.slices.tidy(&self.queries)?;
+        if self.slices.is_cut_by_rows() {
+            return Ok(());
+        }
+        self.windows.find_by_time(&self.queries, &self.slices.timelines)
     }
 
     /// Rolls back a call.
     pub(super) fn take_back(&mut self) {
         self.slices.take_back();
+        self.windows.take_back();
     }
 
     /// Drops slices that no later row and no window needs. `rows` came with the call.
@@ -446,7 +461,17 @@ impl Engine {
         };
         if is_worth_it && self.horizon().cutoff().is_some() {
             self.windows.horizon.sweep();
-            self.forget_keys(0..self.slices.timelines.keys() as u32, ahead);
+            // Times of rows that wait for early results are dropped with slices, whatever these were dropped for.
+            let few = if self.pending.is_none() { self.windows.keys_expired() } else { None };
+            match few {
+                Some(few) => {
+                    self.forget_keys(few.iter().map(|&key| key..key + 1), ahead);
+                    self.windows.look_later_at(&self.queries, &self.slices.timelines, &few, ahead);
+                }
+                None => {
+                    self.forget_keys(std::iter::once(0..self.slices.timelines.keys() as u32), ahead);
+                }
+            }
             self.slices.forget_points(&self.windows.horizon);
             self.forget_edges();
         }
@@ -466,11 +491,15 @@ impl Engine {
     }
 
     /// Drops what nothing needs any longer of these keys.
-    fn forget_keys(&mut self, keys: Range<u32>, ahead: &Ahead) {
+    fn forget_keys(&mut self, ranges: impl Iterator<Item = Range<u32>>, ahead: &Ahead) {
         let Self { queries, slices, windows, pending, .. } = self;
-        slices.forget(queries, &windows.horizon, keys.clone(), ahead);
         let keeps_rows = slices.keeps_rows();
-        pending.iter_mut().for_each(|pending| pending.forget(&slices.timelines, keys.clone(), keeps_rows));
+        for keys in ranges {
+            slices.forget(queries, &windows.horizon, keys.clone(), ahead);
+            pending
+                .iter_mut()
+                .for_each(|pending| pending.forget(&slices.timelines, keys.clone(), keeps_rows));
+        }
         windows.forget(&slices.timelines);
     }
 

@@ -15,6 +15,7 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use serde::{Deserialize, Serialize};
 
+use super::due::Due;
 use super::horizon::WatermarkMove;
 use crate::aggregate::Run;
 use crate::interrupt::Pace;
@@ -22,7 +23,7 @@ use crate::operator::stream::outgoing::{OfRows, Outgoing};
 use crate::operator::stream::queries::{Queries, Registered, windows};
 use crate::slice::{Cut, Eager, Keys, Slice, Timelines};
 use crate::state::{Reader, Writer, broken};
-use crate::window::{Ended, InOrder, OfKeys, OrderedRows, Position, Ranks, RowEdges, earlier};
+use crate::window::{Ended, InOrder, OfKeys, OrderedRows, Position, Ranks, RowEdges};
 use crate::{Error, Result};
 
 /// No cell.
@@ -81,10 +82,8 @@ pub(super) struct Positions {
     runs: Vec<Run>,
     slots: Vec<u32>,
     ranks: Vec<u64>,
-    /// No watermark before this one makes a window final that no row ends.
-    due: Option<i64>,
-    /// What that was after the last call.
-    was_due: Option<i64>,
+    /// By which watermark keys may have windows that are final though no row ends them, where these are found by time.
+    due: Due,
 }
 
 /// The window types of queries, with the number of each query, and of the type among its own.
@@ -110,7 +109,8 @@ impl Positions {
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.capacity() * size_of::<Ranked>() + self.positions.capacity() * size_of::<Position>()
+        let positions = self.positions.capacity() * size_of::<Position>();
+        self.keys.capacity() * size_of::<Ranked>() + positions + self.due.bytes()
     }
 
     /// Begins a call.
@@ -296,21 +296,21 @@ impl Positions {
         let only = |key: Option<u32>| key.map_or(every.clone(), |key| key..(key + 1).min(every.end));
         let of_call = only(moved.key_watermark.map(|(key, _)| key));
         let now = moved.key_watermark.map_or(moved.watermark, |(_, now)| Some(now));
-        for (at, (_, _, rules)) in all(queries).enumerate() {
-            for &(key, _) in &self.undo {
-                self.due = earlier(self.due, self.final_at(rules, (key, at)));
-            }
+        let is_found = self.due.is_known() && moved.key_watermark.is_none() && !moved.closing;
+        for changed in 0..self.undo.len() {
+            self.look_later(queries, self.undo[changed].0);
         }
-        let is_due =
-            now.is_some_and(|now| moved.key_watermark.is_some() || self.due.is_some_and(|due| due <= now));
-        let mut due = None;
+        let reached = match now {
+            Some(now) if is_found => self.due.find(now, &mut pace)?,
+            Some(_) => of_call.clone().collect(),
+            None => Vec::new(),
+        };
         for (at, (_, _, rules)) in all(queries).enumerate() {
             self.edges.window = at;
-            for key in if is_due { of_call.clone() } else { 0..0 } {
+            for &key in &reached {
                 pace.check(VISIT)?;
-                match self.final_at(rules, (key, at)) {
-                    Some(time) if Some(time) <= now => self.end_window(rules, (key, at)),
-                    time => due = earlier(due, time),
+                if self.final_at(rules, (key, at)).is_some_and(|time| Some(time) <= now) {
+                    self.end_window(rules, (key, at));
                 }
             }
             for key in point.filter(|_| rules.is_punctuated()).map_or(0..0, only) {
@@ -323,8 +323,31 @@ impl Positions {
                 self.edges.ended.extend(left.into_iter().map(|each| Ended { window: at, key, ..each }));
             }
         }
-        if is_due && moved.key_watermark.is_none() {
-            self.due = due;
+        Ok(())
+    }
+
+    /// Looks at a key again once one of its windows is final that no row ends.
+    fn look_later(&mut self, queries: &Queries, key: u32) {
+        if self.due.is_known() {
+            let each = all(queries).enumerate();
+            let next = each.filter_map(|(at, (_, _, rules))| self.final_at(rules, (key, at))).min();
+            next.into_iter().for_each(|next| self.due.put(key, next));
+        }
+    }
+
+    /// Finds keys by time from now on, if there are many.
+    ///
+    /// # Errors
+    /// An interrupt.
+    pub(super) fn find_by_time(&mut self, queries: &Queries) -> Result<()> {
+        if self.due.is_known() || !Due::pays(self.keys.len()) {
+            return Ok(());
+        }
+        self.due.begin();
+        let mut pace = Pace::new();
+        for key in 0..self.keys.len() as u32 {
+            pace.check(VISIT).inspect_err(|_| self.due.reset())?;
+            self.look_later(queries, key);
         }
         Ok(())
     }
@@ -409,8 +432,10 @@ impl Positions {
 
     /// Commits a call, and drops the slices that no window needs any longer of the keys that it has changed.
     pub(super) fn settle(&mut self, queries: &Queries, timelines: &mut Timelines, above: &mut Eager) {
-        self.was_due = self.due;
         self.undo_positions.clear();
+        for key in self.due.keep() {
+            self.look_later(queries, key);
+        }
         for at in 0..self.undo.len() {
             let key = self.undo[at].0;
             self.forget(queries, timelines, key);
@@ -429,7 +454,7 @@ impl Positions {
             self.keys[key as usize] = ranked;
         }
         self.undo_positions.clear();
-        self.due = self.was_due;
+        self.due.take_back();
     }
 
     /// Drops the slices of a key that no window needs any longer: many at a time, as the others are moved.
@@ -484,13 +509,14 @@ impl Positions {
         }
         self.keys.truncate(kept.len());
         self.positions.truncate(kept.len() * width);
+        self.due.reset();
         shrink(&mut self.keys);
         shrink(&mut self.positions);
     }
 
     /// Adapts to other queries: `places` has the new place of each former one.
     pub(super) fn change(&mut self, queries: &Queries, places: &[Option<usize>]) {
-        let mut changed = Self { call: self.call, due: self.due, was_due: self.due, ..Self::new(queries) };
+        let mut changed = Self { call: self.call, ..Self::new(queries) };
         changed.make_room(self.keys.len());
         changed.keys.clone_from(&self.keys);
         let (width, new_width) = (self.width, changed.width);
@@ -562,11 +588,6 @@ impl Positions {
         if !(0..keys as u32).all(|key| self.is_sound((queries, timelines), key)) {
             return broken();
         }
-        for (at, (_, _, rules)) in all(queries).enumerate() {
-            let due = (0..keys as u32).filter_map(|key| self.final_at(rules, (key, at))).min();
-            self.due = earlier(self.due, due);
-        }
-        self.was_due = self.due;
         Ok(())
     }
 

@@ -56,6 +56,8 @@ impl Engine {
         let mut each = 0..;
         let dropped = slices.timelines.retain(|| each.next().is_none_or(|slice| sample.tosses(slice)));
         self.pending.iter_mut().for_each(|pending| pending.keep_those_in(&slices.timelines));
+        // A session may end earlier without its last slices.
+        self.windows.look_at_all();
         dropped
     }
 

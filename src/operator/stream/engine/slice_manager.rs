@@ -248,14 +248,14 @@ impl SliceManager {
     ///
     /// # Errors
     /// An interrupt.
-    pub(super) fn tidy(&mut self) -> Result<()> {
+    pub(super) fn tidy(&mut self, queries: &Queries) -> Result<()> {
         let kept = self.tuples.as_ref().map(Tuples::len);
         if self.store.is_loose(&self.timelines, kept) {
             interrupts_of(attempted(|| self.store.compact(&mut self.timelines, check)))?;
         }
         let _ = attempted(|| self.store.drop_values());
         spared(|| self.tuples.iter_mut().for_each(Tuples::tidy));
-        Ok(())
+        self.positions.as_mut().map_or(Ok(()), |positions| positions.find_by_time(queries))
     }
 
     /// Frees all that belongs to no slice, which is otherwise only done once that is the larger part.

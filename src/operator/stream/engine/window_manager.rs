@@ -2,19 +2,21 @@
 //! them after that. What they contain is computed by `answers`, from slices.
 
 use super::call::Ingested;
+use super::due::Due;
 use super::horizon::{Horizon, WatermarkMove};
 use super::reopened::Reopened;
 use crate::Result;
 use crate::interrupt::Pace;
+use crate::memory::attempted;
 use crate::operator::plan::Plan;
 use crate::operator::progress::Ahead;
 use crate::operator::stream::outgoing::Outgoing;
-use crate::operator::stream::queries::Queries;
+use crate::operator::stream::queries::{Queries, windows};
 use crate::operator::stream::sharing::ClassGroup;
-use crate::slice::Timelines;
 use crate::slice::strategy::Order;
+use crate::slice::{Cell, Timelines};
 use crate::state::{Reader, Writer, broken};
-use crate::window::{ByTime, Cursor, Ending, Listed, Spans};
+use crate::window::{ByTime, Cursor, Ending, Listed, Session, Spans};
 
 /// How many simple steps a key takes, even without windows.
 const VISIT: usize = 16;
@@ -86,12 +88,113 @@ pub(super) struct WindowManager {
     pub(super) horizon: Horizon,
     /// Sessions that were final, and are open again.
     reopened: Reopened,
+    /// By which watermark keys have sessions that may be final, where these are found by time.
+    ending: Due,
+    /// By which cutoff slices of keys without such sessions may have expired. A key that is in neither has no slices, or has
+    /// an entry in `ending` before its first slice can expire.
+    expiring: Due,
+}
+
+/// The sessions of queries.
+fn sessions(queries: &Queries) -> impl Iterator<Item = &Session> {
+    windows(queries.registered()).filter_map(|(_, window)| window.merging())
 }
 
 impl WindowManager {
     /// The manager of windows of these classes, where the stream has come to this watermark.
     pub(super) fn new(queries: &Queries, order: Order, group: &ClassGroup, watermark: Option<i64>) -> Self {
-        Self { horizon: Horizon::new(queries, order, group, watermark), reopened: Reopened::default() }
+        Self {
+            horizon: Horizon::new(queries, order, group, watermark),
+            reopened: Reopened::default(),
+            ending: Due::default(),
+            expiring: Due::default(),
+        }
+    }
+
+    /// Looks at the keys of these rows once their sessions may be final: later ones only put that off.
+    pub(super) fn see(&mut self, queries: &Queries, cells: &[Cell]) {
+        if self.is_found_by_time()
+            && let Some(after) = sessions(queries).map(|session| session.final_at(session.gap())).min()
+        {
+            cells.iter().for_each(|cell| self.ending.put(cell.key, cell.last.saturating_add(after)));
+        }
+    }
+
+    /// The keys whose sessions a call may have made final that moved the watermark of the stream; `None` if these may be any.
+    pub(super) fn keys_found(&self) -> Option<&[u32]> {
+        self.is_found_by_time().then(|| self.ending.found())
+    }
+
+    /// Commits that keys were found whose sessions may be final, and looks at them again in time.
+    pub(super) fn settle(&mut self, queries: &Queries, slices: &Timelines, ahead: &Ahead) {
+        for key in self.ending.keep() {
+            self.look_later(queries, slices, key, ahead);
+        }
+    }
+
+    /// Looks at a key again once one of its sessions may be final, or once slices may have expired before that.
+    fn look_later(&mut self, queries: &Queries, slices: &Timelines, key: u32, ahead: &Ahead) {
+        let (spans, watermark) = (slices.of(key), ahead.watermark_of(self.watermark(), key));
+        let ends = sessions(queries).filter_map(|session| session.next_final(spans, watermark)).min();
+        ends.into_iter().for_each(|ends| self.ending.put(key, ends));
+        let expires = queries.widest_gap().and_then(|gap| slices.expires_at(key, gap));
+        let expires = expires.filter(|&expires| ends.is_none_or(|ends| expires < ends));
+        expires.into_iter().for_each(|expires| self.expiring.put(key, expires));
+    }
+
+    /// The keys whose slices may have expired; `None` if these may be any.
+    pub(super) fn keys_expired(&mut self) -> Option<Vec<u32>> {
+        let cutoff = self.horizon.cutoff().filter(|_| self.is_found_by_time())?;
+        if attempted(|| self.expiring.find(cutoff, &mut Pace::new())).is_err() {
+            // There is no memory for it.
+            self.expiring.take_back();
+            return None;
+        }
+        Some(self.expiring.keep())
+    }
+
+    /// Looks again in time at keys whose slices may have expired, and were dropped if so.
+    pub(super) fn look_later_at(
+        &mut self,
+        queries: &Queries,
+        slices: &Timelines,
+        keys: &[u32],
+        ahead: &Ahead,
+    ) {
+        keys.iter().for_each(|&key| self.look_later(queries, slices, key, ahead));
+    }
+
+    /// Whether keys whose sessions or slices are over are found by time.
+    fn is_found_by_time(&self) -> bool {
+        self.ending.is_known() && self.expiring.is_known()
+    }
+
+    /// Finds keys by time from now on, where there are many and sessions.
+    ///
+    /// # Errors
+    /// An interrupt.
+    pub(super) fn find_by_time(&mut self, queries: &Queries, slices: &Timelines) -> Result<()> {
+        if self.is_found_by_time() || queries.widest_gap().is_none() || !Due::pays(slices.keys()) {
+            return Ok(());
+        }
+        self.ending.begin();
+        self.expiring.begin();
+        let mut pace = Pace::new();
+        for key in 0..slices.keys() as u32 {
+            if let Err(error) = pace.check(VISIT) {
+                self.look_at_all();
+                return Err(error);
+            }
+            // Of one that is ahead, this may be early.
+            self.look_later(queries, slices, key, &Ahead::default());
+        }
+        Ok(())
+    }
+
+    /// Looks at all keys until they are found by time again.
+    pub(super) fn look_at_all(&mut self) {
+        self.ending.reset();
+        self.expiring.reset();
     }
 
     /// The watermark of the stream.
@@ -130,14 +233,26 @@ impl WindowManager {
         self.reopened.forget(slices);
     }
 
+    /// Rolls back a call.
+    pub(super) fn take_back(&mut self) {
+        self.ending.take_back();
+    }
+
     /// Keeps these keys, which ascend: the n-th of them becomes key n.
     pub(super) fn keep_keys(&mut self, kept: &[u32]) {
         self.reopened.keep_keys(kept);
+        self.look_at_all();
     }
 
     /// Ends the stream.
     pub(super) fn end(&mut self) {
         self.reopened.clear();
+        self.look_at_all();
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.ending.bytes() + self.expiring.bytes()
     }
 
     /// Takes over the reopened sessions of another engine, which has the same queries.
@@ -218,6 +333,7 @@ impl WindowManager {
         outgoing: &mut [Outgoing],
         reopened: &mut Reopened,
     ) -> Result<()> {
+        let is_found = moved.key_watermark.is_none() && !moved.closing && self.is_found_by_time();
         let (watermark, agenda) = (self.horizon.watermark(), &mut self.horizon.agenda);
         let (now, keys) = match (moved.key_watermark, moved.watermark) {
             (Some((key, now)), _) => (now, key..key + 1),
@@ -231,6 +347,10 @@ impl WindowManager {
         let mut fresh: Vec<usize> = Vec::new();
         let mut found = Vec::new();
         let mut pace = Pace::new();
+        let of_sessions = match is_found {
+            true => Some(self.ending.find(now, &mut pace)?),
+            false => None,
+        };
         for topic in agenda.upto(now) {
             let (query, number) = (topic.query as usize, topic.window as usize);
             let registered = &queries.registered()[query];
@@ -242,7 +362,10 @@ impl WindowManager {
             {
                 fresh.extend(keys.clone().map(|key| slices.of(key).before(after, usize::MAX)));
             }
-            for key in keys.clone() {
+            // No others have sessions that end.
+            let few = of_sessions.as_ref().filter(|_| window.merging().is_some());
+            for at in 0..few.map_or(keys.len(), Vec::len) {
+                let key = few.map_or(keys.start + at as u32, |few| few[at]);
                 let spans = slices.of(key);
                 let mark = ahead.of(key);
                 if spans.is_empty() || mark.is_some_and(|mark| mark >= now) {
