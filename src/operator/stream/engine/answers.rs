@@ -101,17 +101,20 @@ fn gather(
     which.sort_unstable();
     which.dedup();
     // The slices of each key that some window needs, one key after the other.
-    let mut needed = vec![(u32::MAX, 0); slices.timelines.keys()];
+    let windows = || outgoing.iter().flat_map(|outgoing| &outgoing.windows);
+    let keys = Numbers::of(windows().map(|each| each.key), slices.timelines.keys());
+    let mut needed = vec![(u32::MAX, 0); keys.len()];
     let mut pace = Pace::new();
-    for each in outgoing.iter().flat_map(|outgoing| &outgoing.windows) {
+    pace.check(needed.len())?;
+    for each in windows() {
         pace.check(1)?;
-        let (lo, hi) = &mut needed[each.key as usize];
+        let (lo, hi) = &mut needed[keys.number(each.key)];
         (*lo, *hi) = (each.found.lo.min(*lo), each.found.hi.max(*hi));
     }
     let (mut wanted, mut places, mut count) = (Vec::new(), vec![0; needed.len()], 0);
-    for (key, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
-        wanted.push(Wanted { key: key as u32, slices: lo as usize..hi as usize });
-        places[key] = count as i64 - i64::from(lo);
+    for (number, &(lo, hi)) in needed.iter().enumerate().filter(|(_, (lo, hi))| lo < hi) {
+        wanted.push(Wanted { key: keys.key(number), slices: lo as usize..hi as usize });
+        places[number] = count as i64 - i64::from(lo);
         count += (hi - lo) as usize;
     }
     if u32::try_from(count).is_err() {
@@ -121,7 +124,59 @@ fn gather(
         )));
     }
     let partials = slices.store.gather(delta, &slices.timelines, (&wanted, &which), check)?;
-    Ok(Gathered { which, partials, places, slices: count })
+    Ok(Gathered { which, partials, keys, places, slices: count })
+}
+
+/// Where windows are fewer than one to so many keys, only the keys of these have numbers.
+const SPARSE: usize = 8;
+
+/// Numbers of the keys of windows, in their order.
+enum Numbers {
+    /// So many keys, each with its own number.
+    All(usize),
+    /// These keys, which ascend.
+    Some(Vec<u32>),
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self::All(0)
+    }
+}
+
+impl Numbers {
+    /// Those of the keys of windows, of so many keys.
+    fn of(windows: impl Iterator<Item = u32> + Clone, all: usize) -> Self {
+        if windows.clone().take(all / SPARSE + 1).count() > all / SPARSE {
+            return Self::All(all);
+        }
+        let mut keys: Vec<u32> = windows.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Self::Some(keys)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::All(keys) => *keys,
+            Self::Some(keys) => keys.len(),
+        }
+    }
+
+    fn key(&self, number: usize) -> u32 {
+        match self {
+            Self::All(_) => number as u32,
+            Self::Some(keys) => keys[number],
+        }
+    }
+
+    /// The number of a key that has one.
+    fn number(&self, key: u32) -> usize {
+        match self {
+            Self::All(_) => key as usize,
+            Self::Some(keys) => keys.partition_point(|&other| other < key),
+        }
+    }
 }
 
 /// The results of windows, query by query.
@@ -260,7 +315,8 @@ struct Gathered {
     /// Which partials these are.
     which: Vec<usize>,
     partials: Vec<Box<dyn Partials>>,
-    /// Where slice 0 of each key would be: may be negative.
+    keys: Numbers,
+    /// Where slice 0 of each key would be, by its number: may be negative.
     places: Vec<i64>,
     slices: usize,
 }
@@ -268,7 +324,7 @@ struct Gathered {
 impl Gathered {
     /// Where the slices of a window are.
     fn range(&self, window: &Outgoer) -> (u32, u32) {
-        let place = self.places[window.key as usize];
+        let place = self.places[self.keys.number(window.key)];
         ((place + i64::from(window.found.lo)) as u32, (place + i64::from(window.found.hi)) as u32)
     }
 
