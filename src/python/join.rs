@@ -8,7 +8,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 
 use super::engine::PyBatches;
 use super::errors::detached;
-use super::given::Given;
+use super::given::{Asked, Given};
 use super::plan::pushed;
 use super::window::PyWindow;
 use crate::Error;
@@ -51,7 +51,7 @@ impl PyJoin {
         left: PySide<'_>,
         right: PySide<'_>,
         within: Option<PyBand>,
-        windows: Option<PyWindow>,
+        windows: Asked<Option<PyWindow>>,
         how: String,
         suffix: String,
         early: bool,
@@ -61,7 +61,7 @@ impl PyJoin {
         // The plan itself reports a missing time column.
         let time = left.input.field_with_name(&left.time).ok();
         let measure = time.and_then(|field| Measure::new(&left.time, field.data_type()).ok());
-        let windows = windows.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS))).transpose()?;
+        let windows = windows.0.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS))).transpose()?;
         detached(py, move || {
             let condition = match (within, windows) {
                 (Some(PyBand { before, after, closed }), None) => {

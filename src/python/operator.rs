@@ -9,7 +9,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::calls::{Called, CalledOperator, Rows};
-use super::errors::{Out, PyOut, detached, py_bytes};
+use super::errors::{Out, PyOut, counted, detached, py_bytes};
 use super::given::{self, Given};
 use super::known;
 use super::plan::PyPlan;
@@ -176,7 +176,7 @@ impl PyOperator {
 
     /// Adds rows. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
     fn push(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<Option<PyRecordBatchReader>> {
-        let reader = known::extract(&self.1, stream)?.0.into_reader()?;
+        let reader = counted(py, || known::extract(&self.1, stream))?.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.call(Step::Push(&batches))

@@ -10,8 +10,8 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::aggregate::{PyAggregate, aggregate_specs};
 use super::engine::{PyBatches, PyEngine, batches};
-use super::errors::{Out, PyOut, detached};
-use super::given::{self, Given};
+use super::errors::{Out, PyOut, counted, detached};
+use super::given::{self, Asked, Given};
 use super::policy::PyPolicy;
 use super::window::PyWindow;
 use crate::Result;
@@ -79,19 +79,19 @@ impl PyPlan {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        windows: Vec<PyWindow>,
-        aggregates: Vec<PyAggregate>,
+        windows: Asked<Vec<PyWindow>>,
+        aggregates: Asked<Vec<PyAggregate>>,
         max_windows: Option<u64>,
         policy: Option<PyPolicy>,
         weight: Option<String>,
         fill: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let aggregates = aggregate_specs(py, aggregates)?;
+        let aggregates = aggregate_specs(py, aggregates.0)?;
         let schema: SchemaRef = schema.0.into_inner();
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
-        let windows = windows.into_iter().map(|window| window.spec(py, measure.as_ref(), max_windows));
+        let windows = windows.0.into_iter().map(|window| window.spec(py, measure.as_ref(), max_windows));
         let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
@@ -313,17 +313,20 @@ pub(super) fn pushed(
     reader: Box<dyn RecordBatchReader + Send>,
     mut push: impl FnMut(&[RecordBatch]) -> Result<()> + Send,
 ) -> PyResult<()> {
-    let mut reader = given::batches(argument, Some(columns), reader);
-    let mut more = true;
-    while more {
-        more = detached(py, || {
-            let round = next_batches(&mut reader)?;
-            push(&round)?;
-            Ok(!round.is_empty())
-        })?;
-        py.check_signals()?;
-    }
-    Ok(())
+    // One call, as the end of a reader may run Python as well.
+    counted(py, move || {
+        let mut reader = given::batches(argument, Some(columns), reader);
+        let mut more = true;
+        while more {
+            more = detached(py, || {
+                let round = next_batches(&mut reader)?;
+                push(&round)?;
+                Ok(!round.is_empty())
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    })
 }
 
 /// The next `ROUND_ROWS` rows or slightly more; empty at the end.

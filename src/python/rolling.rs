@@ -10,7 +10,7 @@ use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::aggregate::{PyAggregate, aggregate_specs};
 use super::errors::detached;
-use super::given::Given;
+use super::given::{Asked, Given};
 use super::plan::{PyPlan, pushed};
 use crate::Result;
 use crate::kernels::{Closed, Unit};
@@ -55,11 +55,11 @@ impl PyRolling {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        aggregates: Vec<PyAggregate>,
+        aggregates: Asked<Vec<PyAggregate>>,
         frames: Vec<PyFrame>,
         labels: Option<PyLabels<'_>>,
     ) -> PyResult<Self> {
-        let aggregates = aggregate_specs(py, aggregates)?;
+        let aggregates = aggregate_specs(py, aggregates.0)?;
         let schema: SchemaRef = schema.0.into_inner();
         let labels = labels.map(PyLabels::spec).transpose()?;
         detached(py, move || {

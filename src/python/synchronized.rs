@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyIterator, PyTuple};
 
-use super::errors::within_iterator;
+use super::errors::{counted, within_iterator};
 
 /// An iterator whose next item one thread at a time asks for: within `take`, as `windowkit.local.turns.Turns` has it.
 ///
@@ -89,7 +89,7 @@ impl PySynchronized {
     fn __next__(this: Py<Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let left = locked(&this.get().0).clone();
         let Some(left) = left else { return Ok(None) };
-        let next = left.taken(py)?;
+        let next = counted(py, || left.taken(py))?;
         if next.is_none() {
             let ended = locked(&this.get().0).take();
             drop(ended);
