@@ -1,6 +1,7 @@
 //! The Python module `windowkit._native`: argument checking, the GIL, Arrow in and out. No algorithm lives here.
 
 mod aggregate;
+mod callees;
 mod calls;
 mod distinct;
 mod engine;

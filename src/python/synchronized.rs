@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyIterator, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use super::errors::{counted, within_iterator};
 
@@ -80,6 +81,20 @@ impl PySynchronized {
     fn new(iterator: Py<PyIterator>, take: Py<PyAny>, make: Option<Py<PyAny>>) -> Self {
         let left = Left { take, iterator, make, kept: Mutex::default(), made: Mutex::default() };
         Self(Mutex::new(Some(Arc::new(left))))
+    }
+
+    /// All locks are free, as they are held for moments in which no Python runs.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(left) = self.0.try_lock() else { return Ok(()) };
+        let Some(left) = &*left else { return Ok(()) };
+        visit.call(&left.take)?;
+        visit.call(&left.iterator)?;
+        visit.call(&left.make)?;
+        if let Ok(kept) = left.kept.try_lock() {
+            visit.call(&*kept)?;
+        }
+        let Ok(made) = left.made.try_lock() else { return Ok(()) };
+        made.iter().try_for_each(|made| visit.call(made))
     }
 
     fn __iter__(this: Py<Self>) -> Py<Self> {

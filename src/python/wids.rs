@@ -14,7 +14,7 @@ use crate::operator::Wids;
 /// The range of window ids of each time: an array of structs.
 #[pyfunction(name = "wids")]
 pub(super) fn wids(py: Python<'_>, window: Asked<PyWindow>, times: Given<AnyArray>) -> PyResult<PyArray> {
-    let (spec, times) = (window.0.spec(py, None, None)?, read(py, "times", times)?);
+    let (spec, times) = (window.0.spec(py, None, None, &mut Vec::new())?, read(py, "times", times)?);
     let found = detached(py, || Wids::new(&spec?, times.data_type())?.of_times(&times))?;
     Ok(PyArray::from_array_ref(found))
 }
@@ -27,7 +27,7 @@ pub(super) fn extent(
     ids: Given<AnyArray>,
     times: PyDataType,
 ) -> PyResult<PyArray> {
-    let (spec, ids) = (window.0.spec(py, None, None)?, read(py, "ids", ids)?);
+    let (spec, ids) = (window.0.spec(py, None, None, &mut Vec::new())?, read(py, "ids", ids)?);
     let times = times.into_inner();
     let found = detached(py, || Wids::new(&spec?, &times)?.extents(&ids))?;
     Ok(PyArray::from_array_ref(found))
