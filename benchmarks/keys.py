@@ -380,7 +380,8 @@ def bytes_of(what: str) -> Callable[[list[Record]], Cells]:
             if "held" in record and record["keys"] >= 65_536:
                 own = record["held"]
                 beside = 0 if what.endswith("over") else own["key"] + 16
-                yield name_of(record), max(0, own[what] - beside)
+                # What the operator itself has, a key's share of it included, is less than a tenth of a byte.
+                yield name_of(record), max(0, round(own[what] - beside, 1))
 
     return cells
 
