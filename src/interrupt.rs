@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// Asks whoever is in charge: an error if work should end, and otherwise whether to ask again.
-pub type Look = fn() -> Result<bool>;
+/// Asks whoever is in charge: an error if work should end, and otherwise how to ask from then on, if at all.
+#[derive(Clone, Copy)]
+pub struct Look(pub fn() -> Result<Option<Look>>);
 
 /// Poll interval, and its upper bound where polling is slow, as Python may wait for other threads then.
 const EVERY: Duration = Duration::from_millis(20);
@@ -95,11 +96,11 @@ impl Watch {
             None => self.next.set(Some(now + EVERY)),
             Some(next) if now >= next => {
                 // Whatever runs in it may call the core again.
-                let asked = look();
+                let asked = (look.0)();
                 let after = Instant::now();
                 self.next.set(Some(after + (10 * (after - now)).clamp(EVERY, SELDOM)));
                 match asked {
-                    Ok(again) => self.look.set(self.look.get().filter(|_| again)),
+                    Ok(then) => self.look.set(then),
                     Err(error) => {
                         self.end_with(error.clone());
                         return Err(error);
@@ -291,9 +292,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    fn stop() -> Result<bool> {
-        Err(Error::InvalidValue("enough".into()))
-    }
+    const STOP: Look = Look(|| Err(Error::InvalidValue("enough".into())));
 
     /// Looks until an error comes; how long that took.
     fn until_stopped(look: impl Fn() -> Result<()>) -> Error {
@@ -307,38 +306,34 @@ mod tests {
 
     #[test]
     fn work_ends_with_the_error_of_the_look() {
-        let done = watching(stop, || -> Result<()> { Err(until_stopped(check)) });
+        let done = watching(STOP, || -> Result<()> { Err(until_stopped(check)) });
         assert_eq!(done, Err(Error::InvalidValue("enough".into())));
         // Errors that the work did not hand on are not lost, and are over with it.
-        assert!(watching(stop, || Ok(until_stopped(check))).is_err());
+        assert!(watching(STOP, || Ok(until_stopped(check))).is_err());
         assert_eq!(check(), Ok(()));
-        let never = watching(
-            || Ok(false),
-            || {
-                (0..200).try_for_each(|_| {
-                    thread::sleep(Duration::from_millis(1));
-                    check()
-                })
-            },
-        );
+        let never = watching(Look(|| Ok(None)), || {
+            (0..200).try_for_each(|_| {
+                thread::sleep(Duration::from_millis(1));
+                check()
+            })
+        });
         assert_eq!(never, Ok(()));
+        let later = watching(Look(|| Ok(Some(STOP))), || -> Result<()> { Err(until_stopped(check)) });
+        assert_eq!(later, Err(Error::InvalidValue("enough".into())));
     }
 
     #[test]
     fn work_that_ends_well_may_end_with_an_interrupt() {
         let enough = || Error::InvalidValue("enough".into());
-        let done = watching(
-            || Ok(true),
-            || {
-                undisturbed(|| {
-                    end_with(enough());
-                    assert_eq!(check(), Ok(()));
-                });
-                assert_eq!(check(), Err(enough()));
-                end_with(Error::InvalidValue("more than enough".into()));
-                Ok(3)
-            },
-        );
+        let done = watching(Look(|| Ok(None)), || {
+            undisturbed(|| {
+                end_with(enough());
+                assert_eq!(check(), Ok(()));
+            });
+            assert_eq!(check(), Err(enough()));
+            end_with(Error::InvalidValue("more than enough".into()));
+            Ok(3)
+        });
         assert_eq!(done, Err(enough()));
         end_with(enough());
         assert_eq!(check(), Ok(()));
@@ -346,10 +341,10 @@ mod tests {
 
     #[test]
     fn a_look_may_work_itself() {
-        fn nested() -> Result<bool> {
-            watching(stop, || -> Result<bool> { Err(until_stopped(check)) }).or(Ok(true))
+        fn nested() -> Result<Option<Look>> {
+            watching(STOP, || -> Result<_> { Err(until_stopped(check)) }).or(Ok(Some(Look(nested))))
         }
-        let done = watching(nested, || {
+        let done = watching(Look(nested), || {
             (0..200).try_for_each(|_| {
                 thread::sleep(Duration::from_millis(1));
                 check()
@@ -374,9 +369,9 @@ mod tests {
         let failed = || Err(Error::Overflow("own".into()));
         assert_eq!(helped(failed), (failed(), vec![Error::Overflow("own".into()); 3]));
         let error = Error::InvalidValue("enough".into());
-        assert_eq!(watching(stop, || Ok(helped(|| Ok(())))), Err(error.clone()));
+        assert_eq!(watching(STOP, || Ok(helped(|| Ok(())))), Err(error.clone()));
         let seen = RefCell::new(None);
-        let _ = watching(stop, || {
+        let _ = watching(STOP, || {
             seen.replace(Some(helped(|| Ok(()))));
             Ok(())
         });

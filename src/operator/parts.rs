@@ -213,7 +213,7 @@ mod tests {
     use arrow_array::Int64Array;
 
     use super::*;
-    use crate::interrupt::watching;
+    use crate::interrupt::{Look, watching};
 
     /// Works for a second, unless it is stopped; returns whether it was.
     fn is_stopped(look: impl Fn() -> Result<()>) -> bool {
@@ -234,7 +234,7 @@ mod tests {
         let own_work = || if is_stopped(check) { check() } else { Ok(()) };
         let values: ArrayRef = Arc::new(Int64Array::from(vec![0; 16 * CHUNK_ROWS]));
         let batch = RecordBatch::try_from_iter([("v", values)]).unwrap();
-        let enough = || Err(Error::InvalidValue("enough".into()));
+        let enough = Look(|| Err(Error::InvalidValue("enough".into())));
         let shared = watching(enough, || {
             share_out(
                 &[batch],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use super::callees::Callee;
 use super::user::PyFunction;
 use crate::aggregate::{Arrays, User};
 use crate::operator::AggregateSpec;
@@ -19,15 +20,22 @@ pub(super) struct PyAggregate {
     user: Option<Py<PyAny>>,
 }
 
-/// The aggregates in the form that the core takes; a user-defined function that occurs twice is shared.
-pub(super) fn aggregate_specs(py: Python<'_>, aggregates: Vec<PyAggregate>) -> PyResult<Vec<AggregateSpec>> {
-    let mut functions: Vec<(Py<PyAny>, User)> = Vec::new();
+/// The aggregates in the form that the core takes; a user-defined function that occurs twice is shared, and is one of
+/// the `callees`.
+pub(super) fn aggregate_specs(
+    py: Python<'_>,
+    aggregates: Vec<PyAggregate>,
+    callees: &mut Vec<Callee>,
+) -> PyResult<Vec<AggregateSpec>> {
+    let mut functions: Vec<(Callee, User)> = Vec::new();
     let mut shared = |object: Py<PyAny>| -> PyResult<User> {
         if let Some((_, function)) = functions.iter().find(|(other, _)| other.is(&object)) {
             return Ok(function.clone());
         }
-        let function = User(Arc::new(Arrays(Arc::new(PyFunction::new(object.bind(py))?))));
-        functions.push((object, function.clone()));
+        let callee = Callee::new(object);
+        let function = User(Arc::new(Arrays(Arc::new(PyFunction::new(py, callee.clone())?))));
+        callees.push(callee.clone());
+        functions.push((callee, function.clone()));
         Ok(function)
     };
     let specs = aggregates.into_iter().map(|aggregate| {

@@ -7,8 +7,10 @@ use std::sync::Mutex;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
+use super::callees::{Callees, of_same};
 use super::errors::{Out, PyOut, detached, exception, interruptible, within_iterator};
 use super::given::Given;
 use crate::operator::{Bounded, Output};
@@ -21,6 +23,7 @@ pub(super) struct PyEngine {
     /// `None` once finished, or once a push failed half-way.
     bounded: Mutex<Option<Bounded>>,
     input: Input,
+    callees: Callees,
 }
 
 #[derive(Clone, Copy)]
@@ -30,12 +33,12 @@ enum Input {
 }
 
 impl PyEngine {
-    pub(super) fn of_rows(bounded: Bounded) -> Self {
-        Self { bounded: Mutex::new(Some(bounded)), input: Input::Rows }
+    pub(super) fn of_rows(bounded: Bounded, callees: Callees) -> Self {
+        Self { bounded: Mutex::new(Some(bounded)), input: Input::Rows, callees }
     }
 
-    pub(super) fn of_slices(bounded: Bounded) -> Self {
-        Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices }
+    pub(super) fn of_slices(bounded: Bounded, callees: Callees) -> Self {
+        Self { bounded: Mutex::new(Some(bounded)), input: Input::Slices, callees }
     }
 
     fn take(&self) -> Result<Bounded> {
@@ -112,7 +115,12 @@ impl PyEngine {
 
     /// All windows of what was pushed.
     fn finish(&self, py: Python<'_>) -> PyResult<PyBatches> {
-        detached(py, move || Ok(PyBatches::new(self.take()?.finish()?, 1)))
+        let callees = of_same(py, &self.callees);
+        detached(py, move || Ok(PyBatches::new(self.take()?.finish()?, callees, 1)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.callees)
     }
 }
 
@@ -126,6 +134,7 @@ pub(super) fn batches(parts: Vec<(u32, RecordBatch)>) -> Vec<(u32, PyRecordBatch
 pub(super) struct PyBatches {
     schema: SchemaRef,
     left: Shared<Left>,
+    callees: Callees,
 }
 
 /// What is left to be read.
@@ -147,17 +156,18 @@ struct Results {
 type Next = dyn FnMut() -> Result<Option<RecordBatch>> + Send;
 
 impl PyBatches {
-    pub(super) fn new(mut output: Output, threads: usize) -> Self {
+    pub(super) fn new(mut output: Output, callees: Callees, threads: usize) -> Self {
         let schema = output.schema().clone();
-        Self::of(schema, move || output.next_batch(threads))
+        Self::of(schema, callees, move || output.next_batch(threads))
     }
 
     pub(super) fn of(
         schema: SchemaRef,
+        callees: Callees,
         next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
     ) -> Self {
         let results = Results { schema: schema.clone(), next: Box::new(next) };
-        Self { schema, left: Shared::new(Left::Results(results)) }
+        Self { schema, left: Shared::new(Left::Results(results)), callees }
     }
 }
 
@@ -188,6 +198,10 @@ impl PyBatches {
         PySchema::new(self.schema.clone())
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.callees)
+    }
+
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
         this
     }
@@ -216,19 +230,24 @@ impl PyBatches {
             let gone = Error::InvalidValue("batches: the stream was handed out before".into());
             return Err(exception(py, &gone));
         };
-        let reader = PyRecordBatchReader::new(Box::new(Reader(results)));
+        let reader = Reader { results, _callees: of_same(py, &self.callees) };
+        let reader = PyRecordBatchReader::new(Box::new(reader));
         Bound::new(py, reader)?.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 }
 
 /// [`Results`] as arrow-rs's own reader.
-struct Reader(Results);
+struct Reader {
+    results: Results,
+    /// While it may call them, they are not freed.
+    _callees: Callees,
+}
 
 impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        interruptible(|| (self.0.next)())
+        interruptible(|| (self.results.next)())
             .map_err(|error| ArrowError::ExternalError(Box::new(error)))
             .transpose()
     }
@@ -236,6 +255,6 @@ impl Iterator for Reader {
 
 impl RecordBatchReader for Reader {
     fn schema(&self) -> SchemaRef {
-        self.0.schema.clone()
+        self.results.schema.clone()
     }
 }

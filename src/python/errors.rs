@@ -9,24 +9,38 @@ use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError, PyStopIterati
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use super::exits::{self, Call};
 use crate::error::Cause;
-use crate::interrupt::watching;
+use crate::interrupt::{Look, watching};
 use crate::memory::{caught, of_panic};
 use crate::{Error, Result};
 
 /// Runs `work` without the GIL; its error, or a panic in it, becomes the fitting exception, and so does what a signal
 /// handler raises meanwhile.
 pub(super) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| interruptible(work)).map_err(|error| exception(py, &error))
+    counted(py, || py.detach(|| watched(work)).map_err(|error| exception(py, &error)))
 }
 
-/// Runs `work`, which ends early if a signal handler raises; a panic in it becomes an error.
+/// Runs `work`, which may run Python, within a [`Call`].
+pub(super) fn counted<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let _call = Call::begin().map_err(|error| exception(py, &error))?;
+    work()
+}
+
+/// Runs `work` for a caller without the GIL; it ends early as that of [`detached`] does.
 pub(super) fn interruptible<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    watching(signals, || caught(work))
+    let _call = Call::begin()?;
+    watched(work)
 }
 
-/// Lets Python handle signals, which it does on its main thread only; returns whether this is that one.
-fn signals() -> Result<bool> {
+/// Runs `work`, which ends early if a signal handler raises, or the interpreter ends; a panic in it becomes an error.
+fn watched<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    watching(Look(signals), || caught(work))
+}
+
+/// Lets Python handle signals, which it does on its main thread only; on others, only the end of the interpreter matters.
+fn signals() -> Result<Option<Look>> {
+    exits::look()?;
     let handled = |py: Python<'_>| {
         let threading = py.import("threading")?;
         let main = threading.call_method0("main_thread")?.getattr("ident")?;
@@ -35,7 +49,8 @@ fn signals() -> Result<bool> {
     };
     // Not while the interpreter ends.
     let handled = Python::try_attach(handled).unwrap_or(Ok(false));
-    handled.map_err(|raised| Error::Interrupted(Cause(Arc::new(raised))))
+    let is_main = handled.map_err(|raised| Error::Interrupted(Cause(Arc::new(raised))))?;
+    Ok(Some(Look(if is_main { signals } else { exits::look })))
 }
 
 /// Bytes that are copied at once.

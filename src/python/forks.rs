@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::exits;
 use crate::interrupt::work;
 use crate::shared;
 
@@ -20,6 +21,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 #[pyfunction]
 fn forked() {
+    exits::forked();
     shared::forked();
 }
 

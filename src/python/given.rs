@@ -7,7 +7,8 @@ use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyRecordBatch};
 
-use super::errors::exception;
+use super::errors::{counted, exception};
+use super::exits::Call;
 use crate::bounds::{check_array, check_columns};
 use crate::import::imported;
 use crate::memory::caught;
@@ -24,8 +25,10 @@ impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let extracted = caught(|| imported("data", || Ok(object.extract::<T>())));
-        let extracted = extracted.map_err(|error| exception(object.py(), &error))?;
+        let extracted = counted(object.py(), || {
+            let extracted = caught(|| imported("data", || Ok(object.extract::<T>())));
+            extracted.map_err(|error| exception(object.py(), &error))
+        })?;
         extracted.map(Self).map_err(|error| {
             let text = error.value(object.py()).to_string();
             if !REFUSALS.iter().any(|refusal| text.starts_with(refusal)) {
@@ -34,6 +37,21 @@ impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for
             }
             exception(object.py(), &Error::InvalidValue(format!("data: malformed Arrow data: {text}")))
         })
+    }
+}
+
+/// An argument whose attributes Python may have to compute, and the call that begins with it.
+pub(super) struct Asked<T>(
+    pub(super) T,
+    #[allow(dead_code, reason = "it lasts as long as the argument")] Call,
+);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for Asked<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let call = Call::begin().map_err(|error| exception(object.py(), &error))?;
+        Ok(Self(object.extract()?, call))
     }
 }
 

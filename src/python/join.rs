@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
 
+use super::callees::{Callees, callees, of_same};
 use super::engine::PyBatches;
 use super::errors::detached;
-use super::given::Given;
+use super::given::{Asked, Given};
 use super::plan::pushed;
 use super::window::PyWindow;
 use crate::Error;
@@ -40,7 +42,7 @@ struct PyBand {
 
 /// A join bound to the schemas of its sides.
 #[pyclass(name = "Join", module = "windowkit._native", frozen)]
-pub(super) struct PyJoin(pub(super) Arc<JoinPlan>);
+pub(super) struct PyJoin(pub(super) Arc<JoinPlan>, pub(super) Callees);
 
 #[pymethods]
 impl PyJoin {
@@ -51,7 +53,7 @@ impl PyJoin {
         left: PySide<'_>,
         right: PySide<'_>,
         within: Option<PyBand>,
-        windows: Option<PyWindow>,
+        windows: Asked<Option<PyWindow>>,
         how: String,
         suffix: String,
         early: bool,
@@ -61,7 +63,9 @@ impl PyJoin {
         // The plan itself reports a missing time column.
         let time = left.input.field_with_name(&left.time).ok();
         let measure = time.and_then(|field| Measure::new(&left.time, field.data_type()).ok());
-        let windows = windows.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS))).transpose()?;
+        let mut made = Vec::new();
+        let windows = windows.0.map(|window| window.spec(py, measure.as_ref(), Some(WINDOWS), &mut made));
+        let (windows, callees) = (windows.transpose()?, callees(py, made)?);
         detached(py, move || {
             let condition = match (within, windows) {
                 (Some(PyBand { before, after, closed }), None) => {
@@ -75,15 +79,8 @@ impl PyJoin {
                 }
             };
             let kind = JoinKind::parse(&how)?;
-            Ok(Self(Arc::new(JoinPlan::new(JoinSpec {
-                left,
-                right,
-                condition,
-                kind,
-                suffix,
-                early,
-                sheds,
-            })?)))
+            let spec = JoinSpec { left, right, condition, kind, suffix, early, sheds };
+            Ok(Self(Arc::new(JoinPlan::new(spec)?), callees))
         })
     }
 
@@ -116,7 +113,12 @@ impl PyJoin {
             pushed(py, which.name(), &columns, reader, |round| rows.push(which, round, threads))?;
         }
         let mut output = detached(py, move || rows.finish(threads))?;
-        Ok(PyBatches::of(self.0.output().clone(), move || output.next_batch(threads)))
+        let callees = of_same(py, &self.1);
+        Ok(PyBatches::of(self.0.output().clone(), callees, move || output.next_batch(threads)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 }
 

@@ -3,9 +3,11 @@
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
+use super::callees::{Callees, of_same};
 use super::calls::{Called, CalledOperator, Rows};
 use super::errors::{Out, PyOut, detached, py_bytes};
 use super::given::{self, Given};
@@ -18,7 +20,7 @@ use crate::operator::{Flush, JoinContents, JoinOptions, JoinStep, JoinStream, Le
 
 /// A join of two streams.
 #[pyclass(name = "JoinOperator", module = "windowkit._native", frozen)]
-pub(super) struct PyJoinOperator(CalledOperator<JoinStream>);
+pub(super) struct PyJoinOperator(CalledOperator<JoinStream>, Callees);
 
 /// The time of each side that a result to come may have at least, and of both together.
 #[pyclass(name = "Watermarks", module = "windowkit._native", frozen, get_all)]
@@ -83,7 +85,7 @@ impl PyJoinOperator {
         waits: (Option<u64>, Option<Length>),
         shed: Option<PyShed>,
     ) -> PyResult<Self> {
-        let plan = join.get().0.clone();
+        let (plan, callees) = (join.get().0.clone(), of_same(py, &join.get().1));
         detached(py, || {
             let bound = |which, delay: Option<PyDelay>| {
                 let (input, measure) = plan.stream(which);
@@ -95,8 +97,12 @@ impl PyJoinOperator {
             let later = later.map(|later| length(measure, "later", later)).transpose()?;
             let flush = Flush { at_most, later };
             let options = JoinOptions { progress, late_limit, flush, shed: shed.map(Shed::from) };
-            Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?))))
+            Ok(Self(Called::new(Ok(JoinStream::new(plan.clone(), options)?)), callees))
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     /// What a snapshot of this join is of.
@@ -110,8 +116,8 @@ impl PyJoinOperator {
     /// Restores the operator of a snapshot.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8], identity: &str, join: Bound<'_, PyJoin>) -> PyResult<Self> {
-        let plan = join.get().0.clone();
-        detached(py, || Ok(Self(Called::new(Ok(JoinStream::restore(snapshot, identity, plan)?)))))
+        let (plan, callees) = (join.get().0.clone(), of_same(py, &join.get().1));
+        detached(py, || Ok(Self(Called::new(Ok(JoinStream::restore(snapshot, identity, plan)?)), callees)))
     }
 
     /// The whole state, as bytes.

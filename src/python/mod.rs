@@ -1,10 +1,12 @@
 //! The Python module `windowkit._native`: argument checking, the GIL, Arrow in and out. No algorithm lives here.
 
 mod aggregate;
+mod callees;
 mod calls;
 mod distinct;
 mod engine;
 mod errors;
+mod exits;
 mod forks;
 mod given;
 mod join;
@@ -50,6 +52,7 @@ static ALLOCATOR: Reserve<Remapped<MiMalloc>> = Reserve::before(Remapped::before
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     unwind_without();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    exits::register(module)?;
     forks::register(module)?;
     module.add_class::<plan::PyPlan>()?;
     module.add_class::<plan::PyPartial>()?;

@@ -1,15 +1,17 @@
 //! `windowkit._native.Operator`: rows and watermarks in, windows out.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
+use super::callees::{PyCallees, of_same};
 use super::calls::{Called, CalledOperator, Rows};
-use super::errors::{Out, PyOut, detached, py_bytes};
+use super::errors::{Out, PyOut, counted, detached, py_bytes};
 use super::given::{self, Given};
 use super::known;
 use super::plan::PyPlan;
@@ -33,7 +35,15 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A stream operator.
 #[pyclass(name = "Operator", module = "windowkit._native", frozen)]
-pub(super) struct PyOperator(CalledOperator<Operator>, KnownSchema);
+pub(super) struct PyOperator(CalledOperator<Operator>, KnownSchema, CalleesByQuery);
+
+/// What queries call, by their names. It changes only where Python's lock is held.
+type CalleesByQuery = Mutex<Vec<(String, Py<PyCallees>)>>;
+
+/// What a query of this name calls, if it calls anything.
+fn called(py: Python<'_>, name: &str, plan: &Bound<'_, PyPlan>) -> Option<(String, Py<PyCallees>)> {
+    Some((name.to_owned(), of_same(py, &plan.get().1)?))
+}
 
 /// A query, and an allowed lateness of its own.
 #[derive(FromPyObject)]
@@ -108,6 +118,7 @@ impl PyOperator {
         shed: Option<PyShed>,
         updates: bool,
     ) -> PyResult<Self> {
+        let callees = queries.iter().filter_map(|entry| called(py, &entry.name, &entry.plan)).collect();
         let queries: Vec<(String, Arc<Plan>, Option<Length>)> = queries
             .into_iter()
             .map(|PyEntry { name, plan, allowed_lateness }| (name, plan.get().0.clone(), allowed_lateness))
@@ -135,16 +146,17 @@ impl PyOperator {
                 let own = own.map(|own| length(plan.measure(), "allowed_lateness", own)).transpose()?;
                 Ok((name, plan, own))
             });
-            Self::of(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?)
+            Self::of(Operator::with_lateness(queries.collect::<Result<_>>()?, options)?, callees)
         })
     }
 
     /// Restores the operator of a snapshot.
     #[staticmethod]
     fn restore(py: Python<'_>, snapshot: &[u8], queries: Vec<(String, Bound<'_, PyPlan>)>) -> PyResult<Self> {
+        let callees = queries.iter().filter_map(|(name, plan)| called(py, name, plan)).collect();
         let queries: Vec<(String, Arc<Plan>)> =
             queries.into_iter().map(|(name, plan)| (name, plan.get().0.clone())).collect();
-        detached(py, || Self::of(Operator::restore(snapshot, queries)?))
+        detached(py, || Self::of(Operator::restore(snapshot, queries)?, callees))
     }
 
     /// What a snapshot holds.
@@ -176,7 +188,7 @@ impl PyOperator {
 
     /// Adds rows. Where no window is emitted, there is no table either, as making one takes longer than few rows do.
     fn push(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<Option<PyRecordBatchReader>> {
-        let reader = known::extract(&self.1, stream)?.0.into_reader()?;
+        let reader = counted(py, || known::extract(&self.1, stream))?.0.into_reader()?;
         detached(py, move || {
             let batches = given::batches("batch", None, reader).collect::<Result<Vec<RecordBatch>>>()?;
             self.call(Step::Push(&batches))
@@ -395,6 +407,8 @@ impl PyOperator {
         plan: Bound<'_, PyPlan>,
         allowed_lateness: Option<Length>,
     ) -> PyResult<()> {
+        // Before it is called; should it not be added, they stay.
+        self.callees().extend(called(py, &name, &plan));
         let plan = plan.get().0.clone();
         detached(py, move || {
             let lateness =
@@ -413,7 +427,17 @@ impl PyOperator {
                 stream.relieve()?;
                 stream.remove(name)
             })
-        })
+        })?;
+        let removed: Vec<_> = self.callees().extract_if(.., |(query, _)| query == name).collect();
+        // What is freed may run Python, which may call this.
+        drop(removed);
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        // Nobody else is within, as the collector holds Python's lock, or other threads rest.
+        let Ok(callees) = self.2.try_lock() else { return Ok(()) };
+        callees.iter().try_for_each(|(_, callees)| visit.call(callees))
     }
 
     /// What it holds and has done.
@@ -473,9 +497,13 @@ impl PyOperator {
 }
 
 impl PyOperator {
-    fn of(operator: Operator) -> Result<Self> {
+    fn of(operator: Operator, callees: Vec<(String, Py<PyCallees>)>) -> Result<Self> {
         let known = KnownSchema::new(operator.input().clone())?;
-        Ok(Self(Called::new(Ok(operator)), known))
+        Ok(Self(Called::new(Ok(operator)), known, Mutex::new(callees)))
+    }
+
+    fn callees(&self) -> MutexGuard<'_, Vec<(String, Py<PyCallees>)>> {
+        self.2.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a call, and returns the windows that it emits, if there are any.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 
 use super::aggregate::{PyAggregate, aggregate_specs};
+use super::callees::{Callees, callees, of_same};
 use super::engine::{PyBatches, PyEngine, batches};
-use super::errors::{Out, PyOut, detached};
-use super::given::{self, Given};
+use super::errors::{Out, PyOut, counted, detached};
+use super::given::{self, Asked, Given};
 use super::policy::PyPolicy;
 use super::window::PyWindow;
 use crate::Result;
@@ -26,7 +28,7 @@ const ROUND_ROWS: usize = 4 << 20;
 
 /// A query bound to a schema.
 #[pyclass(name = "Plan", module = "windowkit._native", frozen)]
-pub(super) struct PyPlan(pub(super) Arc<Plan>);
+pub(super) struct PyPlan(pub(super) Arc<Plan>, pub(super) Callees);
 
 /// A partial that slices store.
 #[pyclass(name = "Partial", module = "windowkit._native", frozen, get_all)]
@@ -79,27 +81,29 @@ impl PyPlan {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        windows: Vec<PyWindow>,
-        aggregates: Vec<PyAggregate>,
+        windows: Asked<Vec<PyWindow>>,
+        aggregates: Asked<Vec<PyAggregate>>,
         max_windows: Option<u64>,
         policy: Option<PyPolicy>,
         weight: Option<String>,
         fill: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let aggregates = aggregate_specs(py, aggregates)?;
+        let mut made = Vec::new();
+        let aggregates = aggregate_specs(py, aggregates.0, &mut made)?;
         let schema: SchemaRef = schema.0.into_inner();
         // The plan itself reports a missing time column.
         let measure =
             schema.field_with_name(&time).ok().and_then(|field| Measure::new(&time, field.data_type()).ok());
-        let windows = windows.into_iter().map(|window| window.spec(py, measure.as_ref(), max_windows));
-        let windows: Vec<Result<WindowSpec>> = windows.collect::<PyResult<_>>()?;
+        let spec = |window: PyWindow| window.spec(py, measure.as_ref(), max_windows, &mut made);
+        let windows: Vec<Result<WindowSpec>> = windows.0.into_iter().map(spec).collect::<PyResult<_>>()?;
+        let callees = callees(py, made)?;
         detached(py, move || {
             let windows = windows.into_iter().collect::<Result<_>>()?;
             let plan = Plan::new(schema, by, time, windows, aggregates)?.with_weight(weight)?;
             let policy = policy.map(|policy| policy.bound(&plan)).transpose()?;
             let fill = fill.map(|fill| fill.iter().map(|name| Fill::named(name)).collect::<Result<_>>());
             let plan = plan.with_fill(fill.transpose()?)?;
-            Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy)?)))
+            Ok(Self(Arc::new(plan.with_max_windows(max_windows).with_policy(policy)?), callees))
         })
     }
 
@@ -259,12 +263,14 @@ impl PyPlan {
 
     /// The windows of [`PyPlan::run`], computed as they are read.
     fn batches(&self, py: Python<'_>, stream: Given<AnyRecordBatch>, threads: usize) -> PyResult<PyBatches> {
-        Ok(PyBatches::new(aggregate(py, self.0.clone(), stream.0.into_reader()?, threads)?, threads))
+        let output = aggregate(py, self.0.clone(), stream.0.into_reader()?, threads)?;
+        Ok(PyBatches::new(output, of_same(py, &self.1), threads))
     }
 
     /// An operator for rows that come batch by batch.
     fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
-        detached(py, || Ok(PyEngine::of_rows(Bounded::new(self.0.clone())?)))
+        let callees = of_same(py, &self.1);
+        detached(py, || Ok(PyEngine::of_rows(Bounded::new(self.0.clone())?, callees)))
     }
 
     /// Rows of a batch by bucket of keys, for non-empty buckets.
@@ -280,7 +286,12 @@ impl PyPlan {
     /// An operator for slices that come batch by batch: stage 2 of a distributed job.
     fn slices_engine(&self, py: Python<'_>, schema: Given<PySchema>) -> PyResult<PyEngine> {
         let schema: SchemaRef = schema.0.into_inner();
-        detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?)))
+        let callees = of_same(py, &self.1);
+        detached(py, || Ok(PyEngine::of_slices(Bounded::for_slices(&self.0, &schema)?, callees)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 }
 
@@ -313,17 +324,20 @@ pub(super) fn pushed(
     reader: Box<dyn RecordBatchReader + Send>,
     mut push: impl FnMut(&[RecordBatch]) -> Result<()> + Send,
 ) -> PyResult<()> {
-    let mut reader = given::batches(argument, Some(columns), reader);
-    let mut more = true;
-    while more {
-        more = detached(py, || {
-            let round = next_batches(&mut reader)?;
-            push(&round)?;
-            Ok(!round.is_empty())
-        })?;
-        py.check_signals()?;
-    }
-    Ok(())
+    // One call, as the end of a reader may run Python as well.
+    counted(py, move || {
+        let mut reader = given::batches(argument, Some(columns), reader);
+        let mut more = true;
+        while more {
+            more = detached(py, || {
+                let round = next_batches(&mut reader)?;
+                push(&round)?;
+                Ok(!round.is_empty())
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    })
 }
 
 /// The next `ROUND_ROWS` rows or slightly more; empty at the end.

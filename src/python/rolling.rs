@@ -5,12 +5,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatchIterator;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatchReader, PySchema};
 
 use super::aggregate::{PyAggregate, aggregate_specs};
+use super::callees::{Callees, callees, of_same};
 use super::errors::detached;
-use super::given::Given;
+use super::given::{Asked, Given};
 use super::plan::{PyPlan, pushed};
 use crate::Result;
 use crate::kernels::{Closed, Unit};
@@ -44,7 +46,7 @@ struct Labels {
 
 /// Aggregates over frames, bound to a schema.
 #[pyclass(name = "Rolling", module = "windowkit._native", frozen)]
-pub(super) struct PyRolling(Arc<Rolling>);
+pub(super) struct PyRolling(Arc<Rolling>, Callees);
 
 #[pymethods]
 impl PyRolling {
@@ -55,11 +57,13 @@ impl PyRolling {
         schema: Given<PySchema>,
         by: Vec<String>,
         time: String,
-        aggregates: Vec<PyAggregate>,
+        aggregates: Asked<Vec<PyAggregate>>,
         frames: Vec<PyFrame>,
         labels: Option<PyLabels<'_>>,
     ) -> PyResult<Self> {
-        let aggregates = aggregate_specs(py, aggregates)?;
+        let mut made = Vec::new();
+        let aggregates = aggregate_specs(py, aggregates.0, &mut made)?;
+        let callees = callees(py, made)?;
         let schema: SchemaRef = schema.0.into_inner();
         let labels = labels.map(PyLabels::spec).transpose()?;
         detached(py, move || {
@@ -69,21 +73,25 @@ impl PyRolling {
                 None => Rolling::new(schema, by, time, over)?,
                 Some(labels) => Rolling::at(schema, by, time, over, (labels.schema, labels.by, labels.time))?,
             };
-            Ok(Self(Arc::new(rolling)))
+            Ok(Self(Arc::new(rolling), callees))
         })
     }
 
     /// The aggregates as a plan without windows: what is stored, and how rows are split. Its output schema is that of
     /// the input with the results, or that of the results alone if labels ask for them.
     #[getter]
-    fn plan(&self) -> PyPlan {
-        PyPlan(self.0.plan().clone())
+    fn plan(&self, py: Python<'_>) -> PyPlan {
+        PyPlan(self.0.plan().clone(), of_same(py, &self.1))
     }
 
     /// The plan of the labels, if there are any. Its output schema is theirs with the results.
     #[getter]
-    fn labels(&self) -> Option<PyPlan> {
-        self.0.labels().cloned().map(PyPlan)
+    fn labels(&self, py: Python<'_>) -> Option<PyPlan> {
+        self.0.labels().cloned().map(|plan| PyPlan(plan, of_same(py, &self.1)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.1)
     }
 
     /// The results of all rows of a stream, or of all labels, in their order, on `threads` threads; without the columns of

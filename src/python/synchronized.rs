@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyIterator, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
-use super::errors::within_iterator;
+use super::errors::{counted, within_iterator};
 
 /// An iterator whose next item one thread at a time asks for: within `take`, as `windowkit.local.turns.Turns` has it.
 ///
@@ -82,6 +83,20 @@ impl PySynchronized {
         Self(Mutex::new(Some(Arc::new(left))))
     }
 
+    /// All locks are free, as they are held for moments in which no Python runs.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(left) = self.0.try_lock() else { return Ok(()) };
+        let Some(left) = &*left else { return Ok(()) };
+        visit.call(&left.take)?;
+        visit.call(&left.iterator)?;
+        visit.call(&left.make)?;
+        if let Ok(kept) = left.kept.try_lock() {
+            visit.call(&*kept)?;
+        }
+        let Ok(made) = left.made.try_lock() else { return Ok(()) };
+        made.iter().try_for_each(|made| visit.call(made))
+    }
+
     fn __iter__(this: Py<Self>) -> Py<Self> {
         this
     }
@@ -89,7 +104,7 @@ impl PySynchronized {
     fn __next__(this: Py<Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let left = locked(&this.get().0).clone();
         let Some(left) = left else { return Ok(None) };
-        let next = left.taken(py)?;
+        let next = counted(py, || left.taken(py))?;
         if next.is_none() {
             let ended = locked(&this.get().0).take();
             drop(ended);

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyDataType};
 
+use super::callees::Callee;
 use super::errors::{exception, of_user};
 use super::given::Given;
 use crate::aggregate::{ArrayFunction, Kind, Properties};
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 
 /// A `windowkit.language.aggregation.UserFunction`.
 pub(super) struct PyFunction {
-    object: Py<PyAny>,
+    object: Callee,
     name: String,
     properties: Properties,
     has_identity: bool,
@@ -21,7 +22,8 @@ pub(super) struct PyFunction {
 
 impl PyFunction {
     /// Reads the object's attributes.
-    pub(super) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(super) fn new(py: Python<'_>, callee: Callee) -> PyResult<Self> {
+        let object = callee.bind(py);
         let invertible = !object.getattr("invert")?.is_none();
         Ok(Self {
             name: object.getattr("name")?.extract()?,
@@ -32,7 +34,7 @@ impl PyFunction {
                 kind: Kind::Algebraic,
             },
             has_identity: !object.getattr("identity")?.is_none(),
-            object: object.clone().unbind(),
+            object: callee.clone(),
         })
     }
 

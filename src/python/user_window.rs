@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
+use super::callees::Callee;
 use super::errors::{of_user, py_bytes};
 use super::user::array;
 use crate::window::{
@@ -15,16 +16,19 @@ use crate::window::{
 };
 use crate::{Error, Result};
 
-/// The window of a `windowkit.windows.Custom`, over a time column of this measure.
+/// The window of a `windowkit.windows.Custom`, over a time column of this measure; it calls one more of the `callees`.
 pub(super) fn user_window(
     window: &Bound<'_, PyAny>,
     name: &str,
     measure: &Measure,
     max_windows: Option<u64>,
+    callees: &mut Vec<Callee>,
 ) -> PyResult<Arc<dyn UserWindow>> {
     let adapter = window.call_method1("bound", (PyTimeColumn::of(measure), max_windows))?;
     let longest: Option<i64> = adapter.getattr("longest")?.extract()?;
-    let caller = Caller { adapter: adapter.unbind(), name: name.to_owned() };
+    let adapter = Callee::new(adapter.unbind());
+    callees.push(adapter.clone());
+    let caller = Caller { adapter, name: name.to_owned() };
     Ok(match longest {
         Some(longest) => Arc::new(Calendar::new(Edges { caller, longest, measure: measure.clone() })),
         None => Arc::new(Aware { caller: Arc::new(caller), measure: measure.clone() }),
@@ -54,7 +58,7 @@ impl PyTimeColumn {
 
 /// A user-defined window definition, called by name.
 struct Caller {
-    adapter: Py<PyAny>,
+    adapter: Callee,
     name: String,
 }
 
@@ -164,6 +168,7 @@ struct Opened {
 }
 
 enum State {
+    /// By what the adapter finds it, as it may refer to what calls it.
     Open(Py<PyAny>),
     /// Pickled.
     Saved(Arc<[u8]>),
@@ -174,7 +179,7 @@ impl Opened {
     fn edits(
         &mut self,
         what: &str,
-        work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<Vec<EditTuple>>,
+        work: impl FnOnce(&Bound<'_, PyAny>, &Py<PyAny>) -> PyResult<Vec<EditTuple>>,
     ) -> Result<Vec<Edit>> {
         let state = &mut self.state;
         let edits = self.caller.call(what, |py, adapter| {
@@ -183,7 +188,7 @@ impl Opened {
                 *state = State::Open(adapter.call_method1("restored", (bytes,))?.unbind());
             }
             match state {
-                State::Open(opened) => work(py, opened.bind(py)),
+                State::Open(key) => work(adapter, key),
                 State::Saved(_) => Ok(Vec::new()),
             }
         })?;
@@ -194,23 +199,24 @@ impl Opened {
 impl Context for Opened {
     fn notify(&mut self, first: usize, rows: &KeyRows<'_>) -> Result<Vec<Edit>> {
         let times = self.measure.array(rows.times.to_vec())?;
-        self.edits("notify", |py, opened| {
-            opened
-                .call_method1("notify", (first, given(py, &times)?, all_given(py, rows.columns)?))?
-                .extract()
+        self.edits("notify", |adapter, key| {
+            let py = adapter.py();
+            let rows = (key, first, given(py, &times)?, all_given(py, rows.columns)?);
+            adapter.call_method1("notify", rows)?.extract()
         })
     }
 
     fn finish(&mut self, rows: usize) -> Result<Vec<Edit>> {
-        self.edits("finish", |_, opened| opened.call_method1("finish", (rows,))?.extract())
+        self.edits("finish", |adapter, key| adapter.call_method1("finish", (key, rows))?.extract())
     }
 
     fn copied(&self) -> Result<Option<(Box<dyn Context>, usize)>> {
         let bytes = match &self.state {
             State::Saved(bytes) => Some(bytes.clone()),
-            State::Open(opened) => {
-                let saved: Option<Vec<u8>> =
-                    self.caller.call("pickling", |py, _| opened.bind(py).call_method0("saved")?.extract())?;
+            State::Open(key) => {
+                let saved: Option<Vec<u8>> = self
+                    .caller
+                    .call("pickling", |_, adapter| adapter.call_method1("saved", (key,))?.extract())?;
                 saved.map(Arc::from)
             }
         };

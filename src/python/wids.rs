@@ -6,15 +6,15 @@ use pyo3_arrow::input::AnyArray;
 use pyo3_arrow::{PyArray, PyDataType};
 
 use super::errors::detached;
-use super::given::Given;
+use super::given::{Asked, Given};
 use super::kernels::read;
 use super::window::PyWindow;
 use crate::operator::Wids;
 
 /// The range of window ids of each time: an array of structs.
 #[pyfunction(name = "wids")]
-pub(super) fn wids(py: Python<'_>, window: PyWindow, times: Given<AnyArray>) -> PyResult<PyArray> {
-    let (spec, times) = (window.spec(py, None, None)?, read(py, "times", times)?);
+pub(super) fn wids(py: Python<'_>, window: Asked<PyWindow>, times: Given<AnyArray>) -> PyResult<PyArray> {
+    let (spec, times) = (window.0.spec(py, None, None, &mut Vec::new())?, read(py, "times", times)?);
     let found = detached(py, || Wids::new(&spec?, times.data_type())?.of_times(&times))?;
     Ok(PyArray::from_array_ref(found))
 }
@@ -23,11 +23,11 @@ pub(super) fn wids(py: Python<'_>, window: PyWindow, times: Given<AnyArray>) -> 
 #[pyfunction(name = "extent")]
 pub(super) fn extent(
     py: Python<'_>,
-    window: PyWindow,
+    window: Asked<PyWindow>,
     ids: Given<AnyArray>,
     times: PyDataType,
 ) -> PyResult<PyArray> {
-    let (spec, ids) = (window.spec(py, None, None)?, read(py, "ids", ids)?);
+    let (spec, ids) = (window.0.spec(py, None, None, &mut Vec::new())?, read(py, "ids", ids)?);
     let times = times.into_inner();
     let found = detached(py, || Wids::new(&spec?, &times)?.extents(&ids))?;
     Ok(PyArray::from_array_ref(found))

@@ -3,6 +3,7 @@
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 
+use super::callees::Callee;
 use super::user_window::user_window;
 use crate::operator::{GapSpec, Length, LocalTime, Moment, WindowKind, WindowSpec};
 use crate::window::{Mark, Measure, Partial};
@@ -38,12 +39,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PyWindow {
 }
 
 impl PyWindow {
-    /// The window in the form that the core takes; the measure and how many windows there may be are for user-defined ones.
+    /// The window in the form that the core takes; the measure and how many windows there may be are for user-defined ones,
+    /// which are among the `callees`.
     pub(super) fn spec(
         self,
         py: Python<'_>,
         measure: Option<&Measure>,
         max_windows: Option<u64>,
+        callees: &mut Vec<Callee>,
     ) -> PyResult<Result<WindowSpec>> {
         let Self { name, kind } = self;
         let kind = match (kind, measure) {
@@ -51,7 +54,8 @@ impl PyWindow {
             // The plan reports a missing time column before it checks windows.
             (Kind::Custom(..), None) => Ok(WindowKind::Global),
             (Kind::Custom(window, columns), Some(measure)) => {
-                Ok(WindowKind::User(user_window(window.bind(py), &name, measure, max_windows)?, columns))
+                let window = user_window(window.bind(py), &name, measure, max_windows, callees)?;
+                Ok(WindowKind::User(window, columns))
             }
         };
         Ok(kind.map(|kind| WindowSpec { name, kind }))

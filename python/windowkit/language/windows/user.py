@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol
+from weakref import ref
 
 import pyarrow as pa
 
@@ -338,6 +340,9 @@ class Aware:
 
     def __init__(self, implementation: ContextAware, most: int | None) -> None:
         self.implementation, self.most = implementation, most
+        # Here rather than in the core, as it may refer to what calls the core. By identity, as Python clears
+        # weak references before it calls a `__del__` that may still close the operator.
+        self.opened: dict[int, tuple[Any, ref[Key]]] = {}
 
     def windows_of(self, times: pa.Array, columns: list[pa.Array], ended: bool) -> tuple[pa.Array, pa.Array]:
         """Return first ranks, and ranks after the last, of a key's windows."""
@@ -353,42 +358,52 @@ class Aware:
         lo, hi = zip(*reported, strict=True) if reported else ((), ())
         return pa.array(lo, pa.int64()), pa.array(hi, pa.int64())
 
-    def open(self) -> Opened | None:
-        """Return what a stream shows a key's rows to, once each; None if keys share what is opened."""
+    def open(self) -> Key | None:
+        """Open what a stream shows a key's rows to, once each; None if keys share what is opened."""
         opened = self.implementation.open()
-        return None if opened is self.implementation else Opened(opened, self.most)
+        return None if opened is self.implementation else self.kept(opened)
 
-    def restored(self, saved: bytes) -> Opened:
-        """Return what `Opened.saved` saved."""
-        return Opened(pickle.loads(saved), self.most)
+    def restored(self, saved: bytes) -> Key:
+        """Open what `saved` returned."""
+        return self.kept(pickle.loads(saved))
+
+    def kept(self, opened: Any) -> Key:
+        """Keep what was opened as long as the core has the key that is returned."""
+        key = Key()
+        # It is dropped by C alone: Python code would be where signal handlers may raise, and be ignored.
+        self.opened[id(key)] = opened, ref(key, partial(self.opened.pop, id(key)))
+        return key
+
+    def of_key(self, key: Key) -> Any:
+        """Return what is kept for a key."""
+        return self.opened[id(key)][0]
+
+    def notify(self, key: Key, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
+        """Show the rows after those shown so far."""
+        changes = iterated(self.of_key(key).notify(first, times, *columns), "notify", self.most)
+        return [edit(change, first + len(times), "notify") for change in changes]
+
+    def finish(self, key: Key, rows: int) -> list[Edit]:
+        """Signal that there are no more rows."""
+        changes = iterated(self.of_key(key).finish(rows), "finish", self.most)
+        return [edit(change, rows, "finish") for change in changes]
+
+    def saved(self, key: Key) -> bytes | None:
+        """Return the state of what was opened, unless it cannot be pickled."""
+        try:
+            return pickle.dumps(self.of_key(key), pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError):
+            return None
+
+
+class Key:
+    """By which the core finds what a definition opened, until it drops this."""
+
+    __slots__ = ("__weakref__",)
 
 
 Edit = tuple[tuple[int, int] | None, tuple[int, int] | None]
 """A change: the window that was removed, and the one that was added."""
-
-
-class Opened:
-    """What a definition opened for one key of a stream."""
-
-    def __init__(self, opened: Any, most: int | None) -> None:
-        self.opened, self.most = opened, most
-
-    def notify(self, first: int, times: pa.Array, columns: list[pa.Array]) -> list[Edit]:
-        """Show the rows after those shown so far."""
-        changes = iterated(self.opened.notify(first, times, *columns), "notify", self.most)
-        return [edit(change, first + len(times), "notify") for change in changes]
-
-    def finish(self, rows: int) -> list[Edit]:
-        """Signal that there are no more rows."""
-        changes = iterated(self.opened.finish(rows), "finish", self.most)
-        return [edit(change, rows, "finish") for change in changes]
-
-    def saved(self) -> bytes | None:
-        """Return its state, unless it cannot be pickled."""
-        try:
-            return pickle.dumps(self.opened, pickle.HIGHEST_PROTOCOL)
-        except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError):
-            return None
 
 
 def at_most(most: int | None, returned: Iterable[Any], what: str) -> Iterator[Any]:
