@@ -8,8 +8,9 @@
 The tables are those of `benchmarks/joins.py`, in no order, in Parquet files and then cached, and the band is
 so wide that a row has one partner on average. Spark compares all rows of a key. Its users avoid that by
 stretches of time as long as the band: a left row is copied into each stretch that its band touches, and the
-join is by key and stretch. Before any clock runs, all sides must agree on fewer rows, of which windowkit's
-tasks are told to read the files; with many rows a key, Spark's own join takes too long.
+join is by key and stretch. Before any clock runs, all sides must agree on fewer rows; as these are too few
+for windowkit to read the files in tasks by itself, it is asked to. Of keys with many rows, Spark's own join
+takes too long.
 
 Then the job of windowkit over cached rows is run again, cut short after each step, and what was made so far
 dropped. What one adds to the whole is the difference of neighbours, in seconds and in CPU seconds: of the

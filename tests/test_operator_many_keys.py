@@ -42,7 +42,7 @@ class Both:
         self.few = [self.query.operator(schema=SCHEMA, **options) for _ in range(KEYS // FEW)]
 
     def call(self, one: Callable[[wk.Operator, range], pa.Table]) -> pa.Table:
-        """Make a call of each operator, which is told its keys: results are the same, and slices go, too."""
+        """Call the operator of all keys and those of a few, `one` with the keys of each; they must agree."""
         whole = one(self.all, range(KEYS))
         parts = [one(op, range(at * FEW, at * FEW + FEW)) for at, op in enumerate(self.few)]
         by = [(name, "ascending") for name in whole.column_names]

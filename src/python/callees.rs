@@ -18,7 +18,7 @@ pub(super) type Callee = Arc<Py<PyAny>>;
 #[pyclass(name = "Callees", module = "windowkit._native", frozen)]
 pub(super) struct PyCallees(Vec<Callee>);
 
-/// Those of a plan, if it calls any.
+/// The callees of a plan, if it has any.
 pub(super) type Callees = Option<Py<PyCallees>>;
 
 #[pymethods]
@@ -28,7 +28,7 @@ impl PyCallees {
     }
 }
 
-/// Those that were made for a plan.
+/// The callees that were made for a plan.
 pub(super) fn callees(py: Python<'_>, made: Vec<Callee>) -> PyResult<Callees> {
     (!made.is_empty()).then(|| Py::new(py, PyCallees(made))).transpose()
 }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Those of this thread, one within the other.
+    /// The calls of this thread, one within the other.
     static OWN: Cell<usize> = const { Cell::new(0) };
 }
 

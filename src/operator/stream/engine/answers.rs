@@ -145,7 +145,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Those of the keys of windows, of so many keys.
+    /// Numbers of the keys of these windows, where the stream has `all` keys.
     fn of(windows: impl Iterator<Item = u32> + Clone, all: usize) -> Self {
         if windows.clone().take(all / SPARSE + 1).count() > all / SPARSE {
             return Self::All(all);
