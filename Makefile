@@ -126,7 +126,7 @@ coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, t
 
 mutants: $(STAMPS)/mutants  ## MUTANTS (150) changes of Rust in each of ROOMS that the quick tests should notice: an hour or two
 	cd tests && $(WITH_RUST) $(WITH_VENV) ../$(BIN)/python -m support.mutants \
-		--count $(MUTANTS) --seed $(MUTANTS_SEED) --rooms $(ROOMS)
+		--count $(MUTANTS) --seed $(MUTANTS_SEED) --rooms $(ROOMS) --workers $(WORKERS) $(if $(GO_ON),--go-on)
 
 bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked --workspace

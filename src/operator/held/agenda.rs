@@ -1,4 +1,4 @@
-//! When stored rows can have no partner any more: the rows of a side by time; and when keys are looked at again.
+//! When stored rows can have no partner any more: the rows of a side by time.
 //!
 //! Rows that come in order of time take O(1) each; one that does not takes O(log n), with n such rows held.
 
@@ -15,40 +15,22 @@ pub(in crate::operator) struct Item {
     pub(in crate::operator) key: u32,
 }
 
-/// What an agenda has, in its order.
-pub(in crate::operator) trait Placed: Copy + Ord {
-    /// Its time.
-    fn place(&self) -> i64;
-}
-
-impl Placed for Item {
-    fn place(&self) -> i64 {
-        self.place
-    }
-}
-
 /// Rows in order, which are removed from the front.
-#[derive(Debug)]
-struct Run<T> {
-    items: Vec<T>,
+#[derive(Debug, Default)]
+struct Run {
+    items: Vec<Item>,
     /// How many were removed by steps that took effect.
     gone: usize,
     /// How many were removed, also by the step that is attempted.
     at: usize,
 }
 
-impl<T> Default for Run<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), gone: 0, at: 0 }
-    }
-}
-
-impl<T: Copy> Run<T> {
-    fn first(&self) -> Option<T> {
+impl Run {
+    fn first(&self) -> Option<Item> {
         self.items.get(self.at).copied()
     }
 
-    fn popped(&self) -> &[T] {
+    fn popped(&self) -> &[Item] {
         &self.items[self.gone..self.at]
     }
 
@@ -62,58 +44,34 @@ impl<T: Copy> Run<T> {
     }
 }
 
-/// Stored rows by place and arrival, or whatever else has a time.
-#[derive(Debug)]
-pub(in crate::operator) struct Agenda<T = Item> {
+/// Stored rows by place and arrival.
+#[derive(Debug, Default)]
+pub(in crate::operator) struct Agenda {
     /// Rows that no earlier one is behind of.
-    ordered: Run<T>,
-    rest: BinaryHeap<Reverse<T>>,
+    ordered: Run,
+    rest: BinaryHeap<Reverse<Item>>,
     /// What the step that is attempted has removed of `rest`.
-    popped: Vec<T>,
+    popped: Vec<Item>,
     /// What earlier ones had removed of it, and was taken back. There are few: one for each such step.
-    returned: Vec<Run<T>>,
+    returned: Vec<Run>,
 }
 
-impl<T: Ord> Default for Agenda<T> {
-    fn default() -> Self {
-        Self { ordered: Run::default(), rest: BinaryHeap::new(), popped: Vec::new(), returned: Vec::new() }
-    }
-}
-
-impl<T: Placed> Agenda<T> {
+impl Agenda {
     /// Makes room for these, so that [`Agenda::push`] of them, in this order, cannot fail.
-    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a T>)
-    where
-        T: 'a,
-    {
-        let (ordered, rest) = self.shares(items);
-        self.ordered.items.reserve(ordered);
-        self.rest.reserve(rest);
-    }
-
-    /// Makes room for these, as [`Agenda::reserve`] does, where that must not fail: if there is no memory, it says so.
-    pub(in crate::operator) fn try_reserve(&mut self, items: &[T]) -> bool {
-        let (ordered, rest) = self.shares(items.iter());
-        self.ordered.items.try_reserve(ordered).is_ok() && self.rest.try_reserve(rest).is_ok()
-    }
-
-    /// How many of these come after all that are in order, and how many do not.
-    fn shares<'a>(&self, items: impl Iterator<Item = &'a T>) -> (usize, usize)
-    where
-        T: 'a,
-    {
-        let (mut last, mut ordered, mut rest) = (self.ordered.items.last().copied(), 0, 0);
-        for &item in items {
+    pub(in crate::operator) fn reserve<'a>(&mut self, items: impl Iterator<Item = &'a Item>) {
+        let (mut last, mut ordered, mut rest) = (self.ordered.items.last(), 0, 0);
+        for item in items {
             if last.is_some_and(|last| last > item) {
                 rest += 1;
             } else {
                 (last, ordered) = (Some(item), ordered + 1);
             }
         }
-        (ordered, rest)
+        self.ordered.items.reserve(ordered);
+        self.rest.reserve(rest);
     }
 
-    pub(in crate::operator) fn push(&mut self, item: T) {
+    pub(in crate::operator) fn push(&mut self, item: Item) {
         match self.ordered.items.last() {
             Some(last) if *last > item => self.rest.push(Reverse(item)),
             _ => self.ordered.items.push(item),
@@ -121,13 +79,16 @@ impl<T: Placed> Agenda<T> {
     }
 
     /// Removes the first row if its place is such, until [`Agenda::take_back`].
-    pub(in crate::operator) fn pop(&mut self, is_due: impl FnOnce(i64) -> Result<bool>) -> Result<Option<T>> {
+    pub(in crate::operator) fn pop(
+        &mut self,
+        is_due: impl FnOnce(i64) -> Result<bool>,
+    ) -> Result<Option<Item>> {
         let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
         let run = runs.filter(|run| run.first().is_some()).min_by_key(|run| run.first());
         let front = run.as_ref().and_then(|run| run.first());
         let other = self.rest.peek().map(|item| item.0);
         let Some(first) = front.into_iter().chain(other).min() else { return Ok(None) };
-        if !is_due(first.place())? {
+        if !is_due(first.place)? {
             return Ok(None);
         }
         match run {
@@ -144,7 +105,7 @@ impl<T: Placed> Agenda<T> {
     }
 
     /// What was removed and not taken back.
-    pub(in crate::operator) fn popped(&self) -> impl Iterator<Item = &T> {
+    pub(in crate::operator) fn popped(&self) -> impl Iterator<Item = &Item> {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         runs.flat_map(Run::popped).chain(&self.popped)
     }
@@ -166,8 +127,17 @@ impl<T: Placed> Agenda<T> {
         }
     }
 
+    /// Gives keys other numbers, and drops the rows of those that have none.
+    pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
+        // Keys come last in the order of items, of which no two have one number: the heap remains one.
+        self.retain(|item| {
+            item.key = numbers[item.key as usize];
+            item.key != u32::MAX
+        });
+    }
+
     /// Drops all rows but these, whose keys alone may be changed; no step is attempted.
-    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&mut T) -> bool) {
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&mut Item) -> bool) {
         let runs = std::iter::once(&mut self.ordered).chain(&mut self.returned);
         for run in runs {
             // What is gone may be of keys that are, too.
@@ -196,18 +166,7 @@ impl<T: Placed> Agenda<T> {
     pub(in crate::operator) fn bytes(&self) -> usize {
         let runs = std::iter::once(&self.ordered).chain(&self.returned);
         let items: usize = runs.map(|run| run.items.capacity()).sum();
-        (items + self.rest.capacity() + self.popped.capacity()) * size_of::<T>()
-    }
-}
-
-impl Agenda {
-    /// Gives keys other numbers, and drops the rows of those that have none.
-    pub(in crate::operator) fn renumber(&mut self, numbers: &[u32]) {
-        // Keys come last in the order of items, of which no two have one number: the heap remains one.
-        self.retain(|item| {
-            item.key = numbers[item.key as usize];
-            item.key != u32::MAX
-        });
+        (items + self.rest.capacity() + self.popped.capacity()) * size_of::<Item>()
     }
 }
 

@@ -6,7 +6,7 @@ mod snapshot;
 mod store;
 mod timeline;
 
-pub(super) use agenda::{Agenda, Item, Placed};
+pub(super) use agenda::Item;
 pub(super) use entry::{Address, Entry};
 #[cfg(test)]
 pub(super) use snapshot::forged;

@@ -76,9 +76,20 @@ impl JoinRows {
     /// # Errors
     /// An interrupt.
     pub fn finish(self, threads: usize) -> Result<JoinOutput> {
-        let Self { plan, keys, sides: [left, right] } = self;
-        let finish = |side: Gathering| side.finish(&keys, threads);
-        let sides = [finish(left)?, finish(right)?];
+        let Self { plan, keys, sides: [mut left, mut right] } = self;
+        left.close(&keys)?;
+        right.close(&keys)?;
+        left.leave_out_unmet(&right, keys.len())?;
+        let mut finished = [None, None];
+        let work = [left, right].into_iter().zip(&mut finished).collect();
+        each(work, threads, |(side, finished): (Gathering, _)| {
+            *finished = Some(side.finish(&keys, threads)?);
+            Ok(())
+        })?;
+        let [Some(left), Some(right)] = finished else {
+            return Err(Error::Internal("a side of a join is in no order".into()));
+        };
+        let sides = [left, right];
         let mut then = VecDeque::from([(Which::Left, What::of(plan.kind))]);
         if plan.kind.keeps(Which::Right) {
             then.push_back((Which::Right, What::Rest));

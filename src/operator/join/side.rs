@@ -77,18 +77,51 @@ impl Gathering {
         Ok(())
     }
 
-    /// The rows in order, of which the sides have these keys.
+    /// Knows that all rows have come, of which the sides have these keys.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a row that retracts one that is not there.
+    pub(super) fn close(&mut self, keys: &NumberedKeys) -> Result<()> {
+        if self.plan.side(self.which).weight.is_some() {
+            self.parts = net(self.which, std::mem::take(&mut self.parts))?;
+        }
+        for part in &mut self.parts {
+            check()?;
+            keys.settle(&mut part.keys);
+        }
+        Ok(())
+    }
+
+    /// Leaves rows out of the order whose key no row of another side has, if there are many. There are so many keys.
+    pub(super) fn leave_out_unmet(&mut self, other: &Self, keys: usize) -> Result<()> {
+        let has_key = |&&key: &&u32| key != NONE;
+        let rows: usize = other.parts.iter().map(|part| part.keys.iter().filter(has_key).count()).sum();
+        // Mostly, few keys are of this side alone then.
+        if rows >= keys {
+            return Ok(());
+        }
+        let mut are_met = vec![0u64; keys.div_ceil(64)];
+        for part in &other.parts {
+            check()?;
+            part.keys.iter().filter(has_key).for_each(|&key| are_met[key as usize / 64] |= 1 << (key % 64));
+        }
+        for part in &mut self.parts {
+            check()?;
+            let known = part.keys.iter_mut().filter(|key| **key != NONE);
+            known
+                .filter(|key| are_met[**key as usize / 64] >> (**key % 64) & 1 == 0)
+                .for_each(|key| *key = NONE);
+        }
+        Ok(())
+    }
+
+    /// The rows in order, once both sides are closed.
     pub(super) fn finish(self, keys: &NumberedKeys, threads: usize) -> Result<Side> {
         let Self { plan, which, mut parts, .. } = self;
-        if plan.side(which).weight.is_some() {
-            parts = net(which, parts)?;
-        }
         parts.retain(|part| part.rows > 0);
         let mut firsts = vec![0];
-        for part in &mut parts {
-            check()?;
+        for part in &parts {
             firsts.push(firsts[firsts.len() - 1] + part.rows);
-            keys.settle(&mut part.keys);
         }
         let columns = parts.iter().map(|part| (&part.keys[..], &part.times[..]));
         let order = keys.order(columns, threads)?;

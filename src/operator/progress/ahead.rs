@@ -13,7 +13,6 @@ use arrow_schema::{Field, Schema};
 use crate::Result;
 use crate::dictionary::plain;
 use crate::keys::KeyIndex;
-use crate::select::take;
 use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
 
@@ -171,11 +170,7 @@ impl Ahead {
         let mut fields: Vec<Field> = keys.map(|field| field.clone().with_nullable(true)).collect();
         let mut columns: Vec<ArrayRef> = match marks.is_empty() {
             true => fields.iter().map(|field| new_empty_array(plain(field.data_type()))).collect(),
-            false => {
-                let numbers = UInt32Array::from(numbers);
-                let values = index.plain_values()?;
-                values.iter().map(|values| Ok(take(values, &numbers, None)?)).collect::<Result<_>>()?
-            }
+            false => index.plain_values_of(&numbers)?,
         };
         for (field, column) in fields.iter_mut().zip(&columns) {
             field.set_data_type(column.data_type().clone());

@@ -15,8 +15,7 @@ mod source;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
-    make_array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt64Array, make_array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 use arrow_cast::cast;
@@ -27,7 +26,7 @@ use crate::dictionary::widened;
 use crate::interrupt::check;
 use crate::keys::KeyIndex;
 use crate::memory::attempted;
-use crate::select::{filter_record_batch, take};
+use crate::select::filter_record_batch;
 use crate::simd;
 use crate::state::{Reader, Writer, broken};
 use crate::window::Measure;
@@ -194,9 +193,9 @@ impl Progress {
         let each = || live.iter().map(|&at| &sources[at]);
         let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
         if let Some(source) = delay.source {
-            let places = UInt32Array::from_iter_values(live.iter().map(|&at| at as u32));
+            let places: Vec<u32> = live.iter().map(|&at| at as u32).collect();
             fields.push(Field::new("source", widened(input.field(source).data_type()), true));
-            columns.push(take(&self.index.values()?[0], &places, None)?);
+            columns.extend(self.index.values_of(&places)?);
         }
         let watermarks =
             each().map(|source| source.watermark(delay, clock)).collect::<Result<Int64Array>>()?;

@@ -4,9 +4,7 @@
 //! A call that fails may leave numbers of keys that nothing is held of. They are forgotten as those whose state has expired
 //! are: together, for all holders of numbers, once they are many (`Operator::forget_keys`).
 
-use std::sync::OnceLock;
-
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 
 use super::intake::Accepted;
@@ -17,7 +15,7 @@ use crate::keys::KeyIndex;
 use crate::memory::attempted;
 use crate::operator::plan::Plan;
 use crate::operator::progress::Ahead;
-use crate::select::{filter, take};
+use crate::select::filter;
 use crate::state::{Reader, Writer};
 
 /// The keys that a stream has seen, except those that were forgotten.
@@ -25,8 +23,6 @@ pub(super) struct StreamKeys {
     index: KeyIndex,
     /// Positions of their columns in rows.
     by: Vec<usize>,
-    /// The keys as columns, if they were asked for since there was a new one.
-    columns: OnceLock<Vec<ArrayRef>>,
     /// Which of them are complete further than the stream, and up to when.
     pub(super) ahead: Ahead,
 }
@@ -36,7 +32,7 @@ impl StreamKeys {
     pub(super) fn new(plan: &Plan) -> Result<Self> {
         let types = plan.by().iter().map(|&column| plan.input().field(column).data_type().clone());
         let index = KeyIndex::new(types.collect())?;
-        Ok(Self { index, by: plan.by().to_vec(), columns: OnceLock::new(), ahead: Ahead::default() })
+        Ok(Self { index, by: plan.by().to_vec(), ahead: Ahead::default() })
     }
 
     /// How many keys have a number.
@@ -87,24 +83,15 @@ impl StreamKeys {
     }
 
     fn assign(&mut self, columns: &[ArrayRef], rows: usize, numbers: &mut Vec<u32>) -> Result<()> {
-        let known = self.index.len();
-        let done = self.index.assign_all(columns, rows, numbers, check);
-        if self.index.len() != known {
-            self.columns = OnceLock::new();
-        }
-        done
+        self.index.assign_all(columns, rows, numbers, check)
     }
 
-    /// The keys as columns, in the order of their numbers.
+    /// The keys of these numbers as columns.
     ///
     /// # Errors
     /// Errors of Arrow.
-    pub(super) fn columns(&self) -> Result<&[ArrayRef]> {
-        if let Some(columns) = self.columns.get() {
-            return Ok(columns);
-        }
-        let columns = self.index.values()?;
-        Ok(self.columns.get_or_init(|| columns))
+    pub(super) fn columns_of(&self, keys: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.index.values_of(keys)
     }
 
     /// The keys as columns that are no dictionaries.
@@ -139,7 +126,7 @@ impl StreamKeys {
         // Keys that were assigned once can be assigned again.
         let only = attempted(|| self.index.only(kept));
         only.map(|index| {
-            (self.index, self.columns) = (index, OnceLock::new());
+            self.index = index;
             self.ahead.keep_keys(kept);
         })
         .is_ok()
@@ -154,10 +141,7 @@ impl StreamKeys {
     /// Slices of keys as a batch: keys, `t_start`, `t_end`, `t_first` and `t_last`.
     pub(super) fn slices(&self, plan: &Plan, keys: Vec<u32>, times: [Vec<i64>; 4]) -> Result<RecordBatch> {
         let names = plan.by().iter().map(|&column| plan.input().field(column).name().clone());
-        let keys = UInt32Array::from(keys);
-        let columns = self.columns()?.iter().map(|values| Ok(take(values, &keys, None)?));
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        let mut columns: Vec<(String, ArrayRef)> = names.zip(columns).collect();
+        let mut columns: Vec<(String, ArrayRef)> = names.zip(self.columns_of(&keys)?).collect();
         for (name, times) in ["t_start", "t_end", "t_first", "t_last"].into_iter().zip(times) {
             columns.push((name.into(), plan.measure().array(times)?));
         }

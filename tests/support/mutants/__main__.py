@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from support.documents import ROOT
@@ -148,7 +149,7 @@ def compiled(mutants: list[Mutant]) -> list[int]:
     return [number for number in range(len(mutants)) if number not in without]
 
 
-def missed_by_rust(mutants: list[Mutant], missed: list[int]) -> list[int]:
+def missed_by_rust(mutants: list[Mutant], missed: list[int], workers: int) -> list[int]:
     """Those of the mutants that the room's own tests of Rust do not notice, either."""
     built = cargo("test", *QUICK, "--no-run", "--message-format=json")
     tests = next(message["executable"] for message in built if message.get("executable"))
@@ -174,11 +175,13 @@ def missed_by_rust(mutants: list[Mutant], missed: list[int]) -> list[int]:
         if not passes(room, 3600):
             sys.exit(f"the tests of {room} in Rust fail without a mutant, too")
         limits[room] = 5 * (time.monotonic() - began) + 60
-    return [
-        number
-        for number in missed
-        if passes(mutants[number].room, limits[mutants[number].room], WINDOWKIT_MUTANT=str(number))
-    ]
+
+    def is_missed(number: int) -> bool:
+        room = mutants[number].room
+        return passes(room, limits[room], WINDOWKIT_MUTANT=str(number))
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [number for number, stays in zip(missed, pool.map(is_missed, missed), strict=True) if stays]
 
 
 def main() -> None:
@@ -186,27 +189,35 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="+", default=ROOMS, metavar="ROOM")
     parser.add_argument("--count", type=int, default=150, help="mutants of each room")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2, help="how many are tried side by side")
+    parser.add_argument("--go-on", action="store_true", help="with the mutants of the run before")
     given = parser.parse_args()
-    OUT.mkdir(parents=True, exist_ok=True)
-    mutants = sampled(given.rooms, given.count, given.seed)
-    copied()
-    (OUT / "reached.jsonl").unlink(missing_ok=True)
-    viable = compiled(mutants)
-    (OUT / "mutants.json").write_text(
-        json.dumps({"mutants": [mutant._asdict() for mutant in mutants], "viable": viable})
-    )
+    if given.go_on:
+        known = json.loads((OUT / "mutants.json").read_text())
+        mutants, viable = [Mutant(**mutant) for mutant in known["mutants"]], known["viable"]
+    else:
+        OUT.mkdir(parents=True, exist_ok=True)
+        mutants = sampled(given.rooms, given.count, given.seed)
+        copied()
+        viable = compiled(mutants)
+        (OUT / "reached.jsonl").unlink(missing_ok=True)
+        (OUT / "tried.jsonl").write_text("")
+        (OUT / "mutants.json").write_text(
+            json.dumps({"mutants": [mutant._asdict() for mutant in mutants], "viable": viable})
+        )
     tests = sorted((COPY / "tests").glob("test_*.py"))
     files = [f"tests/{file.name}" for file in tests if not OTHERS.match(file.stem.removeprefix("test_"))]
     # The plugin is imported before the assertions of what it is beside are rewritten.
     plugin = ["-p", "support.mutants.trials", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options = ["--capture=no", "-q", *plugin, f"--mutants={OUT}", "-m", "not slow"]
+    options = ["--capture=no", "-q", *plugin, f"--mutants={OUT}", f"--mutant-workers={given.workers}"]
     path = os.pathsep.join(
         filter(None, [str(COPY / "python"), str(COPY / "tests"), os.environ.get("PYTHONPATH")])
     )
-    command = [sys.executable, "-m", "pytest", *options, *files]
+    command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", *files]
     subprocess.run(command, cwd=COPY, env={**os.environ, "PYTHONPATH": path}, check=True)
     tried = [json.loads(line) for line in (OUT / "tried.jsonl").read_text().splitlines()]
-    missed = missed_by_rust(mutants, [line["mutant"] for line in tried if line["outcome"] == "missed"])
+    by_python = [line["mutant"] for line in tried if line["outcome"] == "missed"]
+    missed = missed_by_rust(mutants, by_python, given.workers)
     (OUT / "missed.txt").write_text("".join(f"{mutants[number].name}\n" for number in missed))
     all_of, compilable, left = (
         Counter(mutants[n].room for n in ns) for ns in (range(len(mutants)), viable, missed)

@@ -35,6 +35,7 @@ MORE_BYTES: Final = 2**32
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mutants", type=Path, help="the folder that `python -m support.mutants` has made")
     parser.addoption("--mutant-seconds", type=float, default=30, help="of tests, for a mutant")
+    parser.addoption("--mutant-workers", type=int, default=2, help="processes that try mutants side by side")
 
 
 def pytest_configure() -> None:
@@ -131,9 +132,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     for item in session.items:
         for number in tests.get(item.nodeid, {"reached": []})["reached"]:
             reaching.setdefault(number, []).append(item)
-    noticed: Counter[str] = Counter()
-    with (out / "tried.jsonl").open("w") as file:
-        for number in given["viable"]:
+    before = [json.loads(line) for line in (out / "tried.jsonl").read_text().splitlines()]
+    left = sorted(set(given["viable"]) - {line["mutant"] for line in before})
+    workers = session.config.option.mutant_workers
+
+    def work(worker: int) -> None:
+        noticed: Counter[str] = Counter(line["test"] for line in before)
+        for number in left[worker::workers]:
             # What has noticed others comes first, and then what is over soonest.
             own = sorted(
                 reaching.get(number, []),
@@ -145,7 +150,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 if chosen and seconds > session.config.option.mutant_seconds:
                     break
                 chosen.append(item)
-            outcome, test = tried(number, chosen, module, seconds, out / "current")
+            outcome, test = tried(number, chosen, module, seconds, out / f"current-{worker}")
             noticed[test] += 1
             line = {
                 "mutant": number,
@@ -154,10 +159,23 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 "reached": len(own),
                 "ran": len(chosen),
             }
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            mutant = given["mutants"][number]
-            print(f"{outcome}: {mutant['name']} ({test or len(chosen)})", flush=True)
+            # Workers append whole lines.
+            with (out / "tried.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{outcome}: {given['mutants'][number]['name']} ({test or len(chosen)})", flush=True)
+
+    children = []
+    for worker in range(workers):
+        child = os.fork()
+        if child == 0:
+            code = FOUND
+            try:
+                work(worker)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert all([os.waitpid(child, 0)[1] == 0 for child in children]), "a worker has failed"
     return True
 
 

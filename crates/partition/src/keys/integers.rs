@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::NONE;
-use super::numbering::{Numbering, number_all};
+use super::numbering::{Numbering, nulls_of, number_all};
 use crate::Result;
 
 /// How many entries of a direct table there may be for each key.
@@ -198,10 +198,16 @@ impl IntegerKeys {
         ids.zip(self.values.iter().copied()).filter(|&(id, _)| Some(id) != self.null)
     }
 
-    pub(super) fn values(&self) -> Result<ArrayRef> {
-        let nulls =
-            self.null.map(|null| (0..self.values.len() as u32).map(|id| id != null).collect::<NullBuffer>());
-        stored_array(&self.data_type, &self.values, nulls)
+    /// The values of these ids, or of all.
+    pub(super) fn values(&self, of: Option<&[u32]>) -> Result<ArrayRef> {
+        let nulls = nulls_of(self.null, of, self.len());
+        match of {
+            None => stored_array(&self.data_type, &self.values, nulls),
+            Some(ids) => {
+                let values: Vec<i64> = ids.iter().map(|&id| self.values[id as usize]).collect();
+                stored_array(&self.data_type, &values, nulls)
+            }
+        }
     }
 }
 

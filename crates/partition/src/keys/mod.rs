@@ -49,6 +49,15 @@ pub fn keep<T: Default>(of_keys: &mut Vec<T>, kept: &[u32]) {
     of_keys.truncate(kept.len());
 }
 
+/// The values of dictionaries, and other columns as they are.
+fn without_dictionaries(columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    let decoded = |values: ArrayRef| match plain(values.data_type()) {
+        kind if kind == values.data_type() => Ok(values),
+        kind => Ok(cast(&values, kind)?),
+    };
+    columns.into_iter().map(decoded).collect()
+}
+
 /// Assigns each distinct key a dense id and remembers the keys.
 pub struct KeyIndex {
     types: Vec<DataType>,
@@ -205,7 +214,7 @@ impl KeyIndex {
                 }
                 // A text is too long: keys are rows from now on, with the ids that they have.
                 let mut unpacked = RowKeys::new(self.types.iter().map(plain).cloned().collect())?;
-                unpacked.assign(&keys.values()?, &mut Vec::new())?;
+                unpacked.assign(&keys.values(None)?, &mut Vec::new())?;
                 if keys.is_closed() {
                     unpacked.close();
                 }
@@ -220,34 +229,46 @@ impl KeyIndex {
     /// The distinct keys, one entry per id, as columns of the types that were given (dictionaries with 32-bit
     /// codes).
     pub fn values(&self) -> Result<Vec<ArrayRef>> {
-        self.kind_values()?
-            .into_iter()
-            .zip(&self.types)
-            .map(|(array, given)| {
-                let wanted = widened(given);
-                if array.data_type() == &wanted { Ok(array) } else { Ok(cast(&array, &wanted)?) }
-            })
-            .collect()
+        self.as_given(self.kind_values(None)?)
     }
 
-    /// The distinct keys, of plain types.
-    fn kind_values(&self) -> Result<Vec<ArrayRef>> {
+    /// The keys of these ids, which may repeat and are in any order, as [`KeyIndex::values`] has them. O(ids).
+    pub fn values_of(&self, ids: &[u32]) -> Result<Vec<ArrayRef>> {
+        if ids.len() < self.len() {
+            return self.as_given(self.kind_values(Some(ids))?);
+        }
+        // Each is decoded once.
+        let ids = UInt32Array::from(ids.to_vec());
+        self.values()?.iter().map(|values| Ok(take(values, &ids, None)?)).collect()
+    }
+
+    fn as_given(&self, values: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let as_given = |(array, given): (ArrayRef, &DataType)| {
+            let wanted = widened(given);
+            if array.data_type() == &wanted { Ok(array) } else { Ok(cast(&array, &wanted)?) }
+        };
+        values.into_iter().zip(&self.types).map(as_given).collect()
+    }
+
+    /// The keys of these ids, or of all, of plain types.
+    fn kind_values(&self, of: Option<&[u32]>) -> Result<Vec<ArrayRef>> {
         match &self.kind {
             Kind::Global { .. } => Ok(vec![]),
-            Kind::Integers(keys) => Ok(vec![keys.values()?]),
-            Kind::Text(keys) => Ok(vec![keys.values()?]),
-            Kind::Packed(keys) => keys.values(),
-            Kind::Rows(keys) => keys.values(),
+            Kind::Integers(keys) => Ok(vec![keys.values(of)?]),
+            Kind::Text(keys) => Ok(vec![keys.values(of)?]),
+            Kind::Packed(keys) => keys.values(of),
+            Kind::Rows(keys) => keys.values(of),
         }
     }
 
     /// The distinct keys as [`KeyIndex::values`] has them, but not as dictionaries: those are numbered by their values.
     pub fn plain_values(&self) -> Result<Vec<ArrayRef>> {
-        let decoded = |values: ArrayRef| match plain(values.data_type()) {
-            kind if kind == values.data_type() => Ok(values),
-            kind => Ok(cast(&values, kind)?),
-        };
-        self.values()?.into_iter().map(decoded).collect()
+        without_dictionaries(self.values()?)
+    }
+
+    /// The keys of these ids, as [`KeyIndex::plain_values`] has them. O(ids).
+    pub fn plain_values_of(&self, ids: &[u32]) -> Result<Vec<ArrayRef>> {
+        without_dictionaries(self.values_of(ids)?)
     }
 
     /// An index of only these keys, which ascend: the n-th of them becomes key n. O(keys).
@@ -255,11 +276,8 @@ impl KeyIndex {
     /// # Errors
     /// Only those of Arrow.
     pub fn only(&self, kept: &[u32]) -> Result<Self> {
-        let places = UInt32Array::from(kept.to_vec());
-        let columns = self.plain_values()?.into_iter().map(|values| Ok(take(&values, &places, None)?));
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let (mut keys, mut ids) = (Self::new(self.types.clone())?, Vec::new());
-        keys.assign(&columns, kept.len(), &mut ids)?;
+        keys.assign(&self.plain_values_of(kept)?, kept.len(), &mut ids)?;
         match ids.iter().copied().eq(0..kept.len() as u32) {
             true => Ok(keys),
             false => Err(Error::Internal("keys in their order have other numbers".into())),
@@ -274,7 +292,7 @@ impl KeyIndex {
             (Kind::Rows(keys), Kind::Rows(others)) => keys.absorb(others, &mut ids),
             (Kind::Text(keys), Kind::Text(others)) => keys.absorb(others, &mut ids),
             (Kind::Packed(keys), Kind::Packed(others)) => keys.absorb(others, &mut ids),
-            _ => self.assign_plain(&other.kind_values()?, other.len(), &mut ids)?,
+            _ => self.assign_plain(&other.kind_values(None)?, other.len(), &mut ids)?,
         }
         Ok(ids)
     }

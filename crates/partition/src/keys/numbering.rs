@@ -8,6 +8,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use arrow_buffer::NullBuffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
@@ -79,6 +80,16 @@ pub(super) fn number_all<'a, N: Numbering>(
         }
         are_known = ids.len() - known <= block.len() / 4;
     }
+}
+
+/// The nulls among these ids, or among all of so many, of which one may be that of null.
+pub(super) fn nulls_of(null: Option<u32>, of: Option<&[u32]>, all: usize) -> Option<NullBuffer> {
+    let null = null?;
+    let nulls: NullBuffer = match of {
+        None => (0..all as u32).map(|id| id != null).collect(),
+        Some(ids) => ids.iter().map(|&id| id != null).collect(),
+    };
+    Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
 
 /// Keys as they are stored, by id.

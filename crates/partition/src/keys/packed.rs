@@ -95,8 +95,12 @@ impl PackedKeys {
         number_all(&mut self.keys, words.len(), |id| words[id], out);
     }
 
-    pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
-        let mut words = self.keys.store.clone();
+    /// The values of these ids, or of all.
+    pub(super) fn values(&self, of: Option<&[u32]>) -> Result<Vec<ArrayRef>> {
+        let mut words: Vec<u128> = match of {
+            None => self.keys.store.clone(),
+            Some(ids) => ids.iter().map(|&id| self.keys.store[id as usize]).collect(),
+        };
         let values = self.types.iter().rev().map(|kind| match kind {
             DataType::Boolean => {
                 let (values, nulls) = pop(&mut words, 1);
@@ -300,6 +304,7 @@ mod tests {
                 prop::collection::vec(prop::collection::vec(prop::option::of((0i64..5, "[ab]{0,3}")), 5), 0..40), 1..5),
             is_long in prop::option::of(any::<prop::sample::Index>()),
             closing in 1usize..5,
+            picked in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         ) {
             let long = is_long.map(|at| at.index(parts.len()));
             let parts: Vec<Vec<ArrayRef>> = parts.iter().enumerate().map(|(number, part)| {
@@ -332,6 +337,13 @@ mod tests {
             }
             let values = index.values().unwrap();
             prop_assert_eq!(rows(&values), known.clone());
+            // Fewer than there are, and more.
+            let picked: Vec<u32> =
+                picked.iter().filter(|_| !known.is_empty()).map(|at| at.index(known.len()) as u32).collect();
+            if !picked.is_empty() {
+                let of_picked = picked.iter().map(|&id| known[id as usize].clone()).collect::<Vec<_>>();
+                prop_assert_eq!(rows(&index.values_of(&picked).unwrap()), of_picked);
+            }
             // Another index has the same keys afterwards, whether it is packed or not.
             let mut other = KeyIndex::new(types).unwrap();
             other.assign(&parts[0], parts[0][0].len(), &mut Vec::new()).unwrap();

@@ -64,8 +64,13 @@ impl RowKeys {
         number_all(&mut self.keys, rows.num_rows(), |row| parser.parse(rows.row(row).data()), out);
     }
 
-    pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
-        Ok(self.converter.convert_rows(self.keys.store.iter())?)
+    /// The values of these ids, or of all.
+    pub(super) fn values(&self, of: Option<&[u32]>) -> Result<Vec<ArrayRef>> {
+        let rows = &self.keys.store;
+        match of {
+            None => Ok(self.converter.convert_rows(rows)?),
+            Some(ids) => Ok(self.converter.convert_rows(ids.iter().map(|&id| rows.row(id as usize)))?),
+        }
     }
 }
 

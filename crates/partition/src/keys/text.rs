@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::numbering::{Hashed, Numbering, Store, number_all};
+use super::numbering::{Hashed, Numbering, Store, nulls_of, number_all};
 use crate::{Error, Result};
 
 /// Calls a function with a column of strings or bytes as what it is, the bytes of a value, and these arguments.
@@ -74,11 +74,19 @@ impl TextKeys {
         number_all(&mut self.keys, texts.len(), key, out);
     }
 
-    pub(super) fn values(&self) -> Result<ArrayRef> {
+    /// The values of these ids, or of all.
+    pub(super) fn values(&self, of: Option<&[u32]>) -> Result<ArrayRef> {
         let texts = &self.keys.store;
-        let nulls =
-            texts.null.map(|null| (0..self.len() as u32).map(|id| id != null).collect::<NullBuffer>());
-        text_array(&self.data_type, &texts.bytes, texts.offsets.clone(), nulls)
+        let nulls = nulls_of(texts.null, of, self.len());
+        let Some(ids) = of else {
+            return text_array(&self.data_type, &texts.bytes, texts.offsets.clone(), nulls);
+        };
+        let (mut bytes, mut offsets) = (Vec::new(), vec![0]);
+        for &id in ids {
+            bytes.extend_from_slice(texts.value(id));
+            offsets.push(bytes.len() as i64);
+        }
+        text_array(&self.data_type, &bytes, offsets, nulls)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, StructArray, UInt32Array, new_null_array};
+use arrow_array::{ArrayRef, Int64Array, StructArray, new_null_array};
 use arrow_buffer::BooleanBuffer;
 
 use super::slice_manager::SliceManager;
@@ -17,7 +17,6 @@ use crate::operator::stream::keys::StreamKeys;
 use crate::operator::stream::outgoing::{Answer, Answered, NONE, Outgoer, Outgoing, Ranks};
 use crate::operator::stream::queries::{Queries, Registered};
 use crate::operator::stream::results::WindowColumns;
-use crate::select::take;
 use crate::slice::{Delta, Wanted};
 use crate::{Error, Result};
 
@@ -212,10 +211,8 @@ impl Answers {
             }
         };
         let mut key_columns: Vec<ArrayRef> = Vec::with_capacity(queries.schema().fields().len());
-        let numbers: UInt32Array = windows.iter().map(|each| each.key).collect();
-        for values in keys.columns()? {
-            key_columns.push(take(values, &numbers, None)?);
-        }
+        let numbers: Vec<u32> = windows.iter().map(|each| each.key).collect();
+        key_columns.extend(keys.columns_of(&numbers)?);
         let extents: ArrayRef = match answers {
             Some(_) => {
                 let starts = windows.iter().map(|each| each.found.start).collect();

@@ -424,7 +424,8 @@ impl Engine {
         }
         windows.settle(queries, &slices.timelines, ahead);
         if has_advanced {
-            self.forget(ingested.rows, ahead);
+            windows.count(emitted, &slices.timelines);
+            self.forget(emitted, ahead);
         }
         if let Some((key, _)) = moved.key_watermark {
             self.forget_keys(std::iter::once(key..key + 1), ahead);
@@ -449,12 +450,12 @@ impl Engine {
         self.windows.take_back();
     }
 
-    /// Drops slices that no later row and no window needs. `rows` came with the call.
-    fn forget(&mut self, rows: u64, ahead: &Ahead) {
+    /// Drops slices that no later row and no window needs. The call returned so many windows.
+    fn forget(&mut self, emitted: u64, ahead: &Ahead) {
         // Without rows under the slices, the cutoff alone says which are needed: it moves from window to window, and all
         // keys are visited only then. (A session keeps slices before it; those go when it moves again.)
         let is_worth_it = match (&mut self.slices.tuples, &self.slices.positions) {
-            (Some(tuples), _) => tuples.is_worth_sweeping(rows),
+            (Some(tuples), _) => tuples.is_worth_sweeping(emitted),
             // Their slices are dropped as windows end.
             (None, Some(_)) => self.pending.is_some(),
             (None, None) => self.windows.horizon.is_unswept(),
@@ -462,7 +463,8 @@ impl Engine {
         if is_worth_it && self.horizon().cutoff().is_some() {
             self.windows.horizon.sweep();
             // Times of rows that wait for early results are dropped with slices, whatever these were dropped for.
-            let few = if self.pending.is_none() { self.windows.keys_expired() } else { None };
+            let few =
+                if self.pending.is_none() { self.windows.keys_expired(&self.slices.timelines) } else { None };
             match few {
                 Some(few) => {
                     self.forget_keys(few.iter().map(|&key| key..key + 1), ahead);

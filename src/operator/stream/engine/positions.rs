@@ -301,16 +301,21 @@ impl Positions {
             self.look_later(queries, self.undo[changed].0);
         }
         let reached = match now {
-            Some(now) if is_found => self.due.find(now, &mut pace)?,
+            Some(now) if is_found => {
+                self.due.find(now, &mut pace)?;
+                self.due.found().to_vec()
+            }
             Some(_) => of_call.clone().collect(),
             None => Vec::new(),
         };
+        let mut due = 0;
         for (at, (_, _, rules)) in all(queries).enumerate() {
             self.edges.window = at;
             for &key in &reached {
                 pace.check(VISIT)?;
                 if self.final_at(rules, (key, at)).is_some_and(|time| Some(time) <= now) {
                     self.end_window(rules, (key, at));
+                    due += 1;
                 }
             }
             for key in point.filter(|_| rules.is_punctuated()).map_or(0..0, only) {
@@ -322,6 +327,9 @@ impl Positions {
                 let left = rules.unfinished(&self.of(key)[at], self.keys[key as usize].next);
                 self.edges.ended.extend(left.into_iter().map(|each| Ended { window: at, key, ..each }));
             }
+        }
+        if reached.len() == every.len() {
+            self.due.count(every.len(), due);
         }
         Ok(())
     }
@@ -340,7 +348,7 @@ impl Positions {
     /// # Errors
     /// An interrupt.
     pub(super) fn find_by_time(&mut self, queries: &Queries) -> Result<()> {
-        if self.due.is_known() || !Due::pays(self.keys.len()) {
+        if !self.due.would_pay() {
             return Ok(());
         }
         self.due.begin();
@@ -433,7 +441,7 @@ impl Positions {
     /// Commits a call, and drops the slices that no window needs any longer of the keys that it has changed.
     pub(super) fn settle(&mut self, queries: &Queries, timelines: &mut Timelines, above: &mut Eager) {
         self.undo_positions.clear();
-        for key in self.due.keep() {
+        for key in self.due.keep(self.keys.len()) {
             self.look_later(queries, key);
         }
         for at in 0..self.undo.len() {

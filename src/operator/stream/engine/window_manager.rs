@@ -127,9 +127,8 @@ impl WindowManager {
 
     /// Commits that keys were found whose sessions may be final, and looks at them again in time.
     pub(super) fn settle(&mut self, queries: &Queries, slices: &Timelines, ahead: &Ahead) {
-        for key in self.ending.keep() {
-            self.look_later(queries, slices, key, ahead);
-        }
+        let found = self.ending.keep(slices.keys());
+        self.look_later_at(queries, slices, &found, ahead);
     }
 
     /// Looks at a key again once one of its sessions may be final, or once slices may have expired before that.
@@ -143,17 +142,17 @@ impl WindowManager {
     }
 
     /// The keys whose slices may have expired; `None` if these may be any.
-    pub(super) fn keys_expired(&mut self) -> Option<Vec<u32>> {
+    pub(super) fn keys_expired(&mut self, slices: &Timelines) -> Option<Vec<u32>> {
         let cutoff = self.horizon.cutoff().filter(|_| self.is_found_by_time())?;
         if attempted(|| self.expiring.find(cutoff, &mut Pace::new())).is_err() {
             // There is no memory for it.
             self.expiring.take_back();
             return None;
         }
-        Some(self.expiring.keep())
+        Some(self.expiring.keep(slices.keys()))
     }
 
-    /// Looks again in time at keys whose slices may have expired, and were dropped if so.
+    /// Looks again in time at keys that were found, and of which what was due is done.
     pub(super) fn look_later_at(
         &mut self,
         queries: &Queries,
@@ -161,6 +160,9 @@ impl WindowManager {
         keys: &[u32],
         ahead: &Ahead,
     ) {
+        if !self.is_found_by_time() {
+            return self.look_at_all();
+        }
         keys.iter().for_each(|&key| self.look_later(queries, slices, key, ahead));
     }
 
@@ -169,12 +171,17 @@ impl WindowManager {
         self.ending.is_known() && self.expiring.is_known()
     }
 
-    /// Finds keys by time from now on, where there are many and sessions.
+    /// Takes note of how many windows were final in a call that moved the watermark.
+    pub(super) fn count(&mut self, ended: u64, slices: &Timelines) {
+        self.ending.count(slices.keys(), ended);
+    }
+
+    /// Finds keys by time from now on, where there are sessions, and few of many keys are due.
     ///
     /// # Errors
     /// An interrupt.
     pub(super) fn find_by_time(&mut self, queries: &Queries, slices: &Timelines) -> Result<()> {
-        if self.is_found_by_time() || queries.widest_gap().is_none() || !Due::pays(slices.keys()) {
+        if queries.widest_gap().is_none() || !self.ending.would_pay() {
             return Ok(());
         }
         self.ending.begin();
@@ -348,7 +355,10 @@ impl WindowManager {
         let mut found = Vec::new();
         let mut pace = Pace::new();
         let of_sessions = match is_found {
-            true => Some(self.ending.find(now, &mut pace)?),
+            true => {
+                self.ending.find(now, &mut pace)?;
+                Some(self.ending.found())
+            }
             false => None,
         };
         for topic in agenda.upto(now) {
@@ -363,8 +373,8 @@ impl WindowManager {
                 fresh.extend(keys.clone().map(|key| slices.of(key).before(after, usize::MAX)));
             }
             // No others have sessions that end.
-            let few = of_sessions.as_ref().filter(|_| window.merging().is_some());
-            for at in 0..few.map_or(keys.len(), Vec::len) {
+            let few = of_sessions.filter(|_| window.merging().is_some());
+            for at in 0..few.map_or(keys.len(), <[u32]>::len) {
                 let key = few.map_or(keys.start + at as u32, |few| few[at]);
                 let spans = slices.of(key);
                 let mark = ahead.of(key);

@@ -9,10 +9,11 @@ use crate::window::{Call, New};
 
 impl Tuples {
     /// Whether looking for rows that are no longer needed pays off: it takes at most as much work as there are keys and
-    /// rows. `rows` came with the call.
-    pub(in crate::operator::stream) fn is_worth_sweeping(&mut self, rows: u64) -> bool {
-        self.unswept += rows;
-        if rows > 0 && 8 * self.unswept < self.kept.max(self.keys.len()) as u64 {
+    /// rows. The call returned so many windows. One of none drops all that it can, unless rows came right before.
+    pub(in crate::operator::stream) fn is_worth_sweeping(&mut self, emitted: u64) -> bool {
+        self.unswept += emitted;
+        let has_time = emitted == 0 && self.calls_without_rows > 1;
+        if !has_time && 8 * self.unswept < self.kept.max(self.keys.len()) as u64 {
             return false;
         }
         self.unswept = 0;

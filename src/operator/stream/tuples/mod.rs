@@ -68,8 +68,10 @@ pub(super) struct Tuples {
     mark_columns: Vec<usize>,
     /// Punctuations by calls, ascending.
     points: Vec<Point>,
-    /// Rows that arrived since rows were last dropped.
+    /// Rows that arrived, and windows that were returned, since rows were last dropped.
     unswept: u64,
+    /// How many calls there were since the last one with rows.
+    calls_without_rows: u32,
     /// The arrival numbers of the next row when rows were last dropped, and the time before: keys without a row since the
     /// latter are idle.
     swept: u64,
@@ -97,6 +99,7 @@ impl Tuples {
             mark_columns: marks_of(queries),
             points: Vec::new(),
             unswept: 0,
+            calls_without_rows: 0,
             swept: 0,
             idle: 0,
             undo: Vec::new(),
@@ -224,6 +227,8 @@ impl Tuples {
             }
         }
         self.kept += rows as usize;
+        self.unswept += rows;
+        self.calls_without_rows = if rows > 0 { 0 } else { self.calls_without_rows.saturating_add(1) };
     }
 
     /// Rolls back a call.
