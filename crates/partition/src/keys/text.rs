@@ -210,14 +210,14 @@ mod tests {
                 prop_assert_eq!(ids, expected);
             }
             let wanted: ArrayRef = Arc::new(StringArray::from(in_order));
-            prop_assert_eq!(&keys.values().unwrap(), &cast(&wanted, kind).unwrap());
+            prop_assert_eq!(&keys.values(None).unwrap(), &cast(&wanted, kind).unwrap());
             // Whatever it has already, it has those of another afterwards.
             let mut other = TextKeys::new(TYPES[5 - of.index(TYPES.len())].clone());
             other.assign(&cast(&(Arc::new(StringArray::from(vec!["b"])) as ArrayRef), &other.data_type).unwrap(), &mut Vec::new());
             let mut ids = Vec::new();
             other.absorb(&keys, &mut ids);
-            let wanted = keys.values().unwrap();
-            let taken = other.values().unwrap();
+            let wanted = keys.values(None).unwrap();
+            let taken = other.values(None).unwrap();
             for (key, id) in ids.into_iter().enumerate() {
                 let binary = |array: &ArrayRef, at: usize| cast(&array.slice(at, 1), &DataType::LargeBinary).unwrap();
                 prop_assert_eq!(&binary(&taken, id as usize), &binary(&wanted, key));
