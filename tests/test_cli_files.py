@@ -24,6 +24,7 @@ import pytest
 import windowkit as wk
 from support.commands import ARGUMENTS, QUERY, TABLE, message, refused, rows, run
 from support.programs import ROOT
+from windowkit.cli import main
 
 COUNT = ["--time", "ts", "--window", "tumbling(1 day)", "--agg", "count(*) as n"]
 
@@ -427,8 +428,19 @@ def test_paths_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     """An empty one, as of a variable that is not set, is not the directory that one is in."""
     (tmp_path / "in.csv").write_text("ts\n2024-01-01\n")
     assert "--input: '' is given; a path is not empty" in refused(capsys, ["--input", "", *COUNT])
+    for engine in ("local", "spark"):
+        asked = ["--input", tmp_path / "in.csv", *COUNT, "--output", "", "--overwrite", "--engine", engine]
+        told = refused(capsys, [*asked, "--format", "csv"])
+        assert told == "--output: '' is given; a path is not empty"
     given = ["--input", tmp_path / "in.csv", *COUNT, "--output", tmp_path / "a\0b.csv"]
     assert "has a NUL" in refused(capsys, given)
+
+
+def test_an_error_is_said_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(said, "ascii"))
+    assert main(["aggregate", "--input", "é.csv", *COUNT]) == 2
+    assert said.getvalue().startswith(rb"windowkit: error: --input: '\xe9.csv' does not exist")
 
 
 class TestStdin:

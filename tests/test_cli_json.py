@@ -302,6 +302,7 @@ class TestFiles:
             (b"null", "is null; each line is an object"),
             (b'{"t": "\xff"}', "is no JSON ('utf-8' codec can't decode byte 0xff"),
             (b'{"t": ' + b"[" * 200_000, "is no JSON (maximum recursion depth exceeded"),
+            (b'{"t": ' + b"[" * 600 + b"]" * 600 + b"}", "has too many lists and objects within each other"),
             (b'{"t": ' + b"1" * 5000 + b"}", "is no JSON (Exceeds the limit"),
             (b'{"t": "\\ud800"}', "has half of a character in 't'; text is Unicode"),
             (b'{"\\ud800": 1}', "has half of a character in a name; text is Unicode"),

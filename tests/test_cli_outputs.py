@@ -233,6 +233,22 @@ class TestReplacing:
             result.mkdir()
         assert mode(output) == 0o700
 
+    def test_a_link_in_the_place_of_a_result_is_not_followed(self, tmp_path: Path) -> None:
+        """As permissions are kept, any file of the user could be opened to all so."""
+        output, other = tmp_path / "out", tmp_path / "other"
+        output.touch()
+        output.chmod(0o666)
+        other.touch(0o600)
+        with (
+            pytest.raises(JobError, match="cannot be written"),
+            replacing(output, overwrite=True, directory=False) as result,
+        ):
+            result.unlink()
+            result.symlink_to(other)
+        assert mode(other) == 0o600
+        assert not output.is_symlink()
+        assert names(tmp_path) == ["other", "out"]
+
     def test_a_file_system_without_permissions_is_written_to(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -527,6 +543,23 @@ def test_further_signals_do_not_cut_short_what_the_first_begins(
     assert names(tmp_path) == ["in", "out.csv"]
     # Once a result is whole, it is put in place.
     assert (output.read_text() == "old") == (when == "writing")
+
+
+def test_where_no_signal_ends_the_process_its_status_tells(source: Path, tmp_path: Path) -> None:
+    """The first process of a container gets no signal that it has no handler for, its own neither."""
+    program = (
+        "import os, signal, sys\n"
+        "from windowkit.cli import main, program\n"
+        "written = program.write\n"
+        "program.write = lambda *given: (signal.raise_signal(signal.SIGTERM), written(*given))\n"
+        "os.kill = lambda *_: None\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "aggregate", "--input", source, *ARGUMENTS]
+    command += ["--output", tmp_path / "out.csv"]
+    done = subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+    assert names(tmp_path) == ["in"]
 
 
 def test_a_signal_that_is_ignored_ends_nothing(source: Path, tmp_path: Path) -> None:

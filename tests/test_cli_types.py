@@ -192,6 +192,7 @@ class TestTypes:
             ("kk=string", "--types: there is no column 'kk'; did you mean 'k'? columns are 'k', 't', 'v'"),
             ("k=text", "--types: 'text' is not a type; types are tinyint, byte, "),
             ("k=decimal(99, 2)", "--types: 'decimal(99, 2)' is not a type: "),
+            ("k=decimal(99999999999)", "--types: 'decimal(99999999999)' is not a type: "),
         ],
     )
     def test_what_is_no_type_is_refused(

@@ -485,6 +485,8 @@ def test_costs_are_exact_and_of_numbers_of_any_library() -> None:
         (lambda: wk.band(pd.NaT, 1), "start"),
         (lambda: wk.band(datetime(2026, 1, 1, tzinfo=OddZone()), 1), "start"),
         (lambda: wk.at(Decimal("sNaN")), "share"),
+        (lambda: wk.tumbling(type("", (), {})()), "size"),
+        (lambda: wk.tumbling(type("Textless", (), {"__repr__": lambda _: 3})()), "size"),
         (lambda: wk.rolling(by=closed_file(), time="t", aggs=wk.count().over("1 row")), "by"),
         (lambda: wk.kernels.sliding_by(pa.array([1]), pa.array([1]), None, agg="sum"), "size"),
     ],

@@ -162,6 +162,25 @@ def test_a_file_of_several_names_is_found_once(tmp_path: Path) -> None:
         assert {Path(file.path).stat().st_ino for file in files} == wanted
 
 
+def test_files_without_numbers_are_told_apart_by_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems do not number them."""
+    write(tmp_path, "top/d/a", "top/d/b")
+    (tmp_path / "top/d/up").symlink_to("..")
+    (tmp_path / "top/c").symlink_to("d/a")
+    asked = os.stat
+
+    def unnumbered(path: str, **options: bool) -> os.stat_result:
+        state = asked(path, **options)
+        return os.stat_result((state.st_mode, 0, *state[2:]))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", unnumbered)
+        files = found(str(tmp_path / "top"), deep=True).files
+    assert [Path(file.path).name for file in files] == ["c", "b"]
+
+
 def test_what_cannot_be_reached_is_not_left_out(tmp_path: Path) -> None:
     """Of a longer path than the system takes, functions of `os.path` say that nothing is there."""
     write(tmp_path, "t/a", "t/.hidden/h")

@@ -404,6 +404,7 @@ def test_a_column_of_the_name_is_refused() -> None:
         ({"bytes": "1 parsec"}, wk.InvalidValue, "bytes: '1 parsec' is not understood; it is a number"),
         ({"bytes": "-1 GB"}, wk.InvalidValue, "bytes: '-1 GB' is not understood"),
         ({"bytes": "9999999 TiB"}, wk.InvalidValue, "bytes: '9999999 TiB' is out of range"),
+        pytest.param({"bytes": "9" * 5000 + " GB"}, wk.InvalidValue, "9 GB' is out of range", id="digits"),
         (
             {"bytes": 9, "keep": "some"},
             wk.InvalidValue,

@@ -486,3 +486,18 @@ def test_numbers_that_the_command_line_compares(spark, folder):
         assert there == rows.filter(chosen.rows)["row"].to_pylist(), each
     with pytest.raises(ArgumentsError, match="--filter: 'two' is compared with 'n', a column of bigint"):
         holds(frame, "n", "=", "two")
+
+
+def test_the_command_line_compares_all_digits_of_a_number(spark):
+    digits = "12345678901234567890123456789012345678"
+    frame = spark.sql(f"select {digits} as n")
+    for operator, text in (("=", digits), (">", f"{digits[:-1]}7"), ("<", "1e1000000000000000000")):
+        assert frame.where(holds(frame, "n", operator, text)).count() == 1
+
+
+def test_numbers_that_no_decimal_is_are_compared():
+    rows = pa.table({"n": pa.array([1, None], pa.int64())})
+    for operator, text in (("<", "1e1000000000000000000"), (">", "-1e1000000000000000000")):
+        assert rows.filter(compared("n", operator, text, pa.int64(), None))["n"].to_pylist() == [1]
+    with pytest.raises(InvalidType, match="filter: an int of 16,610 bits is compared with 's'"):
+        compared("s", "=", 10**5000, pa.string(), None)

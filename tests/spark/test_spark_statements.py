@@ -290,6 +290,25 @@ def test_names_that_are_defined_twice_are_refused_where_the_outer_may_come_first
         spark.conf.unset("spark.sql.legacy.ctePrecedencePolicy")
 
 
+IN_DOUBLE_QUOTES = [
+    'with "r" ("k", "t", "v") as (table s) select k, sv from [["r"]]',
+    'with "r" ("k", "t", "v") (table s) select k, sv from [[select * from "r"]]',
+]
+
+
+@pytest.mark.parametrize("text", IN_DOUBLE_QUOTES)
+def test_names_in_double_quotes_mean_what_they_do_in_spark(spark, two_views, text):
+    ours, theirs = (written(text, ours=each) for each in (True, False))
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
+        recursive = 'with recursive "r" as (table s union all select k, t, sv as v from [["r"]]) table "r"'
+        with pytest.raises(wk.InvalidValue, match="takes windows of r, which is not there yet"):
+            wk.spark.sql(spark, written(recursive, ours=True))
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
 def test_scopes_hold_through_connect(remote):
     printed = program(
         """

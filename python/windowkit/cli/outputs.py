@@ -255,7 +255,8 @@ def sync(path: Path, like: Path | None = None) -> None:
         # It opens no directories.
         return
     try:
-        opened = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
+        # What somebody else has put in the place of a result gets neither its owner nor its permissions.
+        opened = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY | os.O_NOFOLLOW)
     except PermissionError:
         if not is_directory:
             raise

@@ -79,6 +79,9 @@ def status_of(argv: Sequence[str] | None) -> int:
 
 def prepare(arguments: argparse.Namespace, scratch: Scratch) -> Callable[[], None]:
     """Check the arguments as far as is possible without reading rows; return what runs the job."""
+    if arguments.output == "":
+        # As of a variable that is not set: as a path it would be the directory that one is in.
+        raise ArgumentsError("--output: '' is given; a path is not empty")
     job: Job = arguments.job(arguments)
     in_spark = arguments.engine == "spark"
     refuse_stdin(job.inputs, arguments.master if in_spark else None)

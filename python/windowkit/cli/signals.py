@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,6 +78,8 @@ def cleaning_up() -> Iterator[None]:
             if number in ENDING:
                 # By the signal itself, so that whoever waits for the process sees which it was.
                 os.kill(os.getpid(), number)
+                # The first process of a container lives on: what it sends itself is ignored.
+                sys.exit(128 + number)
 
 
 @contextmanager

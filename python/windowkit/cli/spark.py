@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -290,11 +290,16 @@ def literal(name: str, text: str, kind: DataType) -> Column:
             f"--filter: {text!r} is compared with {name!r}, a column of {kind.simpleString()}; such a column "
             "is compared with numbers"
         )
-    number = Decimal(text).normalize()
+    # With all digits, of which Python would keep 28, and infinite beyond its exponents.
+    exact = Context(prec=len(text), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+    number = exact.create_decimal(text).normalize(exact)
     _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
     # A column has no numbers that no decimal of Spark holds, but its numbers are less or greater than these.
-    is_held = exponent >= -MOST_DIGITS and len(digits) + max(exponent, 0) <= MOST_DIGITS
+    is_held = (
+        isinstance(exponent, int)
+        and exponent >= -MOST_DIGITS
+        and len(digits) + max(exponent, 0) <= MOST_DIGITS
+    )
     return functions.lit(number if is_held else float(number))
 
 

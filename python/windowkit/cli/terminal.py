@@ -21,7 +21,7 @@ class Stderr:
         # It is None where it was closed before Python began.
         if sys.stderr is not None:
             with suppress(OSError):
-                sys.stderr.write(text)
+                sys.stderr.write(encoded(sys.stderr, text))
 
     def flush(self) -> None:
         """Have it written."""
@@ -45,10 +45,15 @@ def say(line: str) -> None:
 def show(*texts: str) -> None:
     """Write lines about a job to stdout, as a terminal can show them, and whatever encoding it has."""
     lines = "".join(f"{visible(line)}\n" for text in texts for line in text.split("\n"))
-    # Streams of a program that calls this one may have none.
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(lines.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.write(encoded(sys.stdout, lines))
     sys.stdout.flush()
+
+
+def encoded(stream: TextIO, text: str) -> str:
+    """Return text with escapes for what a stream has no characters for."""
+    # Streams of a program that calls this one may have no encoding.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def leave(stream: TextIO | None) -> None:

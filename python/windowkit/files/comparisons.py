@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from math import inf, isfinite, isnan
 from operator import contains, eq, ge, gt, le, lt, ne
@@ -231,7 +231,7 @@ def allowed(kind: pa.DataType) -> str:
 
 def comparison(column: str, given: Any, kind: pa.DataType) -> str:
     """Return the beginning of errors: what was given."""
-    what = str(given) if isinstance(given, pa.Scalar) else repr(given)
+    what = str(given) if isinstance(given, pa.Scalar) else as_given(given)
     return f"filter: {what} is compared with {column!r}, a column of {kind}"
 
 
@@ -318,7 +318,14 @@ def common_number(column: str, values: list[Value], kind: pa.DataType) -> tuple[
 def number_of(column: str, value: Value, kind: pa.DataType) -> int | float | Decimal:
     """Return a number, also of a string."""
     if isinstance(value, str):
-        return Decimal(value) if NUMBER.fullmatch(value) else read(column, value, kind).as_py()
+        if not NUMBER.fullmatch(value):
+            number: int | float | Decimal = read(column, value, kind).as_py()
+            return number
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            # Decimals have no such exponents.
+            return float(value)
     assert isinstance(value, int | float | Decimal)
     if isinstance(value, Decimal) and not value.is_finite():
         return float(value)

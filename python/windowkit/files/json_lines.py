@@ -207,12 +207,25 @@ def column(
     if types <= {int, Written}:
         values = [None if value is None else str(value) for value in values]
     elif types != {str}:
-        values = [None if value is None else text_of(value) for value in values]
+        values = [
+            None if value is None else text_in(line, path, value)
+            for line, value in zip(lines, values, strict=True)
+        ]
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
         at = next(at for at, value in enumerate(values) if value is not None and is_broken(value))
         raise half_of_a_character(lines[at], path, repr(name)) from None
+
+
+def text_in(line: int, path: str, value: Any) -> str:
+    """Return a value of a line as text."""
+    try:
+        return text_of(value)
+    except RecursionError:
+        raise InvalidValue(
+            f"input: line {line} of {path!r} has too many lists and objects within each other"
+        ) from None
 
 
 def half_of_a_character(line: int, path: str, where: str) -> InvalidValue:

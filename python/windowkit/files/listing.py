@@ -341,7 +341,8 @@ def identity(system: fs.FileSystem, path: str) -> Hashable:
     if here is None or not os.path.exists(here):
         return path
     state = os.stat(here)
-    return state.st_dev, state.st_ino
+    # Some file systems do not number their files.
+    return (state.st_dev, state.st_ino) if state.st_ino else os.path.realpath(here)
 
 
 def names_in(path: str, inner: str) -> list[str]:

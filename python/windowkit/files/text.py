@@ -258,7 +258,7 @@ def type_named(name: str) -> pa.DataType:
     try:
         if decimal := DECIMAL.fullmatch(name.lower()):
             return pa.decimal128(int(decimal[1]), int(decimal[2] or 0))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidValue(f"types: {name!r} is not a type: {error}") from None
     if timestamp := TIMESTAMP.fullmatch(name):
         return pa.timestamp(timestamp[1], timestamp[2])

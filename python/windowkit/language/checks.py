@@ -55,7 +55,7 @@ EXPRESSIONS: Final = {
 def article(noun: str) -> str:
     """Return a noun with its indefinite article."""
     # Names of types with u, such as UUID and uint8, begin with a consonant when spoken.
-    return f"{'an' if noun[0] in 'aeioAEIO' else 'a'} {noun}"
+    return f"{'an' if noun[:1] in 'aeioAEIO' else 'a'} {noun}"
 
 
 def a_type(value: object) -> str:
@@ -85,6 +85,9 @@ def as_given(value: object) -> str:
         if isinstance(value, int):
             return f"an int of {value.bit_length():,} bits"
         return f"{a_type(value)} whose text is too long"
+    except TypeError:
+        # What it returns is no str.
+        return f"{a_type(value)} without a text"
 
 
 def suggested(name: str, names: Iterable[str], given: str | None = None) -> str:

@@ -95,7 +95,11 @@ def size(given: int | str) -> int:
         found = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([a-z]+)\s*", given, re.ASCII | re.IGNORECASE)
         if found is None or found[2].lower() not in UNITS:
             raise InvalidValue(f"bytes: {as_given(given)} is not understood; {SIZE}")
-        number = int(Fraction(found[1].replace("_", "")) * UNITS[found[2].lower()])
+        try:
+            number = int(Fraction(found[1].replace("_", "")) * UNITS[found[2].lower()])
+        except ValueError:
+            # Of thousands of digits, which Python does not read.
+            number = 2**63
     else:
         number = integer("bytes", given, SIZE)
     if not 0 < number < 2**63:

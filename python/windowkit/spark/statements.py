@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
+QUOTES: Final = "`\""
+"""Of names: the double ones in sessions with spark.sql.ansi.doubleQuotedIdentifiers."""
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
 AFTER_WHERE: Final = (
     *("group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "qualify"),
@@ -270,7 +272,7 @@ class Statement:
 
     def name_at(self, at: int) -> str:
         """Return the name that a token is, as Spark compares names."""
-        return self.tokens[at].text.strip("`").lower()
+        return self.tokens[at].text.strip(QUOTES).lower()
 
     def may_name_columns_of_others(self, at: int) -> bool:
         """Whether a query here may name columns of one that it is in: a subquery, or after LATERAL.
@@ -312,7 +314,8 @@ class Statement:
     def refuse_recursion(self, begin: int, inside: Sequence[tuple[int, int]]) -> None:
         """Refuse a recursive query whose definition, which begins here, takes windows of itself."""
         name = self.name_at(begin)
-        words = {token.text.strip("`").lower() for first, end in inside for token in self.tokens[first:end]}
+        tokens = (token for first, end in inside for token in self.tokens[first:end])
+        words = {token.text.strip(QUOTES).lower() for token in tokens}
         if name in words:
             raise InvalidValue(
                 f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
@@ -487,7 +490,7 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
 def are_names(tokens: Sequence[Token]) -> bool:
     """Whether tokens are names that are separated by commas."""
     return len(tokens) % 2 == 1 and all(
-        token.text == "," if at % 2 else token.kind == "word" for at, token in enumerate(tokens)
+        token.text == "," if at % 2 else token.kind in ("word", "string") for at, token in enumerate(tokens)
     )
 
 
