@@ -332,7 +332,8 @@ class Query:
         threads : int, optional
             Threads to use, at least 1; all usable cores if None. Not for Spark.
         route : str, optional
-            Which plan to use in Spark, rather than the one the planner chooses. Only for Spark.
+            Which plan to use in Spark, rather than the one the planner chooses; ``"scan"`` has tasks read the
+            files of a table themselves: see `windowkit.spark.aggregate`. Only for Spark.
         validate : bool, optional
             Look at every value, and refuse malformed data: strings that are not UTF-8, wrong counts of nulls.
             By default only where bytes may come from elsewhere: of a reader, such as those of datasets, of
@@ -625,7 +626,7 @@ class Query:
         ----------
         data : schema or data, optional
             As for `schema`, or a Spark DataFrame. With it the text has units, output types and, for Spark,
-            which stage runs where and the rule that decided.
+            who reads the rows, which stage runs where, and the rule that decided.
         where : str or Expression, optional
             As for `run`; the text then says what of it is applied to rows, and what is not, and why. It
             requires `data`.

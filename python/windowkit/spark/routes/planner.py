@@ -53,12 +53,15 @@ def aggregate(
         integers). Spark's times are microseconds, so no length may be finer.
     route : str, optional
         ``"scan"``, ``"catalyst"``, ``"catalyst-panes"``, ``"packed"`` or ``"rows"``. By default a rule
-        chooses, and `windowkit.spark.explain` says by what.
+        chooses, and `windowkit.spark.explain` says why. With ``"scan"``, tasks read the files of `df`
+        themselves, as they do by default where `df` is a read of Parquet files or of a table of Delta or
+        Iceberg, and has many rows; files elsewhere than on the machine need the setting
+        ``spark.windowkit.tables`` of the session to be ``true``, and ``false`` has Spark read all files.
     rows_per_slice : float, optional
         A hint for that rule: about how many rows of one key lie between neighbouring edges of windows (of a
-        session: within a gap). If it is not given, the rule depends on it and there are many rows, some of
-        them are sampled, in one or two Spark jobs of one task. With `route` only
-        `explain` mentions it.
+        session: within a gap). Without it, if the rule depends on this number and `df` is itself cached and
+        has a million rows or more, some rows are sampled, in one or two Spark jobs of one task. With `route`,
+        only `explain` mentions it.
     metrics : Metrics, optional
         Counts rows, slices and windows while the result is computed.
     partitioner : str or Partitioning, optional
@@ -173,7 +176,7 @@ def explain(
     n: int | None = None,
     where: str | Expression | None = None,
 ) -> str:
-    """Describe how `aggregate` evaluates a query: which route, why, and what runs where.
+    """Describe how `aggregate` evaluates a query: which route, why, who reads the rows, and what runs where.
 
     Parameters
     ----------
@@ -183,7 +186,9 @@ def explain(
     Returns
     -------
     str
-        Lines of text, with the Catalyst expressions under the names of `df`.
+        Lines of text, with the Catalyst expressions under the names of `df`. If tasks do not read the files
+        of `df`, ``scan: refused`` says why; ``scan: possible`` means that there are few rows, or that `route`
+        is another one.
     """
     checked = job(df, query)
     lines = described(query, checked.schema.field(query.time).type)

@@ -104,7 +104,9 @@ class Operation:
 
 
 def side(rows: Rows, route: str | None = None, *, instead: str | None = None) -> Side:
-    """Return rows, read from files where that pays, or as a route says; starts no Spark job.
+    """Return rows, read from files where that pays, or as a route says.
+
+    Starts no Spark job, but for those by which Delta and Iceberg find files.
 
     Parameters
     ----------

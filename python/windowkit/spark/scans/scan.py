@@ -182,9 +182,10 @@ def scan(
     those of `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds
     otherwise.
 
-    Of a table by name, Spark's plan says which files are read, as for ``query.run(spark.table(name))``; it
-    may be one of Delta or Iceberg. Through Spark Connect, where no plan is to be seen, tasks read tables of
-    Parquet files, and Spark's reader all others.
+    Of a table by name, Spark's plan says which files are read, as for ``query.run(spark.table(name))``: it
+    may be one of Delta or Iceberg, and the setting ``spark.windowkit.tables`` applies, which it does not to
+    paths. Through Spark Connect, where no plan is to be seen, tasks read tables of Parquet files, and
+    Spark's reader all others.
 
     O(bytes of the columns read).
 
