@@ -102,6 +102,12 @@ def test_directories_that_do_not_agree(tmp_path: Path) -> None:
         found(str(tmp_path))
 
 
+def test_directories_whose_names_are_no_text_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, "p=%FE/f", "p=%FF/f")
+    with pytest.raises(wk.InvalidValue, match="a column has '%F[EF]' in its name, whose bytes are not UTF-8"):
+        found(str(tmp_path))
+
+
 def test_what_structured_streaming_wrote_is_refused(tmp_path: Path) -> None:
     """Its log says which files count; others may be of a batch that failed."""
     (tmp_path / "_spark_metadata").mkdir()

@@ -353,7 +353,17 @@ def names_in(path: str, inner: str) -> list[str]:
 def pairs_of(directories: Iterable[str]) -> dict[str, str]:
     """Return what the names of directories say of columns."""
     pairs = (name.partition("=") for name in directories if "=" in name)
-    return {unquote(name): unquote(value) for name, _, value in pairs}
+    return {unescaped(name): unescaped(value) for name, _, value in pairs}
+
+
+def unescaped(text: str) -> str:
+    """Return a text without escapes such as ``%3A``."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidValue(
+            f"paths: the directory of a column has {as_given(text)} in its name, whose bytes are not UTF-8"
+        ) from None
 
 
 def key_of(directories: list[str]) -> Hashable:

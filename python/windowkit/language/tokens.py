@@ -32,12 +32,16 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the words, numbers, strings and signs of a statement."""
+    """Yield the words, numbers, strings and signs of a statement; a string that never ends is a sign."""
     at = 0
     while found := TOKEN.match(text, at):
         at = found.end()
         # `lastgroup` would be the tag of a string that has one.
         kind = next(name for name in KINDS if found[name] is not None)
+        if kind == "sign" and found[0] in "'\"":
+            # A string that never ends: another one that begins within it does not end, either.
+            yield Token(kind, text[found.start() :], found.start(), len(text))
+            return
         if kind == "comment":
             at = end_of_comment(text, at)
         elif kind != "blank":
