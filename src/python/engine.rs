@@ -224,8 +224,8 @@ impl PyBatches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let taken = self.left.lock().map(|mut left| std::mem::replace(&mut *left, Left::Nothing));
-        let taken = taken.map_err(|error| exception(py, &error))?;
+        // Who has the lock may wait for Python.
+        let taken = detached(py, || Ok(std::mem::replace(&mut *self.left.lock()?, Left::Nothing)))?;
         let Left::Results(results) = taken else {
             let gone = Error::InvalidValue("batches: the stream was handed out before".into());
             return Err(exception(py, &gone));
