@@ -239,12 +239,14 @@ class TestReplacing:
         output.touch()
         output.chmod(0o666)
         other.touch(0o600)
-        with (
-            pytest.raises(JobError, match="cannot be written"),
-            replacing(output, overwrite=True, directory=False) as result,
-        ):
-            result.unlink()
-            result.symlink_to(other)
+
+        def replace() -> None:
+            with replacing(output, overwrite=True, directory=False) as result:
+                result.unlink()
+                result.symlink_to(other)
+
+        with pytest.raises(JobError, match="cannot be written"):
+            replace()
         assert mode(other) == 0o600
         assert not output.is_symlink()
         assert names(tmp_path) == ["other", "out"]

@@ -75,7 +75,7 @@ def test_many_keys_have_the_results_of_few(windows: str, options: dict[str, Any]
     is_ordered, rng = options["order"] == "in-order", random.Random(windows)
     both, now = Both(WINDOWS[windows](), options), 0
     for step in range(150):
-        # Now and then all keys, whose sessions then end together; and mostly a few, so that keys are found again.
+        # Now and then all keys, whose sessions end together; and mostly a few, so that keys are found.
         some = 30 if step % 40 < 5 else rng.choice([0, 1, 2, 5])
         busy = range(KEYS) if step % 40 == 0 else rng.sample(range(KEYS), some)
         spread, delay = (rng.choice([1, 30]), 0) if is_ordered else (30, 25)

@@ -104,7 +104,9 @@ def test_directories_that_do_not_agree(tmp_path: Path) -> None:
 
 def test_directories_whose_names_are_no_text_are_told_apart(tmp_path: Path) -> None:
     write(tmp_path, "p=%FE/f", "p=%FF/f")
-    with pytest.raises(wk.InvalidValue, match="a column has '%F[EF]' in its name, whose bytes are not UTF-8"):
+    with pytest.raises(
+        wk.InvalidValue, match=r"a column has '%F[EF]' in its name, whose bytes are not UTF-8"
+    ):
         found(str(tmp_path))
 
 

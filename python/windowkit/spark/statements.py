@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
-QUOTES: Final = "`\""
+QUOTES: Final = '`"'
 """Of names: the double ones in sessions with spark.sql.ansi.doubleQuotedIdentifiers."""
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
 AFTER_WHERE: Final = (

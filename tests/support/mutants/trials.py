@@ -175,7 +175,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             finally:
                 os._exit(code)
         children.append(child)
-    assert all([os.waitpid(child, 0)[1] == 0 for child in children]), "a worker has failed"
+    ended = [os.waitpid(child, 0)[1] for child in children]
+    assert not any(ended), "a worker has failed"
     return True
 
 
