@@ -547,6 +547,12 @@ def test_further_signals_do_not_cut_short_what_the_first_begins(
     assert (output.read_text() == "old") == (when == "writing")
 
 
+def ended(program: str, source: Path, output: Path) -> subprocess.CompletedProcess[bytes]:
+    """Return how the command ended that a program runs."""
+    command = [sys.executable, "-c", program, "aggregate", "--input", source, *ARGUMENTS, "--output", output]
+    return subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False, capture_output=True)
+
+
 def test_where_no_signal_ends_the_process_its_status_tells(source: Path, tmp_path: Path) -> None:
     """The first process of a container gets no signal that it has no handler for, its own neither."""
     program = (
@@ -557,9 +563,7 @@ def test_where_no_signal_ends_the_process_its_status_tells(source: Path, tmp_pat
         "os.kill = lambda *_: None\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", program, "aggregate", "--input", source, *ARGUMENTS]
-    command += ["--output", tmp_path / "out.csv"]
-    done = subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False, capture_output=True)
+    done = ended(program, source, tmp_path / "out.csv")
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
     assert names(tmp_path) == ["in"]
 
@@ -574,7 +578,5 @@ def test_a_signal_that_is_ignored_ends_nothing(source: Path, tmp_path: Path) -> 
         "program.write = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), written(*given))\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", program, "aggregate", "--input", source, *ARGUMENTS]
-    command += ["--output", tmp_path / "out.csv"]
-    assert subprocess.run(command, env={"PYTHONPATH": ROOT}, timeout=120, check=False).returncode == 0
+    assert ended(program, source, tmp_path / "out.csv").returncode == 0
     assert names(tmp_path) == ["in", "out.csv"]

@@ -38,9 +38,11 @@ class Both:
     def __init__(self, windows: Any, options: dict[str, Any]) -> None:
         self.query = wk.query(by="k", time="t", windows=windows, aggs=[wk.count().alias("n"), wk.sum("t")])
         self.all = self.query.operator(schema=SCHEMA, **options)
-        # Landmarks merge slices once there are many, and a late row that one of two windows takes divides an
-        # operator into two.
-        self.has_same_slices = not isinstance(windows, list)
+        # Landmarks merge slices once there are many, and a late row that one of several windows takes divides
+        # an operator, each part of which has slices of its own.
+        several = [str(window) for window in windows] if isinstance(windows, list) else []
+        may_divide = len(several) > 1 and options["order"] != "in-order"
+        self.has_same_slices = not may_divide and not any("landmark" in name for name in several)
         self.few = [self.query.operator(schema=SCHEMA, **options) for _ in range(KEYS // FEW)]
 
     def call(self, one: Callable[[wk.Operator, range], pa.Table]) -> pa.Table:

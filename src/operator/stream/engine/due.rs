@@ -226,7 +226,8 @@ mod tests {
             calls in prop::collection::vec(
                 (prop::collection::vec((0u32..9, -30i64..30), 0..8), -30i64..30, any::<bool>()),
                 0..40,
-            )
+            ),
+            keys in 1usize..200,
         ) {
             let (mut due, mut model) = (Due::default(), BTreeMap::<u32, i64>::new());
             due.put(1, 1);
@@ -242,8 +243,14 @@ mod tests {
                 due.find(now, &mut Pace::new()).unwrap();
                 prop_assert_eq!(due.found(), &want);
                 if takes_effect {
-                    prop_assert_eq!(due.keep(1000), want);
+                    prop_assert!(due.is_known());
+                    prop_assert_eq!(&due.keep(keys), &want);
                     model.retain(|_, &mut at| at > now);
+                    prop_assert_eq!(due.is_known(), DENSE * want.len() <= keys);
+                    if !due.is_known() {
+                        due.begin();
+                        model.iter().for_each(|(&key, &at)| due.put(key, at));
+                    }
                 } else {
                     due.take_back();
                 }
