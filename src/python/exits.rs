@@ -1,9 +1,11 @@
 //! The end of the interpreter, before which the calls of all other threads end.
 //!
 //! A thread that asks for Python's lock afterwards is ended by Python, before 3.14 by unwinding its stack; where that
-//! comes to a frame of Rust, the process aborts. pyo3 lets a thread sleep that asks by itself, but not one that asks from
-//! within Python. So whatever may run Python is within a [`Call`]. As `atexit` tells it, calls of daemon threads end, by
-//! the exception with which Python's own threads end without a word, and the interpreter waits for them.
+//! comes to a frame of Rust, or to where C++ lets go of a reader of pyarrow, the process aborts. pyo3 lets a thread sleep
+//! that asks by itself, but not one that asks from within Python. So whatever may run Python, and what Python does around
+//! it, is within a [`Call`]. As `atexit` tells it, calls of daemon threads end, by the exception with which Python's own
+//! threads end without a word, and the interpreter waits for them, and for a moment for the threads themselves: one that
+//! reads a reader of pyarrow is within it between its calls, too.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -14,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
+use super::errors::exception;
 use crate::error::Cause;
 use crate::interrupt::{Look, work};
 use crate::{Error, Result};
@@ -22,12 +26,41 @@ use crate::{Error, Result};
 /// How long the interpreter waits for calls: one may be within a function of a user, which nothing ends.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long it waits for threads that are not within calls: one may never call again.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The threads that have called, and are there yet.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
 /// The calls under way, of all threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// The calls of this thread, one within the other.
     static OWN: Cell<usize> = const { Cell::new(0) };
+
+    static THREAD: Thread = Thread::new();
+}
+
+/// A thread that has called, until it ends.
+struct Thread;
+
+impl Thread {
+    fn new() -> Self {
+        THREADS.fetch_add(1, SeqCst);
+        Self
+    }
+
+    /// Counts this thread, unless it has been, or is about to end.
+    fn count() {
+        let _ = THREAD.try_with(|_| ());
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, SeqCst);
+    }
 }
 
 /// The whole of the work of the thread that ends the interpreter, once it does.
@@ -42,8 +75,18 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn end(py: Python<'_>) -> PyResult<()> {
     let _ = ENDING.set(work().last().copied());
-    let until = Instant::now() + PATIENCE;
-    while CALLS.load(SeqCst) > OWN.get() && Instant::now() < until {
+    Thread::count();
+    let began = Instant::now();
+    // When a call was last seen, for which it waits.
+    let mut seen = began;
+    while THREADS.load(SeqCst) > 1 {
+        let now = Instant::now();
+        if CALLS.load(SeqCst) > OWN.get() && now - began < PATIENCE {
+            seen = now;
+        }
+        if now - seen > GRACE {
+            break;
+        }
         py.check_signals()?;
         py.detach(|| sleep(Duration::from_millis(1)));
     }
@@ -52,6 +95,8 @@ fn end(py: Python<'_>) -> PyResult<()> {
 
 /// Notes that this process was forked from another: other threads, and their calls, are there no more.
 pub(super) fn forked() {
+    Thread::count();
+    THREADS.store(1, SeqCst);
     CALLS.store(OWN.get(), SeqCst);
 }
 
@@ -79,11 +124,34 @@ impl Call {
     /// # Errors
     /// As [`look`].
     pub(super) fn begin() -> Result<Self> {
+        Thread::count();
         // Counted first: either this call sees that the interpreter ends, or that waits for it.
         CALLS.fetch_add(1, SeqCst);
         OWN.set(OWN.get() + 1);
         let call = Self(PhantomData);
         look().map(|_| call)
+    }
+}
+
+/// A call of Python, with what it does before and after the calls of the core.
+#[pyclass(name = "Call", module = "windowkit._native", frozen)]
+pub(super) struct PyCall;
+
+#[pymethods]
+impl PyCall {
+    #[new]
+    fn new() -> Self {
+        Self
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
+        Call::begin().map(std::mem::forget).map_err(|error| exception(py, &error))
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) {
+        // That of `__enter__`, on the same thread.
+        drop(Call(PhantomData));
     }
 }
 

@@ -73,11 +73,13 @@ class InProcess:
 
     def run(self, asked: Asked, *data: Any, **options: Any) -> Any:
         """Evaluate a value of the language."""
-        return evaluated(EVALUATIONS[type(asked)].run, asked, data, **options)
+        with _native.Call():
+            return evaluated(EVALUATIONS[type(asked)].run, asked, data, **options)
 
     def at(self, rolling: Rolling, labels: Any, events: Any, **options: Any) -> Any:
         """Evaluate rolling aggregates for labels."""
-        return evaluated(rolled.at, rolling, (labels, events), **options)
+        with _native.Call():
+            return evaluated(rolled.at, rolling, (labels, events), **options)
 
     def explain(self, asked: Asked, *data: Any, **options: Any) -> str:
         """Describe how a value of the language is evaluated."""
@@ -87,7 +89,8 @@ class InProcess:
         """Evaluate a value of the language batch by batch."""
         batches = EVALUATIONS[type(asked)].batches
         assert batches is not None, "rolling aggregates have every row of the input"
-        return batches(asked, *data, **options)
+        with _native.Call():
+            return batches(asked, *data, **options)
 
     def schema(self, asked: Asked, *data: Any) -> pa.Schema:
         """Return the schema of a result."""
@@ -101,7 +104,8 @@ class InProcess:
 
     def slices(self, query: Query, data: Any, **options: Any) -> pa.Table:
         """Aggregate rows to slices."""
-        return queries.slices(query, data, **options)
+        with _native.Call():
+            return queries.slices(query, data, **options)
 
     def plot(self, query: Query, data: Any, **options: Any) -> Figure:
         """Draw the windows of a query."""

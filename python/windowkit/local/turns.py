@@ -56,6 +56,11 @@ class Turns:
             A function that the call runs, or a signal handler, makes this call; or another thread is within a
             call that waits for one of this thread; or this process was forked while another thread made one.
         """
+        with _native.Call():
+            return self._take(call, work)
+
+    def _take(self, call: str, work: Callable[[], T]) -> T:
+        """Return the result of `work`, within a call."""
         works = _native.work()
         this = works[0]
         try:
