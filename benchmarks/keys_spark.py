@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """From a thousand to a million keys in Spark: windowkit and Spark's own, over Parquet files.
 
-    python benchmarks/keys_spark.py                                        # some twenty minutes
+    python benchmarks/keys_spark.py                                        # an hour
     python benchmarks/keys_spark.py --keys 1000000 --only tumbling         # some of it
     python benchmarks/keys_spark.py --record                               # keep records, and write the page
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -119,12 +119,12 @@ def check(spark: SparkSession, cell: Cell, options: argparse.Namespace) -> None:
         sys.exit(f"the sides differ in {cell}: {found}")
 
 
-def measured(options: argparse.Namespace) -> list[Record]:
+def measured(options: argparse.Namespace) -> Iterator[Record]:
     """Check and measure all cells."""
     kinds = [kind for kind in keys.KINDS if kind in options.kinds]
     cells = [Cell(work, count, kind) for kind in kinds for count in options.keys for work in keys.WORKS]
     cells = [cell for cell in cells if any(each in str(cell) for each in options.only)]
-    spark, records = session(), []
+    spark = session()
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
         for cell in cells:
@@ -141,9 +141,8 @@ def measured(options: argparse.Namespace) -> list[Record]:
                     if turn > 0:
                         times[name].append(took)
             print(f"{cell}: { {name: median(each) for name, each in times.items()} }", flush=True)
-            records.append({**cell._asdict(), "seconds": times})
+            yield {**cell._asdict(), "seconds": times}
     spark.stop()
-    return records
 
 
 def against_spark(records: list[Record]) -> Cells:
@@ -196,13 +195,10 @@ def main() -> None:
     pages.add_arguments(parser, "keys-spark")
     options = parser.parse_args()
     if not options.page:
-        records = measured(options)
-        if not options.record:
-            return
         facts = pages.machine(["pyarrow"], Spark=pyspark.__version__)
-        facts |= {"rows": options.rows, "repeats": options.repeats}
-        pages.keep(options.output, facts, records)
-    pages.write(options.output, page)
+        turns.keep(options, facts | {"rows": options.rows, "repeats": options.repeats}, measured(options))
+    if options.page or options.record:
+        pages.write(options.output, page)
 
 
 if __name__ == "__main__":

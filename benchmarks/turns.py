@@ -25,24 +25,27 @@ def main(
     measured: Callable[[argparse.Namespace], Iterable[Record]],
     page: Callable[[Path, Record, list[Record]], str],
 ) -> None:
-    """Measure, print and write.
-
-    Records are kept as each cell ends. Those of other cells stay if they are of the same machine, versions
-    and numbers.
-    """
+    """Measure, print and write."""
     if not options.page:
         pa.set_cpu_count(options.threads)
         facts = pages.machine(["duckdb", "polars", "pyarrow"])
         facts |= {name: getattr(options, name) for name in ("rows", "threads", "seed", "repeats", "profile")}
-        before, records = pages.read(options.output)
-        kept = {cell_of(record): record for record in records if before | {"date": facts["date"]} == facts}
-        for record in measured(options):
-            kept[cell_of(record)] = record
-            if options.record:
-                pages.keep(options.output, facts, kept.values())
-        if not options.record:
-            return
-    pages.write(options.output, page)
+        keep(options, facts, measured(options))
+    if options.page or options.record:
+        pages.write(options.output, page)
+
+
+def keep(options: argparse.Namespace, facts: Record, measured: Iterable[Record]) -> None:
+    """Keep records as each cell ends, if they are to be kept.
+
+    Those of other cells stay if they are of the same machine, versions and numbers.
+    """
+    before, records = pages.read(options.output)
+    kept = {cell_of(record): record for record in records if before | {"date": facts["date"]} == facts}
+    for record in measured:
+        kept[cell_of(record)] = record
+        if options.record:
+            pages.keep(options.output, facts, kept.values())
 
 
 def cell_of(record: Record) -> str:

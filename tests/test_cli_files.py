@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -390,6 +391,21 @@ def test_a_closed_stdout_is_a_failed_job(source: Path) -> None:
     done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=120, check=False, env={"PYTHONPATH": ROOT})
     assert done.returncode == 1
     assert message(done.stderr.decode()).startswith("--output: stdout is closed; ")
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(source: Path, tmp_path: Path) -> None:
+    """What is written to stdout and stderr beside Python, also by a child, would be in it."""
+    code = """
+        import os, subprocess, sys
+        from windowkit.cli import main
+        assert main(sys.argv[1:]) == 0
+        null = os.stat(os.devnull).st_rdev
+        assert [os.fstat(number).st_rdev for number in range(3)] == [null] * 3
+        subprocess.run(["sh", "-c", "echo 1; echo 2 >&2"], check=True)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), "aggregate", "--input", str(source), *COUNT]
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command, "--output", str(tmp_path / "out.csv")]
+    assert subprocess.run(shell, timeout=120, check=False, env={"PYTHONPATH": ROOT}).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["in.csv.gz", "in.jsonl.gz"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import socket
 import stat
@@ -20,7 +21,7 @@ import pytest
 
 from support.commands import ARGUMENTS, TABLE, refused, run
 from support.programs import ROOT
-from windowkit.cli import outputs
+from windowkit.cli import outputs, signals
 from windowkit.cli.outputs import replacing
 from windowkit.cli.paths import JobError
 
@@ -326,6 +327,64 @@ class TestReplacing:
             (result / "new").mkdir(parents=True)
         assert names(output) == ["new"]
 
+    def test_a_directory_that_appears_in_the_place_of_the_old_one_is_not_replaced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "out"
+        (output / "old").mkdir(parents=True)
+        renamed = Path.rename
+
+        def rename(path: Path, to: Path) -> Path:
+            moved = renamed(path, to)
+            if to.name.endswith(".old"):
+                (output / "theirs").mkdir(parents=True)
+            return moved
+
+        monkeypatch.setattr(Path, "rename", rename)
+        told = r"has been created while it was replaced; what was there before is '(.*)'"
+        with (
+            pytest.raises(JobError, match=told) as raised,
+            replacing(output, overwrite=True, directory=True) as result,
+        ):
+            (result / "new").mkdir(parents=True)
+        (old,) = re.findall(told, str(raised.value))
+        assert names(output) == ["theirs"]
+        assert names(Path(old)) == ["old"]
+
+    def test_a_directory_that_does_not_get_its_name_gives_it_back_to_the_old_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "out"
+        (output / "old").mkdir(parents=True)
+        renamed = Path.rename
+
+        def rename(path: Path, to: Path) -> Path:
+            if path.name == "result":
+                raise OSError(errno.EIO, "Input/output error")
+            return renamed(path, to)
+
+        monkeypatch.setattr(Path, "rename", rename)
+        with (
+            pytest.raises(JobError, match=r"cannot be written \(Input/output error\)"),
+            replacing(output, overwrite=True, directory=True) as result,
+        ):
+            (result / "new").mkdir(parents=True)
+        assert names(tmp_path) == ["out"]
+        assert names(output) == ["old"]
+
+    def test_what_cannot_be_removed_hides_no_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def refusing(path: Path) -> None:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+
+        monkeypatch.setattr(outputs, "remove", refusing)
+        with pytest.raises(ZeroDivisionError), replacing(tmp_path / "out", False, directory=True):
+            _ = 1 // 0
+        (left,) = names(tmp_path)
+        said = f"'{tmp_path / left}' could not be removed (Directory not empty)"
+        assert capsys.readouterr().err == f"windowkit: warning: --output: {said}\n"
+
     def test_a_new_file_has_the_permissions_that_the_umask_leaves(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -471,7 +530,7 @@ class TestReplacing:
         assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda sent: sent.name)
+@pytest.mark.parametrize("sent", [signal.SIGINT, *signals.ENDING], ids=lambda sent: sent.name)
 def test_a_signal_leaves_only_what_was_there(sent: signal.Signals, tmp_path: Path) -> None:
     source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
     pa.parquet.write_table(pa.table({"t": range(300_000)}), source)

@@ -10,6 +10,7 @@ import glob
 import os
 import random
 import subprocess
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pyarrow import fs
 
 import windowkit as wk
 from support.programs import program
+from windowkit.cli import main
 from windowkit.cli.paths import ArgumentsError, format_of_inputs, matched
 from windowkit.files.listing import NULL, found, opened, walked
 
@@ -121,17 +123,38 @@ def test_what_structured_streaming_wrote_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("system", [None, "subtree"])
-def test_links_to_directories_above_are_ignored(tmp_path: Path, system: str | None) -> None:
+def test_links_to_directories_above_are_named_and_not_followed(tmp_path: Path, system: str | None) -> None:
     """Two of them would double the paths with each level."""
     write(tmp_path, "top/d/a", "top/d/e/b")
     links = {"up": "..", "self": ".", "other": "../../top", "e/round": "../e", "e/loop": "loop"}
     for link, target in links.items():
         (tmp_path / "top" / "d" / link).symlink_to(target)
-    given = found("top", fs.SubTreeFileSystem(str(tmp_path), HERE), deep=True) if system else None
-    source = given or found(str(tmp_path / "top"), deep=True)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
+        given = found("top", fs.SubTreeFileSystem(str(tmp_path), HERE), deep=True) if system else None
+        source = given or found(str(tmp_path / "top"), deep=True)
+        assert sum(map(len, (entries for _, entries in walked(str(tmp_path))))) == 2
     root = "" if given else f"{tmp_path}/"
     assert [file.path for file in source.files] == [f"{root}top/d/a", f"{root}top/d/e/b"]
-    assert sum(map(len, (entries for _, entries in walked(str(tmp_path))))) == 2
+    told = "is a link to a directory that it is in; it is not followed"
+    loops = [f"paths: {str(tmp_path / 'top' / 'd' / link)!r} {told}" for link in links if "loop" not in link]
+    assert sorted(str(each.message) for each in warned) == sorted(loops)
+
+
+def test_the_command_says_once_which_links_it_does_not_follow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "top/d").mkdir(parents=True)
+    pq.write_table(pa.table({"t": [1]}), tmp_path / "top/d/a.parquet")
+    (tmp_path / "top/d/up").symlink_to("..")
+    command = ["aggregate", "--time", "t", "--window", "tumbling(10)", "--agg", "count(*) as n"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main([*command, "--input", str(tmp_path / "top"), "--format", "csv"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "window_start,window_end,n\n0,10,1\n"
+    told = f"'{tmp_path}/top/d/up' is a link to a directory that it is in; it is not followed"
+    assert err == f"windowkit: warning: paths: {told}\n"
 
 
 def test_the_format_of_a_directory_is_found_however_deep_it_is(tmp_path: Path) -> None:

@@ -112,6 +112,16 @@ def test_a_definition_holds_in_its_statement_alone(spark):
         wk.spark.sql(spark, text)
 
 
+def test_what_a_with_defines_may_be_called_windowkit(spark):
+    text = """
+        with windowkit (k) as (select 1), x as (select k + 1 as k from windowkit)
+        select * from x, windowkit
+    """
+    assert [tuple(row) for row in wk.spark.sql(spark, text).collect()] == [(2, 1)]
+    text = f"with windowkit (d) as (select device from {CALL}) select count(*) from windowkit"
+    assert wk.spark.sql(spark, text).collect()[0][0] == QUERY.run(spark.table("readings")).count() > 0
+
+
 def test_other_statements_are_sparks(spark):
     assert wk.spark.sql(spark, "select '{' as windowkit").collect() == [("{",)]
 

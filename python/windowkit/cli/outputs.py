@@ -19,6 +19,7 @@ from typing import Final
 from windowkit.cli.inputs import Found
 from windowkit.cli.paths import ArgumentsError, JobError
 from windowkit.cli.signals import held, released
+from windowkit.cli.terminal import say
 
 __all__ = ["naming", "refuse_output", "replacing"]
 
@@ -126,7 +127,7 @@ def replacing(output: Path, overwrite: bool, *, directory: bool) -> Iterator[Pat
                     yield result
                 put(result, output, there, overwrite, directory)
         finally:
-            remove(temporary)
+            discard(temporary)
         with naming(name):
             sync(there.parent)
 
@@ -218,12 +219,17 @@ def give_up(there: Path) -> None:
 def swap(result: Path, there: Path) -> None:
     """Put a directory in the place of what is there, which no file system does in one step."""
     old = beside(there, "old")
+    there.rename(old)
     try:
-        there.rename(old)
         result.rename(there)
-    finally:
-        if os.path.lexists(old) and not os.path.lexists(there):
-            old.rename(there)
+    except OSError as error:
+        if os.path.lexists(there):
+            raise JobError(
+                f"--output: {str(there)!r} has been created while it was replaced; what was there before is "
+                f"{str(old)!r}"
+            ) from error
+        old.rename(there)
+        raise
     try:
         remove(old)
     except OSError as error:
@@ -326,6 +332,14 @@ def allowing(*numbers: int) -> Iterator[None]:
     except OSError as error:
         if error.errno not in numbers:
             raise
+
+
+def discard(path: Path) -> None:
+    """Remove what is left of a job, and say so where that fails: how the job ended matters more."""
+    try:
+        remove(path)
+    except OSError as error:
+        say(f"windowkit: warning: --output: {str(path)!r} could not be removed ({error.strerror})")
 
 
 def remove(path: Path) -> None:

@@ -24,7 +24,7 @@ from windowkit.cli.paths import ArgumentsError, JobError, format_of_output
 from windowkit.cli.rows import Forward, Times, counted, progress, write
 from windowkit.cli.signals import cleaning_up, held, released
 from windowkit.cli.tables import checked
-from windowkit.cli.terminal import leave, show
+from windowkit.cli.terminal import leave, occupy, saying_warnings, show
 from windowkit.errors import WindowKitError
 from windowkit.local import query as local
 
@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ...
     SystemExit: 0
     """
+    occupy()
     with cleaning_up():
         try:
             return status_of(argv)
@@ -66,7 +67,7 @@ def status_of(argv: Sequence[str] | None) -> int:
         if sys.stdout is None and (arguments.explain or arguments.output in (None, "-")):
             raise JobError("--output: stdout is closed; the result goes to a file by --output PATH")
         status = REFUSED
-        with held(), Scratch() as scratch, released():
+        with saying_warnings(), held(), Scratch() as scratch, released():
             run = prepare(arguments, scratch)
             status = FAILED
             run()

@@ -13,7 +13,11 @@ from typing import Final
 
 __all__ = ["Ended", "cleaning_up", "held", "released"]
 
-ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+ENDING: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
 
 
 class Ended(BaseException):

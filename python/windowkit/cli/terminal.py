@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from typing import Final, TextIO
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TextIO
 
-__all__ = ["STDERR", "leave", "say", "show", "visible"]
+__all__ = ["STDERR", "leave", "occupy", "say", "saying_warnings", "show", "visible"]
 
 
 class Stderr:
@@ -42,6 +44,18 @@ def say(line: str) -> None:
     STDERR.write(f"{visible(line)}\n")
 
 
+@contextmanager
+def saying_warnings() -> Iterator[None]:
+    """Have warnings said as other messages are, without the place in the code that they come from."""
+
+    def say_warning(message: Warning | str, *_: Any) -> None:
+        say(f"windowkit: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say_warning
+        yield
+
+
 def show(*texts: str) -> None:
     """Write lines about a job to stdout, as a terminal can show them, and whatever encoding it has."""
     lines = "".join(f"{visible(line)}\n" for text in texts for line in text.split("\n"))
@@ -54,6 +68,19 @@ def encoded(stream: TextIO, text: str) -> str:
     # Streams of a program that calls this one may have no encoding.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def occupy() -> None:
+    """Have what is closed of stdin, stdout and stderr lead nowhere.
+
+    The next files that are opened would have their numbers, and get what libraries and the JVM write there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Of a number that is free, the least.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def leave(stream: TextIO | None) -> None:

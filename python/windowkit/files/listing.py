@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import time
+import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -163,8 +164,8 @@ def found(
 ) -> Source:
     """Find files, and those in directories at any depth, but for hidden ones.
 
-    Links are followed. A file with several names, such as a link to it, is found once, and a link to a
-    directory that it is in is ignored.
+    Links are followed. A file with several names, such as a link to it, is found once. A link to a directory
+    that it is in is not followed, and a warning names it.
 
     Directories named ``name=value`` add columns: of integers, decimals, floats, dates, times, or strings.
     Those of `as_text` are strings. Only with `deep` there may be other directories.
@@ -291,8 +292,8 @@ def walked(
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
     """Yield the directories below one, links to others included, and the files in each.
 
-    A link to a directory that it is in is ignored; other directories are visited once for each `key` of
-    their paths, and not at all where it is None.
+    A link to a directory that it is in is not followed, and a warning names it; other directories are visited
+    once for each `key` of their paths, and not at all where it is None.
 
     Raises
     ------
@@ -304,7 +305,13 @@ def walked(
     while ahead:
         path, above = ahead.pop()
         this, own = identity(fs.LocalFileSystem(), path), key(path)
-        if own is None or this in above or (this, own) in visited:
+        if own is not None and this in above:
+            # From one line, so that several walks warn once.
+            warnings.warn(
+                f"paths: {path!r} is a link to a directory that it is in; it is not followed", stacklevel=1
+            )
+            continue
+        if own is None or (this, own) in visited:
             continue
         visited.add((this, own))
         with os.scandir(path) as scanned:

@@ -152,13 +152,20 @@ class Statement:
         self.session, self.text, self.args = session, text, args
         self.tokens = list(tokens_of(text))
         self.withs = list(withs(self.tokens))
+        self.defined = {begin for each in self.withs for begin, _ in each.definitions}
+        """Where names are defined."""
         self.calls: dict[int, tuple[int, str, DataFrame]] = {}
         """Where calls begin: where they end, their names in braces, and what they stand for."""
 
     @property
     def has_calls(self) -> bool:
         """Whether there is a call of windowkit."""
-        return any(end_of_call(self.tokens, at) is not None for at in range(len(self.tokens)))
+        return any(self.end_of_call(at) is not None for at in range(len(self.tokens)))
+
+    def end_of_call(self, at: int) -> int | None:
+        """Return where a call of windowkit ends that begins here; None if none does."""
+        # What looks like one may be a definition with the names of its columns.
+        return None if at in self.defined else end_of_call(self.tokens, at)
 
     def refuse_what_is_read_later(self) -> None:
         """Refuse a statement that Spark reads otherwise, or at another time, than its calls are evaluated."""
@@ -196,7 +203,7 @@ class Statement:
         """Evaluate the calls in a range of tokens, which is within `depth` others."""
         at = first
         while at < end:
-            last = end_of_call(self.tokens, at)
+            last = self.end_of_call(at)
             if last is None:
                 at += 1
                 continue

@@ -18,7 +18,7 @@ from windowkit.language.windows import days_of_utc
 from windowkit.spark.jobs import Job, filtered, identifier, job, narrowed, shaped, split_of
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
-from windowkit.spark.routes.rule import ROUTES, Choice, Refusals, choose, depends, expected
+from windowkit.spark.routes.rule import ROUTES, Choice, Refusals, choose, depends, expected, merit
 from windowkit.spark.routes.sample import looked
 from windowkit.spark.shipping import Metrics, observed_count
 
@@ -187,8 +187,8 @@ def explain(
     -------
     str
         Lines of text, with the Catalyst expressions under the names of `df`. If tasks do not read the files
-        of `df`, ``scan: refused`` says why; ``scan: possible`` means that there are few rows, or that `route`
-        is another one.
+        of `df`, ``scan: refused`` says why; ``scan: possible`` says from how many rows on they would, or the
+        first line says why another route is taken.
     """
     checked = job(df, query)
     lines = described(query, checked.schema.field(query.time).type)
@@ -206,8 +206,9 @@ def explain(
 def choice_of(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
     """Return the route to take, from a sample of rows where it depends on them."""
     refusals = Refusals.of(checked)
-    if depends(refusals, route, rows_per_slice):
-        known = looked(checked)
+    sampled = depends(refusals, route, rows_per_slice)
+    if sampled is not None:
+        known = looked(sampled)
     else:
         known = "the route does not depend on it" if route is None else "the route was requested"
     return choose(refusals, route, expected(rows_per_slice, known))
@@ -230,5 +231,6 @@ def reasons(choice: Choice) -> list[str]:
     for other in ROUTES:
         if other is not choice.route:
             reason = choice.refusals[other]
-            lines.append(f"  {other.name}: {other.merit if reason is None else f'refused, as {reason}'}")
+            told = merit(choice.refusals, other) if reason is None else f"refused, as {reason}"
+            lines.append(f"  {other.name}: {told}")
     return lines

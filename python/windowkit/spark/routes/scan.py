@@ -352,5 +352,5 @@ def explain(job: Job) -> list[str]:
     return [*job.described(), *job.held(), *packed.moved(job)]
 
 
-MERIT: Final = "possible, with files read by tasks, which pays where there are many rows"
+MERIT: Final = "possible, with files read by tasks"
 ROUTE: Final = FromFiles("scan", MERIT, refusal, run, explain)
