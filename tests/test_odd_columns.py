@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +101,29 @@ def test_a_policy_reads_its_columns() -> None:
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("n"))
     op = query.operator(emit=wk.emit(wk.on("fires")))
     assert op.push(frame)["n"].to_pylist() == [2]
+
+
+ASKED: dict[str, Callable[[pa.Table], Any]] = {
+    "rolling": ROLLING.run,
+    "distinct": DISTINCT.run,
+    "join": lambda table: JOIN.run(table, table),
+    "query": wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.sum("v")).run,
+    "stream": lambda table: DISTINCT.operator(table.schema).push(table),
+    "stream of a join": lambda table: JOIN.operator(table.schema, table.schema).push_left(table),
+    "stream of a query": (
+        lambda table: (
+            wk.query(by="k", time="t", windows=wk.tumbling(5), aggs=wk.sum("v"))
+            .operator(schema=table.schema)
+            .push(table)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_name_with_a_nul_is_refused(asked: str) -> None:
+    """Arrow's interface between libraries cuts it there, where it may be the name of another column."""
+    for name in ("v\0x", "x\0y"):
+        told = re.escape(f"column {name!r} has a NUL in its name, where Arrow cuts it; rename it")
+        with pytest.raises(wk.InvalidValue, match=told):
+            ASKED[asked](pa.table({**PLAIN, name: [8, 8, 8]}))

@@ -18,6 +18,7 @@ from windowkit.arrow.moments import timed
 from windowkit.arrow.reading import as_read, has_deep_structs, read_types, unsliced
 from windowkit.arrow.validation import TABLES, checked, from_elsewhere, refusing
 from windowkit.errors import InvalidValue
+from windowkit.language.checks import refuse_nul
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 
@@ -146,6 +147,7 @@ class Source:
         self._is_counted = False
         self.rows = self.without_time = 0
         self._keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+        refuse_nul(argument, self._data.schema.names)
         self.align(schema)
 
     def align(self, schema: pa.Schema | None) -> None:

@@ -76,11 +76,18 @@ def occupy() -> None:
     The next files that are opened would have their numbers, and get what libraries and the JVM write there.
     """
     for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            # Of a number that is free, the least.
+        if not is_open(number):
+            # It gets the least number that is free.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def is_open(number: int) -> bool:
+    """Whether this is the number of an open file."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def leave(stream: TextIO | None) -> None:

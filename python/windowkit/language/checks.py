@@ -32,6 +32,7 @@ __all__ = [
         "number",
         "one_of",
         "refuse_duplicates",
+        "refuse_nul",
         "repeated",
         "snapshot_bytes",
         "suggested",
@@ -262,6 +263,15 @@ def checked_name(argument: str, name: str) -> str:
             "without NUL"
         )
     return name
+
+
+def refuse_nul(argument: str, names: Iterable[str]) -> None:
+    """Refuse columns of data in whose names there is a NUL, at which Arrow's interface cuts them."""
+    for name in names:
+        if "\0" in name:
+            raise InvalidValue(
+                f"{argument}: column {name!r} has a NUL in its name, where Arrow cuts it; rename it"
+            )
 
 
 def computed(given: object) -> str:

@@ -17,6 +17,7 @@ from windowkit.language.checks import (
     checked_name,
     is_sequence,
     items,
+    refuse_nul,
     suggested,
     wrong_type,
 )
@@ -378,7 +379,15 @@ def meant(text: str, names: Iterable[str]) -> str:
 
 @contextmanager
 def hinting(*schemas: pyarrow.Schema) -> Iterator[None]:
-    """Add to the core's error of a column what is probably meant: another column, or to parse it first."""
+    """Add to the core's error of a column what is probably meant: another column, or to parse it first.
+
+    Raises
+    ------
+    InvalidValue
+        As `refuse_nul`.
+    """
+    for schema in schemas:
+        refuse_nul("data", schema.names)
     try:
         yield
     except InvalidType as error:
