@@ -18,7 +18,7 @@ import windowkit.spark
 from support.lake import EVERY, FORMATS, READ, by_spark, counted
 from support.programs import ROOT
 from support.spark import assert_equal, rows_of
-from windowkit.spark.routes import rule, scan
+from windowkit.spark.routes import scan
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
@@ -70,7 +70,6 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have tasks read small tables, too."""
     monkeypatch.setattr(scan, "FROM", 0)
     monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
-    monkeypatch.setattr(rule, "READ_FROM", 0)
 
 
 @pytest.fixture

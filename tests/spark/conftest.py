@@ -21,7 +21,6 @@ import windowkit.spark
 from support.programs import ROOT
 from support.spark import assert_equal, readings_table, rows_of
 from support.spark_runs import ROWS, Rows, add_files
-from windowkit.spark.routes import rule as rule_of_routes
 from windowkit.spark.routes import scan
 from windowkit.spark.streams import rule
 
@@ -136,7 +135,6 @@ def files_are_read(
     """Have tasks read Parquet files of DataFrames, as they do by default, but of small tables, too."""
     monkeypatch.setattr(scan, "FROM", 0)
     monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
-    monkeypatch.setattr(rule_of_routes, "READ_FROM", 0)
     with settings({"spark.windowkit.tables": "true"}):
         spark.conf.unset("spark.windowkit.tables")
         yield

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 import windowkit as wk
 import windowkit.spark
 from windowkit.spark.jobs.job import job
-from windowkit.spark.routes import sample, scan
+from windowkit.spark.routes import sample
 from windowkit.spark.routes.rule import Expected
 from windowkit.spark.routes.sample import estimate, looked
 
@@ -28,11 +28,7 @@ QUERY = wk.query(by="k", time="ts", windows=SLIDING, aggs=wk.sum("v"))
 
 def seen(rows):
     """Return what a look at rows (key, time, pane) shows."""
-    return look(table([(hash((key, pane)), time) for key, time, pane in rows]))
-
-
-def look(rows):
-    return sample.seen(rows, "time", lambda half: half["slice"].n_unique())
+    return sample.seen(table([(hash((key, pane)), time) for key, time, pane in rows]))
 
 
 def table(rows):
@@ -74,9 +70,9 @@ def test_a_look_at_few_rows_tells_of_many(keys, per_pane, order):
 
 
 def test_few_rows_tell_nothing():
-    assert look(table([(1, 5)] * (sample.ENOUGH - 1))) is None
-    assert look(table([(1, 5)] * (sample.ENOUGH - 1) + [(1, None)])) is None
-    assert look(table([(1, 5)] * sample.ENOUGH)) is not None
+    assert sample.seen(table([(1, 5)] * (sample.ENOUGH - 1))) is None
+    assert sample.seen(table([(1, 5)] * (sample.ENOUGH - 1) + [(1, None)])) is None
+    assert sample.seen(table([(1, 5)] * sample.ENOUGH)) is not None
 
 
 @pytest.fixture(scope="module")
@@ -117,44 +113,6 @@ def test_cached_rows_are_looked_at(many, slide, truth, taken, same_rows):
     assert name == taken
     assert "estimated from 16,384 rows, in" in said or "estimated from 2,048 rows, in" in said
     assert same_rows(query.run(many), windowkit.spark.reference(many, query), query)
-
-
-@pytest.mark.parametrize("in_order", [True, False])
-@pytest.mark.parametrize(("keys", "taken"), [(50, "scan"), (5_000, "scan"), (50_000, "catalyst")])
-def test_files_are_looked_at(spark, tmp_path, monkeypatch, same_rows, keys, taken, in_order):
-    """Windows that Spark answers itself are left to it where they are hardly fewer than rows."""
-    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
-    key = f"concat('user ', pmod(hash(id), {keys}))"
-    columns = f"{key} as k", "timestamp_millis(id * 10) as ts", "id as v"
-    rows = spark.range(0, 60_000, 1, 1).selectExpr(*columns)
-    (rows if in_order else rows.orderBy(sf.hash("v"))).write.parquet(str(tmp_path / "t"))
-    frame = spark.read.parquet(str(tmp_path / "t"))
-    query = wk.query(by="k", time="ts", windows=wk.tumbling("5 minutes"), aggs=wk.sum("v"))
-    result = query.run(frame)
-    truth = 60_000 / result.count()
-    name, said = route(frame, query)
-    assert name == taken
-    assert truth * 0.7 < float(said.partition(" ")[0].replace(",", "")) < truth * 1.3
-    assert "estimated from 16,384 rows, in" in said
-    assert same_rows(result, windowkit.spark.reference(frame, query), query)
-    assert route(frame, query, rows_per_slice=1.9)[0] == "catalyst"
-    assert route(frame, query, rows_per_slice=2)[0] == "scan"
-
-
-def test_why_files_were_not_looked_at(spark, tmp_path, monkeypatch, settings):
-    monkeypatch.setattr(scan, "FROM_OF_SPARKS", 0)
-    rows = spark.range(0, 9_000, 1, 1).selectExpr("id as k", "timestamp_millis(id * 10) as ts", "id as v")
-    rows.where("id < 200").write.parquet(str(tmp_path / "few"))
-    rows.write.parquet(str(tmp_path / "t"))
-    query = wk.query(by="k", time="ts", windows=wk.tumbling("5 minutes"), aggs=wk.sum("v"))
-    monthly = wk.query(by="k", time="ts", windows=wk.tumbling("1 month"), aggs=wk.sum("v"))
-    few, frame = (spark.read.parquet(str(tmp_path / name)) for name in ("few", "t"))
-    default = "8 rows per slice, the default, as "
-    assert route(few, query) == ("scan", f"{default}few of the rows that were read have a time")
-    assert route(frame, monthly) == ("scan", f"{default}no pane says when slices begin")
-    assert route(frame, query)[0] == "catalyst"
-    forced = route(frame, query, route="scan")
-    assert forced == ("scan", f"{default}the route was requested")
 
 
 def test_dates_integers_and_sessions_are_looked_at(many):

@@ -187,8 +187,8 @@ def explain(
     -------
     str
         Lines of text, with the Catalyst expressions under the names of `df`. If tasks do not read the files
-        of `df`, ``scan: refused`` says why; ``scan: possible`` says from how many rows on they would, or the
-        first line says why another route is taken.
+        of `df`, ``scan: refused`` says why; ``scan: possible`` says from how many rows on they would, or
+        `route` is another one.
     """
     checked = job(df, query)
     lines = described(query, checked.schema.field(query.time).type)
@@ -206,9 +206,8 @@ def explain(
 def choice_of(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:
     """Return the route to take, from a sample of rows where it depends on them."""
     refusals = Refusals.of(checked)
-    sampled = depends(refusals, route, rows_per_slice)
-    if sampled is not None:
-        known = looked(sampled)
+    if depends(refusals, route, rows_per_slice):
+        known = looked(checked)
     else:
         known = "the route does not depend on it" if route is None else "the route was requested"
     return choose(refusals, route, expected(rows_per_slice, known))

@@ -1,8 +1,7 @@
 """The rule that chooses a route, from what is known before a job runs.
 
 1. Rows are in Parquet files that tasks can read, and are many: ``scan``. They come into Python several times
-   as fast from files as from the JVM. Not so for 2., if slices have fewer than `READ_FROM` rows: windows are
-   hardly fewer than rows then, and each of them leaves Python.
+   as fast from files as from the JVM.
 2. One tumbling window, or sessions with a column of gaps, that Spark answers itself: ``catalyst``. Nothing is
    shared between windows, so that there is no stage 2.
 3. Catalyst holds the partial aggregates, and a slice has `PANES_FROM` rows or more: ``catalyst-panes``. No
@@ -32,7 +31,6 @@ from windowkit.spark.routes.route import Route
 __all__ = [
     "DEFAULT_ROWS",
     "PANES_FROM",
-    "READ_FROM",
     "ROUTES",
     "Choice",
     "Expected",
@@ -49,9 +47,6 @@ PANES_FROM: Final = 4.0
 """Rows per slice from which Catalyst's slices are expected to be the cheaper ones: in
 docs/benchmarks/spark.md slices of 3.1 rows come sooner by route ``packed``, slices of 5.9 rows by Catalyst,
 and none lie between."""
-
-READ_FROM: Final = 2.0
-"""Rows per slice from which tasks had better read the files of what Spark answers itself."""
 
 DEFAULT_ROWS: Final = 8.0
 """Rows per slice that are expected of a source without statistics."""
@@ -133,14 +128,15 @@ def expected(rows_per_slice: float | None, known: Expected | str | None = None) 
     return Expected(hint, "as rows_per_slice says")
 
 
-def depends(refusals: Refusals, requested: str | None, rows_per_slice: float | None) -> Job | None:
-    """Return the job on whose rows per slice the route depends, if it does and nobody said how many."""
-    if requested is not None or rows_per_slice is not None:
-        return None
-    if is_read(refusals):
-        found = refusals.fitted(scan.ROUTE)
-        return found if isinstance(found, Job) and refusals[catalyst.ROUTE] is None else None
-    return refusals.job if refusals[catalyst.ROUTE] is not None and refusals[panes.ROUTE] is None else None
+def depends(refusals: Refusals, requested: str | None, rows_per_slice: float | None) -> bool:
+    """Whether the route depends on how many rows slices have, and nobody said that."""
+    given = requested is not None or rows_per_slice is not None
+    return (
+        not given
+        and refusals[catalyst.ROUTE] is not None
+        and refusals[panes.ROUTE] is None
+        and not is_read(refusals)
+    )
 
 
 def read_from(refusals: Refusals) -> int:
@@ -177,14 +173,12 @@ def choose(refusals: Refusals, requested: str | None, expects: Expected) -> Choi
 
 def ruled(refusals: Refusals, expects: Expected) -> tuple[Route, str]:
     """Return the route of the rule, and why it is that."""
-    is_read_by_tasks, is_sparks = is_read(refusals), refusals[catalyst.ROUTE] is None
-    if is_read_by_tasks and not (is_sparks and expects.rows_per_slice < READ_FROM):
+    if is_read(refusals):
         return scan.ROUTE, "rows are in Parquet files"
-    if is_sparks:
+    if refusals[catalyst.ROUTE] is None:
         is_session = refusals.job.query.windows[0].is_session
         what = "sessions with a column of gaps" if is_session else "one tumbling window"
-        why = f", and slices of fewer than {READ_FROM:g} rows are expected" if is_read_by_tasks else ""
-        return catalyst.ROUTE, f"Spark answers {what} itself{why}"
+        return catalyst.ROUTE, f"Spark answers {what} itself"
     held = refusals[panes.ROUTE]
     if held is None and expects.rows_per_slice >= PANES_FROM:
         return panes.ROUTE, (

@@ -1,31 +1,25 @@
-"""A sample of rows before a job: how many rows a slice has, where they are cached, or in files that are here.
+"""A sample of rows before a job: how many rows a slice has, where they are cached.
 
 Which route is the fastest depends on values, and Spark knows nothing of a DataFrame's values before a job
 runs. So of a DataFrame that is cached itself the first rows are read, in a job of one task: a few, and in
-another job more of them, where the few do not suffice. Those of files are read without a job. Other
-DataFrames might compute for long before they have a row.
+another job more of them, where the few do not suffice. Other DataFrames might compute for long before they
+have a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
-from windowkit.errors import WindowKitError
-from windowkit.language.aggregates import count
-from windowkit.language.query import Query
 from windowkit.spark.jobs import Job, sql
 from windowkit.spark.routes import panes
 from windowkit.spark.routes.rule import PANES_FROM, Expected
-from windowkit.spark.routes.scan import Dropped, Scan
 
 __all__ = ["Seen", "estimate", "looked", "seen"]
 
@@ -116,31 +110,7 @@ def estimate(seen: Seen, panes_per_time: float, rows: float) -> float:
 
 
 def looked(job: Job) -> Expected | str:
-    """Sample rows of a job that route "catalyst-panes" could run, or "scan"; or say why not."""
-    return looked_in_files(job) if isinstance(job, Scan) else looked_in_cache(job)
-
-
-def looked_in_files(job: Scan) -> Expected | str:
-    """Sample rows of one tumbling window, of which each is a slice."""
-    if not isinstance(job.source.filesystem, fs.LocalFileSystem):
-        return "rows are read beforehand only of files that are here"
-    if not panes.families(job) or job.plan.has_session:
-        return "no pane says when slices begin"
-    keys, time = job.query.by, job.query.time
-    numbers = pa.record_batch({"task": [0]})
-    try:
-        first = next(job.stage_1().rows(iter([numbers]), Dropped()), None)
-        rows = pa.table([] if first is None else [first.slice(0, ROWS)])
-        windows = Query(by=keys, time=time, windows=job.query.windows, aggs=(count(),))
-        found = seen(rows, time, lambda half: windows.run(half).num_rows)
-    except WindowKitError as error:
-        # Whoever reads all of them says so, too.
-        return f"sampling rows failed: {error}"
-    return expected_of(job, found, len(job.tasks))
-
-
-def looked_in_cache(job: Job) -> Expected | str:
-    """Sample rows of a DataFrame that is cached."""
+    """Sample rows of a job that route "catalyst-panes" could run; or say why not."""
     stored = job.frame.storageLevel
     if not (stored.useMemory or stored.useDisk):
         return "rows are read beforehand only of a DataFrame that is cached itself"
@@ -154,20 +124,15 @@ def looked_in_cache(job: Job) -> Expected | str:
             # The rows fail, and then so does the action.
             first, *_ = str(error).strip().splitlines()
             return f"sampling rows failed: {first}"
-        found = seen(table, "time", lambda half: int(pc.count_distinct(half["slice"]).as_py()))
+        found = seen(table)
         if found is None or found.suffices or table.num_rows < limit:
             break
-    return expected_of(job, found, job.frame.rdd.getNumPartitions())
-
-
-def expected_of(job: Job, found: Seen | None, partitions: int) -> Expected | str:
-    """Return what rows of a job that were seen let expect of all in its partitions; or why nothing."""
     if found is None:
         return "few of the rows that were read have a time"
     rows = job.most_rows
     if not found.is_in_order and isfinite(rows):
         # Slices are all over a partition; in order of time it is as long as a pane, or longer.
-        rows /= partitions
+        rows /= job.frame.rdd.getNumPartitions()
     panes_per_time = sum(1 / period for period, _ in panes.families(job))
     return Expected(
         estimate(found, panes_per_time, rows),
@@ -175,28 +140,19 @@ def expected_of(job: Job, found: Seen | None, partitions: int) -> Expected | str
     )
 
 
-def seen(table: pa.Table, time: str, slices: Callable[[pa.Table], int]) -> Seen | None:
-    """Return what neighbouring rows show; None of too few with a time.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    time : str
-        The column of their times.
-    slices : callable
-        Returns how many slices some of them are in.
-    """
-    rows = table.filter(table[time].is_valid())
+def seen(table: pa.Table) -> Seen | None:
+    """Return what neighbouring rows show, which are a slice and a time each; None of too few with a time."""
+    rows = table.drop_null()
     if rows.num_rows < ENOUGH:
         return None
     middle = rows.num_rows // 2
     halves = (rows.slice(0, middle), rows.slice(middle))
+    first, second = (pc.count_distinct(half["slice"]).as_py() for half in halves)
     early, late = (
-        pc.quantile(half[time].cast(pa.int64()), [0.1, 0.9], interpolation="lower").to_pylist()
-        for half in halves
+        pc.quantile(half["time"], [0.1, 0.9], interpolation="lower").to_pylist() for half in halves
     )
-    first, second = map(slices, halves)
-    return Seen(rows.num_rows, slices(rows), (first, second), (tuple(early), tuple(late)))
+    every = pc.count_distinct(rows["slice"]).as_py()
+    return Seen(rows.num_rows, every, (first, second), (tuple(early), tuple(late)))
 
 
 def sliced(job: Job, limit: int) -> pa.Table:

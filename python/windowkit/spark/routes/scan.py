@@ -41,7 +41,7 @@ COUNTED: Final = spark_types.StructType(
 FROM: Final = 1 << 18
 """Rows, as Spark estimates their number, from which tasks had better read the files: of fewer, one more stage
 in Python costs what that saves."""
-FROM_OF_SPARKS: Final = 1 << 21
+FROM_OF_SPARKS: Final = 1 << 19
 """The same where Spark answers itself: without Python, and with a shuffle of its windows alone."""
 SAMPLE: Final = 8
 """Files whose footers are read to explain a scan, spread over all."""
