@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
@@ -16,9 +17,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
-use super::errors::exception;
 use crate::error::Cause;
 use crate::interrupt::{Look, work};
 use crate::{Error, Result};
@@ -131,27 +130,18 @@ impl Call {
         let call = Self(PhantomData);
         look().map(|_| call)
     }
-}
 
-/// A call of Python, with what it does before and after the calls of the core.
-#[pyclass(name = "Call", module = "windowkit._native", frozen)]
-pub(super) struct PyCall;
-
-#[pymethods]
-impl PyCall {
-    #[new]
-    fn new() -> Self {
-        Self
+    /// Begins a call that ends by [`leave`](Self::leave).
+    ///
+    /// # Errors
+    /// As [`look`].
+    pub(super) fn enter() -> Result<()> {
+        Self::begin().map(forget)
     }
 
-    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
-        Call::begin().map(std::mem::forget).map_err(|error| exception(py, &error))
-    }
-
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) {
-        // That of `__enter__`, on the same thread.
-        drop(Call(PhantomData));
+    /// Ends a call that has begun by [`enter`](Self::enter), on the same thread.
+    pub(super) fn leave() {
+        drop(Self(PhantomData));
     }
 }
 

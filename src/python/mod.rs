@@ -5,6 +5,7 @@ mod callees;
 mod calls;
 mod distinct;
 mod engine;
+mod entered;
 mod errors;
 mod exits;
 mod forks;
@@ -73,7 +74,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<engine::PyBatches>()?;
     module.add_class::<synchronized::PySynchronized>()?;
-    module.add_class::<exits::PyCall>()?;
+    module.add_class::<entered::PyCall>()?;
     operator::register(module)?;
     module.add_class::<stream_window::PyStreamWindow>()?;
     module.add_function(wrap_pyfunction!(forks::own_work, module)?)?;

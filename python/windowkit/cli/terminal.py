@@ -48,7 +48,7 @@ def say(line: str) -> None:
 def saying_warnings() -> Iterator[None]:
     """Have warnings said as other messages are, without the place in the code that they come from."""
 
-    def say_warning(message: Warning | str, *_: Any) -> None:
+    def say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"windowkit: warning: {message}")
 
     with warnings.catch_warnings():
