@@ -351,27 +351,6 @@ class TestReplacing:
         assert names(output) == ["theirs"]
         assert names(Path(old)) == ["old"]
 
-    def test_a_directory_that_does_not_get_its_name_gives_it_back_to_the_old_one(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        output = tmp_path / "out"
-        (output / "old").mkdir(parents=True)
-        renamed = Path.rename
-
-        def rename(path: Path, to: Path) -> Path:
-            if path.name == "result":
-                raise OSError(errno.EIO, "Input/output error")
-            return renamed(path, to)
-
-        monkeypatch.setattr(Path, "rename", rename)
-        with (
-            pytest.raises(JobError, match=r"cannot be written \(Input/output error\)"),
-            replacing(output, overwrite=True, directory=True) as result,
-        ):
-            (result / "new").mkdir(parents=True)
-        assert names(tmp_path) == ["out"]
-        assert names(output) == ["old"]
-
     def test_what_cannot_be_removed_hides_no_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
