@@ -15,6 +15,7 @@ from windowkit.spark.jobs.job import (
     job,
     literal,
     position_of,
+    quoted,
     shaped,
 )
 from windowkit.spark.jobs.reference import (
@@ -49,6 +50,7 @@ __all__ = [
     "output_schema",
     "own",
     "position_of",
+    "quoted",
     "reference",
     "shaped",
     "split_of",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "columns_at", "identifier", "job", "literal", "position_of", "shaped"]
+__all__ = ["Job", "bound", "columns_at", "identifier", "job", "literal", "position_of", "quoted", "shaped"]
 
 ROW_BYTES: Final = 24
 """What Spark estimates for a row of two longs."""

@@ -7,8 +7,7 @@ with a gap per row all rows must be sorted, here or there, and there none enters
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
@@ -18,12 +17,14 @@ from windowkit.language.aggregates import Aggregate
 from windowkit.language.durations import Duration
 from windowkit.language.identity import fingerprint
 from windowkit.language.windows import Session, Sliding, Tumbling, Window
-from windowkit.spark.jobs import Job, identifier, literal, own, sql, uncounted, unranked
+from windowkit.spark.jobs import Job, identifier, literal, own, quoted, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["ROUTE", "stream", "stream_refusal"]
 
@@ -144,29 +145,43 @@ def stream(job: Job, identity: str) -> DataFrame:
 def run(job: Job, identity: str | None = None) -> DataFrame:
     rows = observed_count(job.metrics, "rows in", job.read(bounded=True))
     window = only_window(job)
+    shown = "s"
     if isinstance(window, Session):
-        group, shown = sql.window(window, job.time, job.internal), "session_window"
+        group = sql.window(window, job.time, job.internal)
     elif window.is_local:
         # Zones are asked for each row only what its clock shows, and for each period where it is.
-        group = f"{sql.period(window, job.time)} as p"
-        start, end = sql.period_edges(window, "p")
+        group = sql.period(window, job.time)
+        start, end = sql.period_edges(window, "s")
         shown = f"struct({start} as start, {end} as end)"
     elif job.frame.isStreaming:
         # Only the window itself has a watermark.
-        group, shown = f"{sql.window(window, job.time)} as s", "s"
+        group = sql.window(window, job.time)
     else:
         # The window of its start is that window.
-        group, shown = f"{sql.window(window, job.time)}.start as s", sql.window(window, "s")
-    aggregates = [expr(f"{sql.struct(checked(job, each) for each in job.query.aggs)} as a")]
-    if identity is not None:
-        aggregates.append(expr(f"{owned(job, identity)} as o"))
-    grouped = rows.groupBy(*job.keys, expr(group)).agg(*aggregates)
-    if identity is not None:
-        grouped = grouped.where("o")
-    fields = (f"a.a{at}" for at in range(len(job.query.aggs)))
+        group, shown = f"{sql.window(window, job.time)}.start", sql.window(window, "s")
+    fields = [f"a{at}" for at in range(len(job.query.aggs))]
+    grouped = rows.groupBy(*job.keys, expr(group)).agg(*answers(job, identity))
+    if identity is None:
+        grouped = grouped.toDF(*job.keys, "s", *fields)
+    else:
+        grouped = grouped.toDF(*job.keys, "s", *fields, "owned").where("owned")
     if not job.frame.isStreaming:
-        grouped, shown = opaque(job, grouped, shown)
-    return titled(job, grouped, [*job.keys, shown, *fields])
+        grouped, shown = opaque(job, grouped, shown, fields)
+    values = [*job.keys, shown, *fields]
+    return grouped.selectExpr(
+        *(f"{value} as {quoted(name)}" for value, name in zip(values, job.query.columns, strict=True))
+    )
+
+
+def answers(job: Job, identity: str | None) -> Iterator[Column]:
+    """Return the aggregates, and what `owned` makes of the identity.
+
+    Those without a name of the user's have no alias: Spark marks their metadata, which renaming keeps.
+    """
+    for each in job.query.aggs:
+        yield expr(checked(job, each) + ("" if each.name in each.default_names else " as a"))
+    if identity is not None:
+        yield expr(owned(job, identity))
 
 
 def owned(job: Job, identity: str) -> str:
@@ -184,45 +199,15 @@ def owned(job: Job, identity: str) -> str:
     return f"if(bit_or(bigint('{own}')) = bigint('{own}'), true, raise_error({literal(message)}))"
 
 
-def opaque(job: Job, grouped: DataFrame, shown: str) -> tuple[DataFrame, str]:
+def opaque(job: Job, grouped: DataFrame, shown: str, fields: list[str]) -> tuple[DataFrame, str]:
     """Return a grouped DataFrame and its window as a column that Spark does not take for its expression.
 
     The time of a row is in that expression several times. Where a query of the result asks for times that are
     not null, Spark would put one such expression into the other, and so on with each query of a query: plans
     would grow exponentially. It does not look for a filter's columns in what a generator makes.
     """
-    windows = grouped.selectExpr(*job.keys, f"{shown} as w", "a")
-    return windows.selectExpr(*job.keys, "a", "inline(array(struct(w)))"), "w"
-
-
-def titled(job: Job, grouped: DataFrame, values: list[str]) -> DataFrame:
-    """Return the columns of a result with the query's names, and the metadata of those that Spark names."""
-    unnamed = {each.name for each in job.query.aggs if each.name in each.default_names}
-    named = [f"{value} as {quoted(name)}" for value, name in zip(values, job.query.columns, strict=True)]
-    if not unnamed:
-        return grouped.selectExpr(*named)
-    metadata = metadata_of_unnamed(job.frame.sparkSession)
-    return grouped.select(
-        *(
-            expr(value).alias(name, metadata=metadata) if name in unnamed else expr(text)
-            for value, name, text in zip(values, job.query.columns, named, strict=True)
-        )
-    )
-
-
-UNNAMED: Final = WeakKeyDictionary["SparkSession", dict[str, Any]]()
-
-
-def metadata_of_unnamed(session: SparkSession) -> dict[str, Any]:
-    """Return the metadata that Spark gives to a column without an alias."""
-    if session not in UNNAMED:
-        UNNAMED[session] = session.range(0).agg(expr("count(1)")).schema.fields[0].metadata
-    return UNNAMED[session]
-
-
-def quoted(name: str) -> str:
-    """Return a name in backticks, as SQL takes any."""
-    return "`" + name.replace("`", "``") + "`"
+    windows = grouped.selectExpr(*job.keys, f"{shown} as w", *fields)
+    return windows.selectExpr(*job.keys, *fields, "inline(array(struct(w)))"), "w"
 
 
 def checked(job: Job, aggregate: Aggregate) -> str:
