@@ -51,7 +51,7 @@ from spark_stages import write
 
 import windowkit as wk
 from windowkit.spark.jobs.job import job
-from windowkit.spark.jobs.reference import output_schema, reference
+from windowkit.spark.jobs.reference import reference, result_schema
 from windowkit.spark.routes import packed, stages
 from windowkit.spark.shipping import shipped
 
@@ -138,7 +138,7 @@ def limited(name: str, options: argparse.Namespace) -> dict[str, Any]:
         first, second = (shipped(Watched(task, folder)) for task in (pack, unpack))
         chunks = checked.rows.mapInArrow(first, packed.CHUNKS)
         placed = chunks.repartition(partitions, "bucket").sortWithinPartitions("bucket")
-        result = placed.select("bucket", "chunk").mapInArrow(second, output_schema(checked))
+        result = placed.select("bucket", "chunk").mapInArrow(second, result_schema(checked))
         windows = result.count()
         took = time.perf_counter() - began
         records = [json.loads(each.read_text()) for each in Path(folder).iterdir()]

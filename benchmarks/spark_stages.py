@@ -46,7 +46,8 @@ from spark_grid import BY_TEN, ROW_GROUP, START, machine, ones
 from spark_session import seconds, session
 
 import windowkit as wk
-from windowkit.spark.jobs.reference import output_schema
+from windowkit.local.query import shaped_schema
+from windowkit.spark.jobs.reference import result_schema
 from windowkit.spark.parquet import reading
 from windowkit.spark.routes import ReadAndPack, packed, stages
 from windowkit.spark.routes.scan import Dropped as WithoutTime
@@ -337,7 +338,7 @@ def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dic
     scan = scanned.scan
     task = scan.stage_1()
     unpack = stages.Unpack(QUERY, scan.schema)
-    schema = output_schema(scan)
+    schema = result_schema(scan)
     tasks = len(scan.tasks)
     partitions, _ = packed.buckets(scan)
     numbers = spark.range(0, tasks, 1, tasks)
@@ -358,7 +359,7 @@ def measured(spark: SparkSession, path: str, options: argparse.Namespace) -> dic
     count, size, slices, of_rows = counted.first() or (0, 0, 0, 0)
     out = windows(made(task), unpack).count()
     names = tuple(stages.names(*packed.buckets(scan)))
-    planned = pa.schema(scan.plan.output_schema)
+    planned = shaped_schema(pa.schema(scan.plan.output_schema), QUERY)
     any_rows = pa.RecordBatch.from_arrays([ones(kind) for kind in planned.types], schema=planned)
     jobs: dict[str, Callable[[], DataFrame]] = {
         "nothing": lambda: windows(made(Dropped()), Dropped()),

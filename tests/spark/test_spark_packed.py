@@ -77,7 +77,7 @@ def check(case: Case, tasks: int, partitions: int, share: float, rows: int) -> N
         assert sum(chunk[2] for chunk in chunks) <= table.num_rows
         unpack = stages.Unpack(query, table.schema, limits)
         batches = list(answered(unpack, chunks, partitions))
-        return pa.Table.from_batches(batches, query.nested.schema(table))
+        return pa.Table.from_batches(batches, query.schema(table))
 
     try:
         expected = evaluate(query, case.table)
@@ -155,7 +155,7 @@ def fingerprint(table: pa.Table) -> bytes:
 
 def windows_of(table: pa.Table, chunks: list[Chunk]) -> pa.Table:
     batches = list(answered(stages.Unpack(SLIDING, table.schema), chunks, 2))
-    return pa.Table.from_batches(batches, SLIDING.nested.schema(table))
+    return pa.Table.from_batches(batches, SLIDING.schema(table))
 
 
 def test_a_hint_packs_rows_from_the_first_on():

@@ -15,17 +15,17 @@ from windowkit.spark.jobs.job import (
     job,
     literal,
     position_of,
-    quoted,
-    shaped,
 )
 from windowkit.spark.jobs.reference import (
     named,
     output_schema,
     own,
     reference,
+    result_schema,
     uncounted,
     unranked,
 )
+from windowkit.spark.jobs.shapes import in_shape, shaped_schema
 from windowkit.spark.jobs.where import filtered, minds_no_case, narrowed, split_of
 from windowkit.spark.jobs.whole import keyed, whole
 
@@ -41,6 +41,7 @@ __all__ = [
     "computed",
     "filtered",
     "identifier",
+    "in_shape",
     "job",
     "keyed",
     "literal",
@@ -50,9 +51,9 @@ __all__ = [
     "output_schema",
     "own",
     "position_of",
-    "quoted",
     "reference",
-    "shaped",
+    "result_schema",
+    "shaped_schema",
     "split_of",
     "sql",
     "uncounted",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -24,7 +24,7 @@ from windowkit.language.checks import a_type
 from windowkit.language.engines import naming
 from windowkit.language.foreign import is_spark
 from windowkit.language.query import Query
-from windowkit.language.window_columns import HALF_A_DAY, Day, day_of
+from windowkit.language.window_columns import WindowColumns
 from windowkit.language.windows import time_type
 from windowkit.local.query import plan
 from windowkit.spark.jobs.computing import computed
@@ -35,18 +35,14 @@ if TYPE_CHECKING:
 
     from windowkit._native import Plan
 
-__all__ = ["Job", "bound", "columns_at", "identifier", "job", "literal", "position_of", "quoted", "shaped"]
+__all__ = ["Job", "bound", "columns_at", "identifier", "job", "literal", "position_of", "quoted"]
 
 ROW_BYTES: Final = 24
 """What Spark estimates for a row of two longs."""
 PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """Names that SQL may write without backticks."""
-QUOTED: Final = re.compile(r"[\w(), .*+-]+", re.ASCII)
-"""Names that are found by what SQL writes with backticks."""
 FARTHEST: Final = 2**62
 """Microseconds from 1970 (146,000 years): windows, at most half as long, fit around such a time."""
-EPOCH: Final = "timestamp_ntz '1970-01-01 00:00:00'"
-MICROSECOND: Final = "interval '0 00:00:00.000001' day to second"
 
 ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.BooleanType: pa.bool_(),
@@ -70,6 +66,7 @@ class Job:
     Parameters
     ----------
     query : Query
+        With its windows in one column, as Spark has them.
     frame : DataFrame
         The input.
     positions : dict of str to int
@@ -80,6 +77,8 @@ class Job:
         The core's, for `schema`.
     metrics : Metrics, optional
         What counts while the job runs.
+    window_columns : {"flat", "struct", "date"}
+        As the query was given.
     """
 
     query: Query
@@ -88,6 +87,12 @@ class Job:
     schema: pa.Schema
     plan: Plan
     metrics: Metrics | None = field(default=None, kw_only=True)
+    window_columns: WindowColumns = field(default="struct", kw_only=True)
+
+    @property
+    def asked(self) -> Query:
+        """The query, with its windows in the columns that were asked for."""
+        return replace(self.query, window_columns=self.window_columns)
 
     def type_of(self, column: str) -> spark.DataType:
         """Return the Spark type of one of ``query.inputs``."""
@@ -228,14 +233,12 @@ def check_metrics(metrics: object) -> None:
 def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
     """Check `query` against the schema of a DataFrame, which may be streaming.
 
-    The job has a window in one column, as Spark does, whatever the query says; see `shaped`.
-
     Raises
     ------
     UnknownColumn, InvalidType, InvalidValue
         The query does not fit.
     """
-    query = query.nested
+    window_columns, query = query.window_columns, query.nested
     for window in query.windows:
         if window.counts_arrivals:
             raise InvalidValue(
@@ -268,7 +271,8 @@ def bound(frame: DataFrame, query: Query, of_side: str = "") -> Job:
     others = [(name, pa.null()) for at, name in enumerate(names) if at not in positions.values()]
     with naming("spark"):
         planned = plan(query, pa.schema([*read.items(), *others]))
-    return Job(query, frame, positions, pa.schema(list(read.items())), planned)
+    schema = pa.schema(list(read.items()))
+    return Job(query, frame, positions, schema, planned, window_columns=window_columns)
 
 
 def needed(query: Query) -> Iterator[tuple[str, str]]:
@@ -386,40 +390,3 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a string as SQL writes it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def date_of(start: str, kind: spark.DataType, day: Day) -> str:
-    """Return the day on which a window begins, of its start of some type, as SQL writes it; see `Day`."""
-    if isinstance(kind, spark.DateType):
-        return start
-    if isinstance(kind, spark.TimestampType):
-        # Spark's casts are by the clocks of the session, which may show a time twice.
-        start = f"{EPOCH} + {MICROSECOND} * unix_micros({start})"
-        if day.zone is not None:
-            start = f"convert_timezone('UTC', {literal(day.zone)}, {start})"
-    return f"to_date({start} + {MICROSECOND} * {(HALF_A_DAY - day.shift) // 1000}L)"
-
-
-def shaped(result: DataFrame, query: Query) -> DataFrame:
-    """Return the result of a job of `query` with its windows in the columns that the query asks for."""
-    if query.window_columns == "struct":
-        return result
-    nested = query.nested.columns
-    at = nested.index(query.window_column, len(query.by))
-    extents = {at: "window"} | ({at + 1: "window_rows"} if query.has_ranks else {})
-    # Quoted in any case, as a column may be called as a literal is.
-    numbered, names = result, list(map(quoted, nested))
-    if len({name.lower() for name in nested}) < len(nested) or not all(map(QUOTED.fullmatch, nested)):
-        # Such names would be ambiguous, or not be found, so columns go by numbers.
-        names = [f"o{position}" for position in range(len(nested))]
-        numbered = result.toDF(*names)
-    chosen = []
-    for position, (name, own) in enumerate(zip(nested, names, strict=True)):
-        if position == at and query.window_columns == "date":
-            kind = cast(spark.StructType, result.schema[at].dataType)["start"].dataType
-            chosen.append(f"{date_of(f'{own}.start', kind, day_of(query.windows))} as window_date")
-        elif position in extents:
-            chosen += [f"{own}.{edge} as {extents[position]}_{edge}" for edge in ("start", "end")]
-        else:
-            chosen.append(f"{own} as {identifier(name)}")
-    return numbered.selectExpr(*chosen)

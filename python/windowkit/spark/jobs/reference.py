@@ -17,12 +17,13 @@ from windowkit.language.fills import form_of, of_each
 from windowkit.language.query import Query
 from windowkit.language.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
 from windowkit.spark.jobs import sql
-from windowkit.spark.jobs.job import Job, job, shaped
+from windowkit.spark.jobs.job import Job, job
+from windowkit.spark.jobs.shapes import shaped, shaped_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["named", "output_schema", "own", "reference", "uncounted", "unranked"]
+__all__ = ["named", "output_schema", "own", "reference", "result_schema", "uncounted", "unranked"]
 
 SESSION: Final = session("1 second")
 TUMBLING: Final = tumbling("1 second")
@@ -172,8 +173,13 @@ def own(checked: Job, aggregate: Aggregate) -> str:
     return sql.aggregate(aggregate.function, values, checked.time, where, *given)
 
 
+def result_schema(checked: Job) -> spark.StructType:
+    """Return the schema of the result, with windows in the columns that were asked for."""
+    return shaped_schema(output_schema(checked), checked.asked)
+
+
 def output_schema(checked: Job) -> spark.StructType:
-    """Return the schema of the result: names are the query's, all else is what Spark's analysis says."""
+    """Return the schema of the result, with structs: names are the query's, all else as Spark analyses it."""
     query = checked.query
     window, unnamed, aggregates = analysed(checked)
     inputs = checked.frame.schema.fields

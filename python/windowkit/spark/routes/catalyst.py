@@ -17,7 +17,7 @@ from windowkit.language.aggregates import Aggregate
 from windowkit.language.durations import Duration
 from windowkit.language.identity import fingerprint
 from windowkit.language.windows import Session, Sliding, Tumbling, Window
-from windowkit.spark.jobs import Job, identifier, literal, own, quoted, sql, uncounted, unranked
+from windowkit.spark.jobs import Job, identifier, in_shape, literal, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
 
@@ -168,9 +168,7 @@ def run(job: Job, identity: str | None = None) -> DataFrame:
     if not job.frame.isStreaming:
         grouped, shown = opaque(job, grouped, shown, fields)
     values = [*job.keys, shown, *fields]
-    return grouped.selectExpr(
-        *(f"{value} as {quoted(name)}" for value, name in zip(values, job.query.columns, strict=True))
-    )
+    return grouped.selectExpr(*in_shape(values, job.asked, job.type_of(job.query.time)))
 
 
 def answers(job: Job, identity: str | None) -> Iterator[Column]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 
 from windowkit.local.explain import sizes
-from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.jobs import Job, identifier, result_schema
 from windowkit.spark.routes import shuffles, stages
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import observed_chunks, shipped
@@ -74,8 +74,8 @@ def pack(job: Job, *, never: bool = False) -> stages.Pack:
 
 def windows(job: Job, packed: DataFrame) -> DataFrame:
     """Return what stage 2 makes of chunks."""
-    task = shipped(stages.Unpack(job.query, job.schema))
-    return in_turn(packed, job.query.by).mapInArrow(task, output_schema(job))
+    task = shipped(stages.Unpack(job.asked, job.schema))
+    return in_turn(packed, job.query.by).mapInArrow(task, result_schema(job))
 
 
 def in_turn(packed: DataFrame, by: Sequence[object], partitions: int | None = None) -> DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
 
-from windowkit.spark.jobs import Job, identifier, output_schema, sql
+from windowkit.spark.jobs import Job, identifier, result_schema, sql
 from windowkit.spark.routes import shuffles, worker
 from windowkit.spark.routes.catalyst import overflowing
 from windowkit.spark.routes.route import Route
@@ -54,7 +54,7 @@ def refusal(job: Job) -> str | None:
 
 
 def run(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
-    return in_turn(job, slices(job, within)).mapInArrow(shipped(stage_2(job)), output_schema(job))
+    return in_turn(job, slices(job, within)).mapInArrow(shipped(stage_2(job)), result_schema(job))
 
 
 def stage_2(job: Job) -> worker.Slices:
@@ -62,7 +62,7 @@ def stage_2(job: Job) -> worker.Slices:
     partials = held(job, internal=True)
     first = len(job.keys) + (not job.plan.has_session)
     lost = tuple(at for at, text in enumerate(partials, first) if text == sql.LOST)
-    return worker.Slices(job.query, job.schema, lost)
+    return worker.Slices(job.asked, job.schema, lost)
 
 
 def in_buckets(job: Job) -> bool:

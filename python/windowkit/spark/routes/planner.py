@@ -15,7 +15,7 @@ from windowkit.language.expressions import Expression
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.windows import days_of_utc
-from windowkit.spark.jobs import Job, filtered, identifier, job, narrowed, shaped, split_of
+from windowkit.spark.jobs import Job, filtered, identifier, job, narrowed, split_of
 from windowkit.spark.partition import Partitioning
 from windowkit.spark.routes import three_stages
 from windowkit.spark.routes.rule import ROUTES, Choice, Refusals, choose, depends, expected, merit
@@ -123,19 +123,18 @@ def aggregate(
         )
     checked = job(df, query, metrics)
     chosen = None if where is None else split_of(where, query, checked)
-    made = windows(checked, query, chosen, route, rows_per_slice, partitioner, n)
+    made = windows(checked, chosen, route, rows_per_slice, partitioner, n)
     return made if chosen is None else filtered(made, chosen.condition)
 
 
 def unfiltered(df: DataFrame, query: Query, where: Condition) -> DataFrame:
     """Return what `aggregate` does before it filters windows, which is left to what comes after."""
     checked = job(df, query)
-    return windows(checked, query, split_of(where, query, checked))
+    return windows(checked, split_of(where, query, checked))
 
 
 def windows(
     checked: Job,
-    query: Query,
     chosen: Split | None = None,
     route: str | None = None,
     rows_per_slice: float | None = None,
@@ -149,10 +148,10 @@ def windows(
     if metrics is not None and partitioner is not None:
         raise InvalidValue("metrics: they are given with a partitioner, but three stages are not counted")
     if partitioner is not None:
-        return shaped(three_stages.run(three_stages.staged(checked, partitioner, n)), query)
+        return three_stages.run(three_stages.staged(checked, partitioner, n))
     choice = choice_of(checked, route, rows_per_slice)
     result = choice.route.run(choice.job)
-    return shaped(observed_count(metrics, "windows out", result), query)
+    return observed_count(metrics, "windows out", result)
 
 
 def check_stages(route: str | None, partitioner: str | Partitioning | None, n: int | None) -> None:

@@ -27,7 +27,7 @@ class Route:
     refusal : callable
         Returns why the route cannot evaluate the job, or None.
     run : callable
-        Returns the result, lazily, of a job that is not refused.
+        Returns the result, lazily, of a job that is not refused, with windows in the columns asked for.
     explain : callable
         Returns the lines of `windowkit.spark.explain` that say what runs where.
     """

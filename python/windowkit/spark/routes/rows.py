@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from windowkit.spark.jobs import Job, identifier, output_schema
+from windowkit.spark.jobs import Job, identifier, result_schema
 from windowkit.spark.routes import worker
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import observed_count, shipped
@@ -24,7 +24,7 @@ def refusal(_: Job) -> str | None:
 
 def run(job: Job) -> DataFrame:
     counted = observed_count(job.metrics, "rows in", job.read())
-    return by_key(job, counted).mapInArrow(shipped(worker.Rows(job.query)), output_schema(job))
+    return by_key(job, counted).mapInArrow(shipped(worker.Rows(job.asked)), result_schema(job))
 
 
 def by_key(job: Job, frame: DataFrame) -> DataFrame:

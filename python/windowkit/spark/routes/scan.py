@@ -326,6 +326,7 @@ def reading_files(
         keeps_all=is_whole,
         table=found.described,
         metrics=job.metrics,
+        window_columns=job.window_columns,
     )
 
 

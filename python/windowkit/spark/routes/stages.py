@@ -264,7 +264,7 @@ class Unpack:
         engine, last, size = planned.engine(), None, 0
         for bucket, chunk in chain.from_iterable(map(chunks, batches)):
             if bucket != last and size >= self.limits.joined:
-                yield from finished(engine)
+                yield from finished(engine, self.query)
                 engine, size = planned.engine(), 0
             last = bucket
             kind, batch = packing.unpack(chunk, expected, bucket)
@@ -273,7 +273,7 @@ class Unpack:
                 engine.push_slices(batch)
             else:
                 engine.push(batch)
-        yield from finished(engine)
+        yield from finished(engine, self.query)
 
 
 def chunks(batch: pa.RecordBatch) -> Iterator[tuple[int | None, memoryview]]:

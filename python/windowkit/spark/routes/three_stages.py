@@ -81,7 +81,8 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
                 "both must have the same keys"
             )
         return Staged(
-            query, checked.frame, checked.positions, checked.schema, checked.plan, partitioner, unheld
+            *(query, checked.frame, checked.positions, checked.schema, checked.plan, partitioner, unheld),
+            window_columns=checked.window_columns,
         )
     if not isinstance(partitioner, str):
         raise InvalidType(
@@ -96,7 +97,10 @@ def staged(checked: Job, partitioner: str | Partitioning, n: int | None) -> Stag
     read = rows.select(*(col(f"i{checked.positions[name]}").alias(name) for name in query.inputs))
     positions = {name: at for at, name in enumerate(query.inputs)}
     made = partitioning(read, n, query.by, partitioner)
-    return Staged(query, read, positions, checked.schema, checked.plan, made, unheld)
+    return Staged(
+        *(query, read, positions, checked.schema, checked.plan, made, unheld),
+        window_columns=checked.window_columns,
+    )
 
 
 def run(job: Staged) -> DataFrame:
@@ -140,7 +144,7 @@ def grouped(
     expressions = expressions_of(name for each in wanted for name in each.inputs)
     df = computed(df, expressions, replaces=False)
     aggregates = tuple(each.plain for each in wanted)
-    query = Query(tuple(within.values()), MOMENT, (tumbling(1),), aggregates)
+    query = Query(tuple(within.values()), MOMENT, (tumbling(1),), aggregates, window_columns="struct")
     keyed = {internal: codes.by_number(codes.position("keys", name, df)) for name, internal in within.items()}
     rows = numbered(df)
     frame = rows.select(*rows.columns, *(column.alias(name) for name, column in keyed.items()))

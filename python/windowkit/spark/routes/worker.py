@@ -6,7 +6,7 @@ import windowkit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from windowkit._native import Engine
 from windowkit.language.query import Query
-from windowkit.local.query import plan
+from windowkit.local.query import plan, shaped
 
 __all__ = ["BUCKET", "Rows", "Slices", "finished"]
 
@@ -32,7 +32,11 @@ class Rows:
         first = next(batches, None)
         if first is not None:
             named = first.rename_columns(self.query.inputs)
-            yield from results(plan(self.query, named.schema).engine(), named, batches)
+            engine = plan(self.query, named.schema).engine()
+            for batch in chain([named], batches):
+                # The engine reads by position.
+                engine.push(batch)
+            yield from finished(engine, self.query)
 
 
 BUCKET: Final = "bucket"
@@ -65,7 +69,7 @@ class Slices:
         engine, size, last = None, 0, None
         for bucket, slices in chain.from_iterable(map(buckets, batches)):
             if engine is not None and bucket != last and size >= JOINED:
-                yield from finished(engine)
+                yield from finished(engine, self.query)
                 engine, size = None, 0
             slices = self.whole(slices)
             if engine is None:
@@ -73,7 +77,7 @@ class Slices:
             engine.push(slices)
             size, last = size + slices.nbytes, bucket
         if engine is not None:
-            yield from finished(engine)
+            yield from finished(engine, self.query)
 
     def whole(self, slices: pa.RecordBatch) -> pa.RecordBatch:
         """Return slices of Catalyst with all columns that those of the core have."""
@@ -99,17 +103,7 @@ def buckets(batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]
         first = end
 
 
-def results(
-    engine: Engine, first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Push all batches, which the engine reads by position, and yield those of the result."""
-    engine.push(first)
-    for batch in rest:
-        engine.push(batch)
-    yield from finished(engine)
-
-
-def finished(engine: Engine) -> Iterator[pa.RecordBatch]:
-    """Yield the windows of what was pushed."""
+def finished(engine: Engine, query: Query) -> Iterator[pa.RecordBatch]:
+    """Yield the windows of what was pushed, in the columns that the query asks for."""
     # As an iterator the core raises its own exceptions, of which an Arrow stream would keep only the text.
-    yield from map(pa.record_batch, engine.finish())
+    yield from (shaped(pa.record_batch(each), query) for each in engine.finish())

@@ -21,7 +21,6 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from windowkit.arrow import results
 from windowkit.errors import InvalidValue
 from windowkit.files import listing
 from windowkit.language import aggregates, windows
@@ -31,7 +30,8 @@ from windowkit.language.expressions import refuse_expressions
 from windowkit.language.query import Query, query
 from windowkit.language.window_columns import WINDOW_COLUMNS
 from windowkit.language.windows import quoted, split, unquoted
-from windowkit.local.query import plan, shaped
+from windowkit.local.query import plan
+from windowkit.spark.jobs import shaped_schema
 from windowkit.spark.parquet import footers
 from windowkit.spark.parquet.filters import Filter, chosen_of, columns_of, kind_of
 from windowkit.spark.parquet.pruning import left_over
@@ -306,26 +306,7 @@ class Whole:
                 kind = by_name[aggregate.name].dataType
                 assert isinstance(kind, spark.ArrayType)
                 by_name[aggregate.name].dataType = spark.ArrayType(kind.elementType, False)
-        if self.query.window_columns == "struct":
-            return spark.StructType(fields)
-        if self.query.window_columns == "date":
-            at = fields.index(window)
-            fields[at] = spark.StructField("window_date", spark.DateType(), window.nullable)
-            return spark.StructType(fields)
-        extents = results.edges(output, len(self.query.by))
-        flat: list[spark.StructField] = []
-        for at, field in enumerate(fields):
-            if at not in extents:
-                flat.append(field)
-                continue
-            assert isinstance(field.dataType, spark.StructType)
-            flat += [
-                spark.StructField(
-                    f"{extents[at]}_{edge.name}", edge.dataType, field.nullable or edge.nullable
-                )
-                for edge in field.dataType.fields
-            ]
-        return spark.StructType(flat)
+        return shaped_schema(spark.StructType(fields), self.query)
 
     def payload(self) -> bytes:
         """Return what reads a partition, for workers."""
@@ -346,7 +327,6 @@ class Whole:
                         engine.push(own)
         # Spark refuses batches whose fields may be null where its own may not, and the other way round.
         shown = to_arrow_schema(self.output(), timezone="UTC")
-        for made in finished(engine):
-            batch = shaped(made, self.query)
+        for batch in finished(engine, self.query):
             columns = [column.cast(kind) for column, kind in zip(batch.columns, shown.types, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=shown)

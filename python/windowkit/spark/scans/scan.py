@@ -19,7 +19,7 @@ from windowkit.language.join import Join
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
-from windowkit.spark.jobs import check_metrics, filtered, job, narrowed, shaped, split_of
+from windowkit.spark.jobs import check_metrics, filtered, job, narrowed, split_of
 from windowkit.spark.parquet.filters import ALL, Filter, columns_of, kind_of, with_rows
 from windowkit.spark.routes import (
     Expected,
@@ -53,22 +53,18 @@ class Scanned:
     ----------
     scan : Scan
     expects : Expected
-    query : Query
-        As it was given; the job's own has windows as structs.
     split : Split, optional
         The condition on results, of which the reader knows what it says of rows.
     """
 
     scan: Scan
     expects: Expected
-    query: Query
     split: Split | None = None
 
     def result(self, metrics: Metrics | None) -> DataFrame:
         """Return the windows, lazily."""
         made = replace(self.scan, metrics=metrics)
-        windows = observed_count(metrics, "windows out", packed.windows(made, made.chunks()))
-        result = shaped(windows, self.query)
+        result = observed_count(metrics, "windows out", packed.windows(made, made.chunks()))
         return result if self.split is None else filtered(result, self.split.condition)
 
     def explained(self) -> str:
@@ -381,7 +377,7 @@ def of_query(
     if isinstance(found, str):
         rows = chosen_rows(frame, one.chosen, names, str(query))
         return Left(rows, query, found, rows_per_slice, where)
-    return Scanned(found, expects, query, parts)
+    return Scanned(found, expects, parts)
 
 
 def is_session(given: object) -> bool:

@@ -11,7 +11,7 @@ from pyspark.sql.functions import sum as total
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
-from windowkit.spark.jobs import filtered, identifier, shaped
+from windowkit.spark.jobs import filtered, identifier
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
@@ -116,7 +116,7 @@ def stream(
         route=route,
         where=where,
     )
-    own = shaped(catalyst.stream(made.job, made.identity), query) if isinstance(made, Own) else run(made)
+    own = catalyst.stream(made.job, made.identity) if isinstance(made, Own) else run(made)
     return own if made.split is None else filtered(own, made.split.condition)
 
 
