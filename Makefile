@@ -150,7 +150,7 @@ bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchma
 	$(BIN)/python benchmarks/spark_stages.py
 	$(BIN)/python benchmarks/spark_memory.py
 	$(BIN)/python benchmarks/partition_spark.py
-	$(BIN)/python benchmarks/spark_streams.py
+	$(BIN)/python benchmarks/spark_streams.py --record
 
 lint: $(STAMPS)/toolchain $(STAMPS)/python  ## formatting, lints and types, warnings denied
 	$(WITH_RUST) cargo fmt --all --check

@@ -2,15 +2,15 @@
 
 windowkit takes the route that its rule chooses; where that is Spark's own aggregation, it runs in either
 store, and its operators are measured beside it. Rows are Parquet files, one a batch, read once to the end
-(``availableNow``); results are counted and dropped.
-A measure is the time from start to end of the stream, the median of ``--repeats`` in which the sides take
-turns, and the bytes of its checkpoint when it has ended. Each side runs once before, for Spark to compile;
-if that takes longer than ``--once`` seconds, that run alone counts. There are as many shuffle partitions as
-cores, and RocksDB writes changelogs: both are faster for all. The windows and the sum of their values must be
-the same on all sides. In update mode a window counts each time that it is returned. The rows of state are
-Spark's, the most and those at the end, which are the same for any number of keys that have fallen silent.
+(``availableNow``); results are counted and dropped. A measure is the time from start to end of the stream,
+the median of ``--repeats`` in which the sides take turns, every other time in reverse, and the bytes of its
+checkpoint when it has ended. Each side runs three times before, for Spark to compile; if the first takes
+longer than ``--once`` seconds, it alone counts. There are as many shuffle partitions as cores, and RocksDB
+writes changelogs: both are faster for all. The windows and the sum of their values must be the same on all
+sides. In update mode a window counts each time that it is returned. The rows of state are Spark's, the most
+and those at the end, which are the same for any number of keys that have fallen silent.
 
-    python benchmarks/spark_streams.py --scale 0.1 --repeats 1 --output target/bench/spark-streams.md
+    python benchmarks/spark_streams.py --scale 0.1 --repeats 1 --record --output target/bench/spark-streams.md
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ import pages
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
+import turns
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from spark_session import session
@@ -41,6 +42,8 @@ STATE = "org.apache.spark.sql.execution.streaming.state"
 STORE = "spark.sql.streaming.stateStore.providerClass"
 OPERATOR = "windowkit, route operator"
 IN_MEMORY = "windowkit, HDFS"
+WARM = 3
+"""Turns that do not count, as Spark compiles what it runs often."""
 SIDES = {
     "windowkit": "RocksDBStateStoreProvider",
     OPERATOR: "RocksDBStateStoreProvider",
@@ -223,16 +226,10 @@ def measure(spark: SparkSession, cell: Cell, side: str, folder: Path) -> dict[st
         shutil.rmtree(checkpoint)
 
 
-def measured(options: argparse.Namespace) -> None:
-    """Run the cells asked for, and keep the records."""
+def measured(options: argparse.Namespace) -> Iterator[pages.Record]:
+    """Run the cells asked for."""
     changelogs = {"sql_streaming_stateStore_rocksdb_changelogCheckpointing_enabled": True}
     spark = session(sql_shuffle_partitions=2, **changelogs)
-    settings = (
-        f"local[2], 2 shuffle partitions, RocksDB with changelog checkpointing, {options.repeats} runs, "
-        f"scale {options.scale:g}"
-    )
-    facts = pages.machine(("pyarrow",), pyspark=pyspark.__version__) | {"settings": settings}
-    records = list[dict[str, Any]]()
     for name in options.cells:
         cell = CELLS[name]
         rows = max(int(cell.rows * options.scale), cell.batches)
@@ -240,8 +237,8 @@ def measured(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             write(cell, Path(folder))
             runs: dict[str, list[dict[str, Any]]] = {side: [] for side in options.sides}
-            for turn in range(options.repeats + 1):
-                for side, those in runs.items():
+            for turn in range(options.repeats + WARM):
+                for side, those in [*runs.items()][:: -1 if turn % 2 else 1]:
                     if turn and (not those or those[0]["seconds"] > options.once):
                         continue
                     found = measure(spark, cell, side, Path(folder))
@@ -250,10 +247,8 @@ def measured(options: argparse.Namespace) -> None:
                         print(name, side, found, flush=True)
         answers = {(run["windows"], run["sum"]) for those in runs.values() for run in those}
         assert len(answers) == 1, f"{name}: sides differ: {answers}"
-        counted = {side: those[1:] or those for side, those in runs.items()}
-        records.append({"cell": name, "rows": rows, "runs": counted})
-        # What there is, should the rest take too long.
-        pages.keep(options.output, facts, records)
+        counted = {side: those[WARM:] or those for side, those in runs.items()}
+        yield {"cell": name, "rows": rows, "runs": counted}
     spark.stop()
 
 
@@ -262,7 +257,7 @@ def page(_: Path, facts: pages.Record, records: list[pages.Record]) -> str:
     lines = [
         "# Spark: streams",
         "",
-        "Written by `benchmarks/spark_streams.py`, whose head says what is measured. Medians.",
+        "Written by `benchmarks/spark_streams.py --record`, whose head says what is measured. Medians.",
         "",
         *pages.listed(facts),
         "",
@@ -337,11 +332,18 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows of each cell")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--once", type=float, default=100, help="seconds; what takes longer runs once")
+    parser.add_argument("--record", action="store_true", help="keep the records, and write the page")
     pages.add_arguments(parser, "spark-streams")
     options = parser.parse_args()
     if not options.page:
-        measured(options)
-    pages.write(options.output, page)
+        settings = (
+            f"local[2], 2 shuffle partitions, RocksDB with changelog checkpointing, {options.repeats} runs, "
+            f"scale {options.scale:g}"
+        )
+        facts = pages.machine(("pyarrow",), pyspark=pyspark.__version__) | {"settings": settings}
+        turns.keep(options, facts, measured(options))
+    if options.page or options.record:
+        pages.write(options.output, page)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pages import Record
 
 Ask = Callable[[], pa.Table]
-MEASURED = ("results", "seconds", "stream", "held", "steps")
+MEASURED = ("results", "seconds", "stream", "held", "steps", "runs")
 """The fields of a record that do not say what was asked."""
 
 

@@ -421,6 +421,17 @@ class TestProcess:
         given = f"windowkit: error: --output: {str(output)!r} exists"
         assert again.stderr == f"{given}\n  --overwrite replaces it\n"
 
+    def test_variables_that_tqdm_refuses(
+        self, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TQDM_MININTERVAL", "often")
+        output = tmp_path / "out.parquet"
+        done = self.spawn("aggregate", "--input", source, "--output", output, *ARGUMENTS)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("windowkit: error: TQDM_...: a variable of the environment")
+        assert "'often'" in done.stderr
+        assert not output.exists()
+
     def test_help_names_the_forms_of_windows_and_aggregates(self) -> None:
         done = self.spawn("aggregate", "--help")
         assert done.returncode == 0

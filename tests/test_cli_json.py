@@ -318,6 +318,13 @@ class TestFiles:
             f"--input: line 3 of {str(path)!r} {says}"
         )
 
+    def test_stdin_of_a_program_may_be_text(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("t\n1\n"))
+        message = refused(capsys, ["--input", "-", *COUNT])
+        assert message == "--input: '-' is given, and stdin is a StringIO, which has no bytes"
+
     def test_stdin_is_called_so(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

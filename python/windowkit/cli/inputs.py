@@ -22,6 +22,7 @@ from windowkit.cli.arguments import as_typed
 from windowkit.cli.paths import TEXT, ArgumentsError, format_of_inputs, matched
 from windowkit.cli.tables import Files, Reads, Table, chosen_of, dataset, parsed_types, table_of
 from windowkit.errors import WindowKitError
+from windowkit.language.checks import a_type
 
 __all__ = ["STDIN", "Found", "Input", "Scratch", "input_of", "refuse_stdin"]
 
@@ -153,6 +154,11 @@ def refuse_stdin(inputs: tuple[Input, ...], master: str | None) -> None:
     # It is None where it was closed before Python began.
     if sys.stdin is None:
         raise ArgumentsError(f"{asking[0]}: '-' is given, and stdin is closed")
+    # A program that calls this one may have put text there.
+    if not hasattr(sys.stdin, "buffer"):
+        raise ArgumentsError(
+            f"{asking[0]}: '-' is given, and stdin is {a_type(sys.stdin)}, which has no bytes"
+        )
 
 
 def copied(kind: str, scratch: Scratch) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,8 +15,12 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from windowkit.cli.inputs import Input
+from windowkit.cli.paths import JobError
 from windowkit.cli.tables import Table
 from windowkit.cli.terminal import STDERR, say
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 __all__ = ["Forward", "Times", "counted", "progress", "write"]
 
@@ -91,15 +95,13 @@ class Times:
 @contextmanager
 def progress(times: Times, always: bool) -> Iterator[pa.RecordBatchReader]:
     """Read the rows of an input that a job reads, and show on stderr how far it has got."""
-    from tqdm import tqdm
-
     table, given = times.table, times.input
     names = given.reads.of(table.schema.names)
     shown = always or STDERR.isatty()
     # Parquet says in its footers how many rows it has; to count those of CSV would be to read it again.
     parquet = isinstance(table.data.format, pyarrow.dataset.ParquetFileFormat)
     total = table.data.count_rows() if shown and parquet and not given.filters else None
-    with tqdm(total=total, unit=" rows", unit_scale=True, disable=not shown, file=STDERR) as bar:
+    with bar_of("rows", shown, total) as bar:
 
         def batches() -> Iterator[pa.RecordBatch]:
             with given.naming():
@@ -113,16 +115,26 @@ def progress(times: Times, always: bool) -> Iterator[pa.RecordBatchReader]:
 
 def counted(batches: pa.RecordBatchReader, what: str, always: bool) -> pa.RecordBatchReader:
     """Pass batches on, and show on stderr how many windows, or rows, have been written."""
-    from tqdm import tqdm
 
     def passed_on() -> Iterator[pa.RecordBatch]:
-        shown = always or STDERR.isatty()
-        with tqdm(unit=f" {what}", unit_scale=True, disable=not shown, file=STDERR) as bar:
+        with bar_of(what, always or STDERR.isatty()) as bar:
             for batch in batches:
                 yield batch
                 bar.update(batch.num_rows)
 
     return pa.RecordBatchReader.from_batches(batches.schema, passed_on())
+
+
+def bar_of(what: str, shown: bool, total: int | None = None) -> tqdm:
+    """Return what shows on stderr how many of something there have been, of so many in all."""
+    try:
+        from tqdm import tqdm
+    except ValueError as error:
+        # It reads its variables as it is imported.
+        raise JobError(
+            f"TQDM_...: a variable of the environment has a value that tqdm refuses ({error})"
+        ) from None
+    return tqdm(total=total, unit=f" {what}", unit_scale=True, disable=not shown, file=STDERR)
 
 
 def write(
