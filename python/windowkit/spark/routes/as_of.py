@@ -129,9 +129,8 @@ def answered(labels: DataFrame, asked: Asked, read: Sequence[Side], metrics: Met
     what = in_one_line(asked.rolling)
     chunks = [each.chunks(pack, what) for each, pack in zip(read, asked.packs, strict=True)]
     in_turn = buckets.united(chunks, metrics, spread=bool(asked.task.rolling.by))
-    result = in_turn.mapInArrow(shipped(asked.task, what), widened(labels, asked.rows[1].job))
-    answers = (each.name for each in asked.rolling.aggs)
-    return observed_count(metrics, "rows out", result.toDF(*labels.columns, *answers))
+    schema = widened(labels, asked.rows[1].job, asked.rolling)
+    return observed_count(metrics, "rows out", in_turn.mapInArrow(shipped(asked.task, what), schema))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import types as spark
 
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type
@@ -102,14 +101,8 @@ def left(df: DataFrame, distinct: Distinct, read: Side, metrics: Metrics | None)
     what, checked = f"distinct {distinct}", read.rows.job
     chunks = read.chunks(packed.pack(checked, never=True), what)
     in_turn = packed.in_turn(observed_chunks(metrics, chunks), distinct.by)
-    own = df.schema.fields
-    internal = [
-        spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
-        for at, field in enumerate(own)
-    ]
     task = Firsts(distinct, checked.query, checked.schema)
-    result = in_turn.mapInArrow(shipped(task, what), spark.StructType(internal))
-    return observed_count(metrics, "rows out", result.toDF(*df.columns))
+    return observed_count(metrics, "rows out", in_turn.mapInArrow(shipped(task, what), df.schema))
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,8 @@ def joined(
     chunks = [each.chunks(pack, what) for each, pack in zip(read, packs, strict=True)]
     ordered = chunks[pair.leads :] + chunks[: pair.leads]
     in_turn = buckets.united(ordered, metrics, spread=bool(of_block.left_by))
-    numbered = [
-        spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
-        for at, field in enumerate(pair.fields)
-    ]
-    result = in_turn.mapInArrow(shipped(task, what), spark.StructType(numbered))
-    return observed_count(metrics, "rows out", result.toDF(*(field.name for field in pair.fields)))
+    result = in_turn.mapInArrow(shipped(task, what), spark.StructType(pair.fields))
+    return observed_count(metrics, "rows out", result)
 
 
 @dataclass(frozen=True)

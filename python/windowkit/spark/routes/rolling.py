@@ -169,9 +169,9 @@ def answered(
 ) -> DataFrame:
     """Return what stage 2 makes of chunks of the rows of `checked`, in so many partitions if given."""
     in_turn = packed.in_turn(chunks, rolling.by or task.cut, partitions)
-    result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), widened(checked.frame, checked))
-    names = [*checked.frame.columns, *(each.name for each in rolling.aggs)]
-    return observed_count(metrics, "rows out", result.toDF(*names))
+    schema = widened(checked.frame, checked, rolling)
+    result = in_turn.mapInArrow(shipped(task, in_one_line(rolling)), schema)
+    return observed_count(metrics, "rows out", result)
 
 
 def checked_rows(df: DataFrame, rolling: Rolling, metrics: Metrics | None = None) -> tuple[DataFrame, Job]:
@@ -213,19 +213,13 @@ def query_of(rolling: Rolling) -> Query:
     return Query(rolling.by, rolling.time, (global_window(),), aggs)
 
 
-def widened(df: DataFrame, checked: Job) -> spark.StructType:
-    """Return the schema of the rows of `df` with the answers of a job, under internal names."""
-    answers = output_schema(checked).fields[-len(checked.query.aggs) :]
-    own = enumerate(df.schema.fields)
-    return spark.StructType(
-        [
-            *(
-                spark.StructField(f"c{at}", field.dataType, field.nullable, field.metadata)
-                for at, field in own
-            ),
-            *(spark.StructField(field.name, field.dataType, field.nullable) for field in answers),
-        ]
-    )
+def widened(df: DataFrame, checked: Job, rolling: Rolling) -> spark.StructType:
+    """Return the schema of the rows of `df` with the answers of a job."""
+    made = spark.StructType(df.schema.fields[:])
+    answers = output_schema(checked).fields[-len(rolling.aggs) :]
+    for each, field in zip(rolling.aggs, answers, strict=True):
+        made.add(each.name, field.dataType, field.nullable)
+    return made
 
 
 def is_worthwhile(checked: Job) -> bool:
