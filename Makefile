@@ -134,7 +134,7 @@ bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some t
 	$(WITH_RUST) $(BIN)/python benchmarks/kernels.py --quick --output target/bench/kernels.md
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py --quick --output target/bench/slicing.md
 	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py --quick --output target/bench/disorder.md
-	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 \
+	$(BIN)/python benchmarks/spark_grid.py --cells '16 keys*' '1024 keys*' --sides spark windowkit --repeats 1 --record \
 		--skip-spark-over 10 --output target/bench/spark.md
 
 bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchmarks, recorded in docs/benchmarks: some hours
@@ -143,7 +143,7 @@ bench-full: java $(RELEASE) $(STAMPS)/bench  ## every cell of the Python benchma
 	$(WITH_RUST) $(BIN)/python benchmarks/slicing.py
 	$(WITH_RUST) $(BIN)/python benchmarks/disorder.py
 	$(BIN)/python benchmarks/partition.py
-	$(BIN)/python benchmarks/spark_grid.py
+	$(BIN)/python benchmarks/spark_grid.py --record
 	$(BIN)/python benchmarks/rolling_spark.py --record
 	$(BIN)/python benchmarks/joins_spark.py --record
 	$(BIN)/python benchmarks/planning.py --record

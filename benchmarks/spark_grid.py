@@ -32,7 +32,7 @@ They come after all other cells of as many keys, and few keys after many, becaus
 minutes of Spark's own was slower than the same route elsewhere in the cell. A cell has the more rounds the
 shorter they are.
 
-    python benchmarks/spark_grid.py --cells '16 keys*' --repeats 5
+    python benchmarks/spark_grid.py --cells '16 keys*' --repeats 5 --record
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ import pages
 import pyarrow as pa
 import pyarrow.parquet
 import pyspark
+import turns
 from plots import plot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -153,17 +154,18 @@ def main() -> None:
     """Measure the cells asked for; write JSON lines and a table."""
     options = arguments()
     if not options.page:
-        measured(options)
-    pages.write(options.output, page)
+        spark = session()
+        turns.keep(options, machine(spark) | {"repeats": options.repeats}, measured(spark, options))
+        spark.stop()
+    if options.page or options.record:
+        pages.write(options.output, page)
 
 
-def measured(options: argparse.Namespace) -> None:
-    """Measure all cells, and keep the records."""
+def measured(spark: SparkSession, options: argparse.Namespace) -> Iterator[pages.Record]:
+    """Measure all cells, those of as many keys together."""
     cells = [cell for cell in CELLS if any(fnmatch.fnmatch(cell.name, form) for form in options.cells)]
-    spark = session()
-    found: list[Measured] = []
     for keys in sorted({cell.keys for cell in cells}, reverse=True):
-        frame = rows(spark, options.rows, keys)
+        frame, found = rows(spark, options.rows, keys), list[Measured]()
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/rows.parquet"
             write(frame, path)
@@ -173,11 +175,7 @@ def measured(options: argparse.Namespace) -> None:
             for each in found:
                 each.run_long()
         frame.unpersist()
-    names = [cell.name for cell in cells]
-    results = sorted((each.result for each in found), key=lambda result: names.index(result["cell"]))
-    facts = machine(spark) | {"repeats": options.repeats}
-    spark.stop()
-    pages.keep(options.output, facts, results)
+        yield from (each.result for each in found)
 
 
 def draw(results: list[dict[str, Any]], facts: pages.Record, path: Path) -> None:
@@ -221,6 +219,7 @@ def arguments() -> argparse.Namespace:
         default=float("inf"),
         help="leave out Spark's sides if they take longer",
     )
+    parser.add_argument("--record", action="store_true", help="keep the records, and write the page")
     pages.add_arguments(parser, "spark")
     return parser.parse_args()
 
@@ -356,14 +355,16 @@ def machine(
 
 def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
     """Return the page: what was measured, on what, and a table; and draw its picture."""
+    names = [cell.name for cell in CELLS]
+    results = sorted(results, key=lambda result: names.index(result["cell"]))
     draw(results, facts, output.with_suffix(".png"))
     repeats = facts["repeats"]
     lines = [
         "# Spark: windowkit against Spark's own windows",
         "",
-        f"Written by `benchmarks/spark_grid.py --repeats {repeats}`, whose head says what each side is. "
-        f"{results[0]['rows']:,} rows 10 ms apart, cached or in one Parquet file, written to `noop`; windows "
-        "are structs in Spark, and two columns in windowkit. "
+        f"Written by `benchmarks/spark_grid.py --record --repeats {repeats}`, whose head says what each side "
+        f"is. {results[0]['rows']:,} rows 10 ms apart, cached or in one Parquet file, written to `noop`; "
+        "windows are structs in Spark, and two columns in windowkit. "
         f"Seconds, planning included; medians of {repeats} to {MOST_ROUNDS} runs, sides in turn, after one "
         "to warm up. A figure with * is of one run, without warming up, because Spark's own takes long "
         "there.",
