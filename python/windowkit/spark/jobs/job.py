@@ -87,7 +87,7 @@ class Job:
     schema: pa.Schema
     plan: Plan
     metrics: Metrics | None = field(default=None, kw_only=True)
-    window_columns: WindowColumns = field(default="struct", kw_only=True)
+    window_columns: WindowColumns = field(kw_only=True)
 
     @property
     def asked(self) -> Query:

@@ -64,21 +64,18 @@ def in_shape(values: Sequence[str], query: Query, time: spark.DataType) -> Itera
 
 def shaped_schema(schema: spark.StructType, query: Query) -> spark.StructType:
     """Return the schema of what `shaped` returns of a result with this one."""
-    at, fields = extents(query), []
+    at, made = extents(query), spark.StructType()
     for position, field in enumerate(schema.fields):
         if position not in at or query.window_columns == "struct":
-            fields.append(field)
+            made.add(field)
             continue
         start, end = cast(spark.StructType, field.dataType).fields
         if query.window_columns == "date":
-            fields.append(
-                spark.StructField("window_date", spark.DateType(), field.nullable or start.nullable)
-            )
+            made.add("window_date", spark.DateType(), field.nullable or start.nullable)
             continue
         for edge in (start, end):
-            name = f"{at[position]}_{edge.name}"
-            fields.append(spark.StructField(name, edge.dataType, field.nullable or edge.nullable))
-    return spark.StructType(fields)
+            made.add(f"{at[position]}_{edge.name}", edge.dataType, field.nullable or edge.nullable)
+    return made
 
 
 def extents(query: Query) -> dict[int, str]:
