@@ -75,6 +75,7 @@ WITH_X = """
     {}
 """
 OF_X = f"select * from windowkit(table(x), {OPTIONS})"
+OF_IDENTIFIER = OF_X.replace("(x)", "(identifier('X'))")
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,10 @@ def test_parameters_of_statements(spark):
         ),
         (
             f"(with recursive x as (table readings union all select * from {OF_X[14:]}) table x)",
+            "windows of x",
+        ),
+        (
+            f"(with recursive identifier('x') as (table readings union all {OF_IDENTIFIER}) table x)",
             "windows of x",
         ),
         (CALL.replace("readings", "${name}"), r"it has \$\{...\}, in whose place Spark puts a setting"),

@@ -74,7 +74,7 @@ CONDITIONS = (
 )
 
 
-NAMES = ("r", "S", "`r`", "s", "R")
+NAMES = ("r", "S", "`r`", "s", "R", "identifier('s')")
 NOISE = (
     "/* windowkit( /* nested ' ( */ still a comment ) \" */",
     "-- a comment with ' and ( that goes on \\\n and on with windowkit(\n",
@@ -177,6 +177,7 @@ class Statements:
         defined = []
         for _ in range(self.draw.randrange(1, 3)):
             name = ("r", "s")[len(defined)] if self.draw.random() < 0.8 else f"other{len(defined)}"
+            name = f"identifier('{name}')" if self.draw.random() < 0.2 else name
             form = self.draw.choice(("{} as ({})", "{} ({})", "{} (k, t, v) as ({})", "{} (k, t, v) ({})"))
             defined.append(form.format(name, self.query(self.draw.randrange(depth + 1))))
         body = self.draw.choice(("select * from ({})", "({})")).format(self.query(depth))

@@ -278,8 +278,12 @@ class Statement:
             )
 
     def name_at(self, at: int) -> str:
-        """Return the name that a token is, as Spark compares names."""
-        return self.tokens[at].text.strip(QUOTES).lower()
+        """Return the name that a token is, or that IDENTIFIER(...) says, as Spark compares names."""
+        written = self.tokens[at].text
+        if is_identifier_clause(self.tokens, at):
+            last = closed(self.tokens, at + 2)
+            written = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
+        return written.strip(QUOTES).lower()
 
     def may_name_columns_of_others(self, at: int) -> bool:
         """Whether a query here may name columns of one that it is in: a subquery, or after LATERAL.
@@ -321,9 +325,7 @@ class Statement:
     def refuse_recursion(self, begin: int, inside: Sequence[tuple[int, int]]) -> None:
         """Refuse a recursive query whose definition, which begins here, takes windows of itself."""
         name = self.name_at(begin)
-        tokens = (token for first, end in inside for token in self.tokens[first:end])
-        words = {token.text.strip(QUOTES).lower() for token in tokens}
-        if name in words:
+        if any(name == self.name_at(at) for first, end in inside for at in range(first, end)):
             raise InvalidValue(
                 f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
                 "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
@@ -421,7 +423,7 @@ class Statement:
         """Return what a string of SQL says, which is for Spark to say of any but the plainest."""
         if PLAIN_STRING.fullmatch(text):
             return text[1:-1]
-        (row,) = self.session.sql(f"select {text}").collect()
+        (row,) = self.session.sql(f"select {text}", args=self.args).collect()
         return str(row[0])
 
 
@@ -478,7 +480,7 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
 
     All but the name and the query may be left out.
     """
-    place = at + 1
+    place = closed(tokens, at + 2) + 1 if is_identifier_clause(tokens, at) else at + 1
     if words[place : place + 1] == ["("]:
         after = closed(tokens, place + 1) + 1
         # Without AS, what is in parentheses may be the query, and what follows another one.
@@ -492,6 +494,12 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
         return None
     last = closed(tokens, place + 1)
     return None if last == len(tokens) else last
+
+
+def is_identifier_clause(tokens: Sequence[Token], at: int) -> bool:
+    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here, and not the name of a query and its columns."""
+    words = [token.text.lower() for token in tokens[at : at + 2]]
+    return words == ["identifier", "("] and tokens[at + 2 : at + 3] != [] and tokens[at + 2].kind != "word"
 
 
 def are_names(tokens: Sequence[Token]) -> bool:
