@@ -86,6 +86,29 @@ def test_deleted_rows(spark, kind, made, read, answers):
     assert answers(spark.table(name), QUERY) > 0
 
 
+@pytest.mark.parametrize("where", ["true", "v > 8 and p != 'p1'"])
+def test_planning_starts_the_jobs_by_which_delta_finds_files_and_no_more(spark, made, where):
+    name = made("delta")
+    spark.sql(f"delete from {name} where k = 3")
+
+    def jobs():
+        context = spark.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()
+        return context.statusStore().jobsList(None).size()
+
+    def started(call):
+        before = jobs()
+        call(spark.table(name).where(where))
+        return jobs() - before
+
+    def plan(df):
+        df._jdf.queryExecution().sparkPlan()
+
+    started(plan)  # Delta reads the log first.
+    own = started(plan)
+    assert started(lambda df: QUERY.run(df, route="scan")) == own > 0
+
+
 @BOTH
 def test_deleted_rows_of_many_row_groups(spark, kind, made, read, answers):
     options = {"iceberg": {"write.parquet.row-group-size-bytes": "100000"}, "delta": {}}

@@ -497,9 +497,9 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
 
 
 def is_identifier_clause(tokens: Sequence[Token], at: int) -> bool:
-    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here, and not the name of a query and its columns."""
+    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here: after a query of that name come columns."""
     words = [token.text.lower() for token in tokens[at : at + 2]]
-    return words == ["identifier", "("] and tokens[at + 2 : at + 3] != [] and tokens[at + 2].kind != "word"
+    return words == ["identifier", "("] and any(token.kind != "word" for token in tokens[at + 2 : at + 3])
 
 
 def are_names(tokens: Sequence[Token]) -> bool:

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from windowkit.files.deleted import Deleted
-from windowkit.spark.parquet.jvm import Unread, longs, named_class
+from windowkit.spark.parquet.jvm import Unread, items, longs, named_class
 from windowkit.spark.parquet.naming import BY_NAME, ByName, ByNumber, Naming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FORMAT", "INDEXES", "MARK", "VECTOR", "Vectors", "columns_of", "naming"]
+__all__ = ["FORMAT", "INDEXES", "MARK", "VECTOR", "Vectors", "columns_of", "naming", "without_mark"]
 
 PACKAGE: Final = "org.apache.spark.sql.delta."
 FORMAT: Final = f"{PACKAGE}DeltaParquetFileFormat"
@@ -67,6 +67,17 @@ def naming(location: Any, names: list[str]) -> Naming:
     if mode == "id":
         return ByNumber({name: {"": fields[name]["metadata"][NUMBER]} for name in names})
     raise Unread(f"{MODE} is {mode}")
+
+
+def without_mark(filters: Any) -> Any:
+    """Return the filters of a scan as they were when Delta listed its files, without that of deleted rows.
+
+    With it, Delta takes them for other filters, and lists the files again, in a Spark job.
+    """
+    for at, each in enumerate(items(filters)):
+        if MARK in str(each.toString()):
+            return filters.diff(filters.slice(at, at + 1))
+    return filters
 
 
 class Vectors:

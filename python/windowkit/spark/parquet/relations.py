@@ -130,10 +130,10 @@ class Relation:
         """Yield the files that Spark would read, and their URIs: those that it has listed, or lists now."""
         read = [value_reader(field) for field in self.of_directories]
         types = [each.dataType() for each in self.relation.partitionSchema().fields()] if read else []
-        vectors = delta.Vectors(self.frame, self.location) if self.is_delta else None
-        for directory in items(
-            self.location.listFiles(self.scan.partitionFilters(), self.scan.dataFilters())
-        ):
+        filters, vectors = self.scan.dataFilters(), None
+        if self.is_delta:
+            filters, vectors = delta.without_mark(filters), delta.Vectors(self.frame, self.location)
+        for directory in items(self.location.listFiles(self.scan.partitionFilters(), filters)):
             row = directory.values()
             values = tuple(
                 None if row.isNullAt(at) else to(row.get(at, of_type))
