@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shutil import copyfile
+
 import pytest
 from pyspark.sql import functions as sf
 
@@ -269,6 +271,24 @@ def test_iceberg_files_without_numbers(spark, made, left, tmp_path):
     spark.sql(rows(120, 150)).write.parquet(str(tmp_path / "own"))
     spark.sql(f"call ice.system.add_files('{name.removeprefix('ice.')}', '`parquet`.`{tmp_path / 'own'}`')")
     left(spark.table(name), "column 'k' is known by a number, and columns have none in")
+
+
+def test_iceberg_files_of_others_without_the_column_of_partitions(spark, table, left, tmp_path):
+    """Such as those of another table of Iceberg, which have numbers; the table knows the values."""
+    columns = "k bigint, t timestamp, v double"
+    own, name = table("iceberg"), table("iceberg")
+    spark.sql(f"create table {own} ({columns}) using iceberg")
+    spark.sql(
+        f"insert into {own} select /*+ coalesce(1) */ id % 5, timestamp_seconds(id), id / 4D from range(60)"
+    )
+    (file,) = [row.file_path for row in spark.sql(f"select file_path from {own}.files").collect()]
+    for value in "xy":
+        (tmp_path / f"p={value}").mkdir()
+        copyfile(file.removeprefix("file:"), tmp_path / f"p={value}" / f"{value}.parquet")
+    spark.sql(f"create table {name} ({columns}, p string) using iceberg partitioned by (p)")
+    spark.sql(f"call ice.system.add_files('{name.removeprefix('ice.')}', '`parquet`.`{tmp_path}`')")
+    left(spark.table(name), "column 'p' is that of partitions, and missing in")
+    left(spark.table(name).where("p = 'x' or v > 10"), "column 'p' is that of partitions, and missing in")
 
 
 def test_iceberg_types_and_partitions_that_evolve(spark, made, read):

@@ -497,7 +497,7 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
 
 
 def is_identifier_clause(tokens: Sequence[Token], at: int) -> bool:
-    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here: after a query of that name come columns."""
+    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here; a name has columns after it."""
     words = [token.text.lower() for token in tokens[at : at + 2]]
     return words == ["identifier", "("] and any(token.kind != "word" for token in tokens[at + 2 : at + 3])
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from windowkit.files import listing
 from windowkit.files.listing import Source
 from windowkit.spark.jobs import arrow_type, identifier
+from windowkit.spark.parquet.survey import is_settled
 from windowkit.spark.parquet.tables import Listed, Table, source_listed, source_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["is_table", "of_name"]
 
 KINDS: Final = ("MANAGED", "EXTERNAL")
-SETTLED: Final = frozenset(("path", "serialization.format"))
-"""Options of a table that say nothing of how files are read."""
 FILE: Final = "_metadata"
 """What Spark calls the column that says of which file a row is."""
 
@@ -87,7 +86,7 @@ def refused(table: dict[str, Any], frame: DataFrame, is_cached: bool) -> str | N
         return "rows are cached"
     if "num_buckets" in table:
         return "the table is bucketed"
-    others = sorted(set(table.get("storage_properties", {})) - SETTLED)
+    others = sorted(name for name in table.get("storage_properties", {}) if not is_settled(name))
     if others:
         return f"the option {others[0]} is given to Spark's reader"
     if any(column.lower() == FILE for column in frame.columns):

@@ -34,8 +34,12 @@ WIDER: Final = {
     "float": ("double",),
 }
 """Types of numbers, and those that hold all of these."""
-LIKE: Final = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%", "Like": "{}"}
-"""What LIKE is in plans, and the pattern that it is of."""
+LIKE: Final = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
+"""What LIKE is in plans, and the pattern that it is of.
+
+Others, such as ``a_``, are of characters, which Spark and pyarrow see in other places where strings are not
+UTF-8.
+"""
 NAN: Final = Value("number", "nan")
 WORDS: Final[dict[str, Literal["and", "or"]]] = {"And": "and", "Or": "or"}
 
@@ -174,8 +178,7 @@ class Conditions:
         if kind_of(column) != "AttributeReference" or kind_of(literal) != "Literal":
             return None
         text = str(literal.value().toString())
-        signs = ("\\", str(node.escapeChar())) if kind == "Like" else ("\\", "%", "_")
-        if any(sign in text for sign in signs):
+        if any(sign in text for sign in ("\\", "%", "_")):
             return None
         return Test((self.named(column),), "like", (Value("string", quoted(LIKE[kind].format(text))),))
 

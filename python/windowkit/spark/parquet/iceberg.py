@@ -111,7 +111,9 @@ class IcebergScan:
             if "initial-default" in json.dumps(fields[name]):
                 raise Unread(f"column {name!r} has a default in files without it")
             numbers[name] = numbers_of(name, fields[name]["id"], fields[name]["type"])
-        return ByNumber(numbers)
+        specs = self.leaf.table().table().specs().values()
+        sources = {number for spec in specs for number in spec.identitySourceIds()}
+        return ByNumber(numbers, tuple(name for name in names if fields[name]["id"] in sources))
 
     def files(self) -> Iterator[tuple[str, Listed]]:
         """Yield the files of the tasks, and their URIs."""

@@ -6,7 +6,7 @@ a name, Iceberg by a number, which Parquet calls a field id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
@@ -63,9 +63,12 @@ class ByNumber:
     ----------
     numbers : mapping of str to mapping
         Of columns.
+    of_partitions : collection of str
+        Columns of which the table knows the value in a partition, and files that it did not write need none.
     """
 
     numbers: Mapping[str, Numbers]
+    of_partitions: Collection[str] = ()
 
     def there(self, own: pa.Schema) -> dict[str, str]:
         """Return the columns that a file of this schema has, and what it calls them."""
@@ -77,6 +80,8 @@ class ByNumber:
         if any(number_of(field) is None for field in own):
             return "is known by a number, and columns have none"
         stored = self.there(own).get(name)
+        if stored is None and name in self.of_partitions:
+            return "is that of partitions, and missing"
         if stored is None or numbers_in(own.field(stored)) == self.numbers[name]:
             return None
         return "has other fields"

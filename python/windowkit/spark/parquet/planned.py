@@ -192,6 +192,8 @@ def scan_of(frame: DataFrame, leaf: Any, read: str, plan: Any) -> Scan:
         return IcebergScan(frame, plan, leaf)
     if kinds[1] == CACHED:
         raise Unread("rows are cached")
+    if kind_of(plan) == "LocalTableScan":
+        raise Unread("Spark knows from the filters that there are no rows")
     if kinds[1] == OTHER:
         raise Unread(f"rows are read by {short(plan.relation())}")
     raise Unread(f"Spark's plan has {kind_of(plan).strip()} above the files")

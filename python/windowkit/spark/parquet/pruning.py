@@ -8,6 +8,7 @@ here, in Spark's types and as far as it is sure, and pyarrow only finds out whet
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -137,7 +138,10 @@ def tested(
     check(opened, [there[name] for name in chosen.columns if name in there])
     given = ds.get_partition_keys(opened.partition_expression)
     stored = opened.metadata.schema
-    numbers = {stored.column(at).path: at for at in range(len(stored))}
+    paths = [stored.column(at).path for at in range(len(stored))]
+    times = Counter(paths)
+    # A column a.b and the field b of a column a have one path.
+    numbers = {path: at for at, path in enumerate(paths) if times[path] == 1}
     own = opened.physical_schema
     return [
         (numbers[there[name]], own.field(there[name]).type, schema.field(name))

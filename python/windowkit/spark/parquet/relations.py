@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from windowkit.spark.jobs import arrow_type
 from windowkit.spark.parquet import delta
 from windowkit.spark.parquet.jvm import Unread, attributes, class_of, fields_of, items, short, statuses
 from windowkit.spark.parquet.naming import BY_NAME, Naming
+from windowkit.spark.parquet.survey import is_settled
 from windowkit.spark.parquet.tables import Listed
 
 if TYPE_CHECKING:
@@ -24,9 +26,9 @@ __all__ = ["Relation"]
 PACKAGE: Final = "org.apache.spark.sql.execution."
 FORMAT: Final = f"{PACKAGE}datasources.parquet.ParquetFileFormat"
 RELATION: Final = f"{PACKAGE}datasources.HadoopFsRelation"
-SETTLED: Final = frozenset(
+LISTING: Final = frozenset(
     (
-        *("path", "paths", "basepath", "serialization.format", "mergeschema", "inferschema"),
+        *("paths", "basepath", "mergeschema", "inferschema"),
         *("pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter"),
     )
 )
@@ -65,7 +67,7 @@ class Relation:
         if relation.bucketSpec().isDefined():
             raise Unread("the table is bucketed")
         options = str(relation.options().keySet().mkString("\n")).splitlines()
-        others = sorted(name for name in options if name.lower() not in SETTLED)
+        others = sorted(name for name in options if name.lower() not in LISTING and not is_settled(name))
         if others:
             raise Unread(f"the option {others[0]} is given to Spark's reader")
         session = frame.sparkSession._jsparkSession
@@ -149,6 +151,14 @@ class Relation:
                 yield uri, Listed(size, values, None, deleted)
 
 
+def decimal_of(value: Any, name: str, kind: spark.DecimalType) -> Decimal:
+    """Return a value of a directory; of another scale than its type, it is another one to Spark's reader."""
+    found: Decimal = value.toJavaBigDecimal()
+    if -int(found.as_tuple().exponent) != kind.scale:
+        raise Unread(f"a directory says {name}={found}, of another scale than {kind.simpleString()}")
+    return found
+
+
 def value_reader(field: spark.StructField) -> Callable[[Any], Any]:
     """Return how a value of a directory is read, of a row of Spark's own form."""
 
@@ -159,8 +169,9 @@ def value_reader(field: spark.StructField) -> Callable[[Any], Any]:
 
     if isinstance(field.dataType, spark.StringType):
         return lambda value: str(value.toString())
-    if isinstance(field.dataType, spark.DecimalType):
-        return lambda value: value.toJavaBigDecimal()
+    kind = field.dataType
+    if isinstance(kind, spark.DecimalType):
+        return lambda value: decimal_of(value, field.name, kind)
     known = (
         spark.NumericType,
         spark.BooleanType,

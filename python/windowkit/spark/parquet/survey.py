@@ -25,12 +25,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Settings", "by_footers", "by_settings", "unread"]
+__all__ = ["Settings", "by_footers", "by_settings", "is_settled", "unread"]
 
 FOOTERS_AT_ONCE: Final = 32
 """Footers that are read at the same time, as most of the time is spent on waiting for a file system."""
 FIELD_ID: Final = "parquet.field.id"
 TOLERANT: Final = ("ignoreCorruptFiles", "ignoreMissingFiles")
+SETTLED: Final = re.compile(
+    r"path|serialization\.format|compression|partitionoverwritemode|maxrecordsperfile"
+    r"|parquet\.(compression|block\.size|page\.size|dictionary\.page\.size|enable\.dictionary)"
+    r"|parquet\.(bloom\.filter|writer|page\.row\.count|page\.write-checksum)\..*",
+    re.IGNORECASE,
+)
+"""Options that tables keep, and that say where files are, or how they were written."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,11 @@ def by_footers(source: Source, schema: pa.Schema, settings: Settings, naming: Na
         return next(filter(None, pool.map(of_file, source.files)), None)
 
 
+def is_settled(option: str) -> bool:
+    """Whether an option of a table says nothing of how its files are read."""
+    return SETTLED.fullmatch(option.partition("#")[0]) is not None
+
+
 def unread(reason: str) -> InvalidValue:
     """Return what is raised where Spark's reader cannot be given the table."""
     return InvalidValue(
@@ -143,7 +155,7 @@ def reasons(
     for field in there:
         stored = own.field(called[field.name]).type
         if not is_readable(stored, field.type):
-            yield f"column {field.name!r} is {stored} in {path!r} and {field.type} in others"
+            yield f"column {field.name!r} is {stored} in {path!r} and {field.type} in the table"
         if not settings.has_nanos and field.name not in int96 and has_nanos(stored):
             yield f"column {field.name!r} has nanoseconds in {path!r}"
     metadata = opened.metadata.metadata or {}

@@ -234,8 +234,8 @@ def stated(system: fs.FileSystem, paths: list[str]) -> list[fs.FileInfo]:
         there = [info for info in system.get_file_info(selected) if info.path in wanted and info.is_file]
         if len(there) < len(wanted):
             raise InvalidValue(
-                f"paths: Spark finds files in {folder!r} that this process cannot see; a scan reads "
-                "files that this process and all workers see"
+                f"paths: Spark finds files in {folder!r} that are gone, or that this process cannot see; "
+                "a scan reads files that this process and all workers see"
             )
         found += there
     return found

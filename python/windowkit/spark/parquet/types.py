@@ -6,6 +6,7 @@ integers the next larger signed ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
@@ -36,11 +37,10 @@ WIDENED: Final = {
     *((narrow, pa.float64()) for narrow in (pa.int8(), pa.int16(), pa.int32(), pa.float32())),
 }
 """From what a file has to what the table has, where Spark widens without loss."""
-AS_STORED: Final = {
-    # Of an interval a file's own type says nothing, and a string may not be marked as one.
-    (pa.int64(), pa.duration("us")),
-    (pa.binary(), pa.string()),
-}
+INTERVAL: Final = (pa.int64(), pa.duration("us"))
+"""Of an interval a file's own type says nothing."""
+UNMARKED: Final = (pa.binary(), pa.string())
+"""A string may not be marked as one."""
 
 
 def kind_in_spark(kind: pa.DataType) -> pa.DataType | None:
@@ -103,29 +103,38 @@ def fields_in(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(at) for at in range(kind.num_fields)]
 
 
+def has(kind: pa.DataType, is_one: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type is one of some, or a struct, list or map in which one is."""
+    kind = plain(kind)
+    if pa.types.is_nested(kind):
+        return any(has(field.type, is_one) for field in fields_in(kind))
+    return is_one(kind)
+
+
 def has_instants(kind: pa.DataType) -> bool:
     """Whether columns of a type have dates or instants, also within structs, lists and maps.
 
     Times without zone are none: Spark 2, which had another calendar, did not write them.
     """
-    if pa.types.is_nested(kind):
-        return any(has_instants(field.type) for field in fields_in(kind))
-    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None))
+    is_a = pa.types
+    return has(kind, lambda own: is_a.is_date(own) or (is_a.is_timestamp(own) and own.tz is not None))
 
 
 def has_nanos(kind: pa.DataType) -> bool:
     """Whether columns of a type have timestamps of nanoseconds, also within structs, lists and maps."""
-    if pa.types.is_nested(kind):
-        return any(has_nanos(field.type) for field in fields_in(kind))
-    kind = plain(kind)
-    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+    return has(kind, lambda own: pa.types.is_timestamp(own) and own.unit == "ns")
 
 
 def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether Spark reads a column of a file as a type of its own without loss."""
-    read = kind_in_spark(stored)
+    read, is_duration = kind_in_spark(stored), pa.types.is_duration
+    if pa.types.is_nested(stored) and has(stored, is_duration) and has(wanted, is_duration):
+        # Of their unit, which Spark does not see; only columns are read without it.
+        return False
     if read is None or (read, wanted) in WIDENED or alike(read, wanted):
         return read is not None
+    if (read, wanted) == UNMARKED:
+        return not pa.types.is_fixed_size_binary(plain(stored))
     # By a setting of Spark's, nanoseconds are integers.
     return wanted == pa.int64() and stored in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
@@ -133,7 +142,7 @@ def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
 def alike(read: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether Spark reads one of its types as another: times with and without zone as each other."""
     is_a = pa.types
-    if read == wanted or (read, wanted) in AS_STORED:
+    if read == wanted or (read, wanted) == INTERVAL:
         return True
     if is_a.is_timestamp(read) and is_a.is_timestamp(wanted):
         return True
@@ -156,4 +165,10 @@ def conformed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns" and pa.types.is_timestamp(wanted):
         # A cast would round times before 1970 up.
         column = pc.floor_temporal(column, unit="microsecond")
+    if pa.types.is_duration(column.type):
+        # Spark does not see the unit.
+        column = column.cast(pa.int64())
+    if pa.types.is_string(wanted) and kind_in_spark(column.type) == pa.binary():
+        # A cast would refuse what is not UTF-8, which Spark and tasks read of columns of strings, too.
+        return column.cast(pa.binary()).view(wanted)
     return column.cast(wanted)
