@@ -164,7 +164,7 @@ def test_the_schema_of_the_footer_is_the_tables(spark, tmp_path, check):
     # What is binary by the file and a date by its schema is left to Spark, which refuses it when it reads.
     emitted = windowkit.spark.explain_scan(spark, str(path), query(by="bytes"))
     assert "left to Spark's reader, as column 'bytes' is binary in" in emitted
-    assert "and date32[day] in others" in emitted
+    assert "and date32[day] in the table" in emitted
     with pytest.raises((PySparkException, Py4JError), match=r"DATA_TYPE_MISMATCH"):
         windowkit.spark.scan(spark, str(path), query(by="bytes")).collect()
 

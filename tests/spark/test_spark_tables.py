@@ -360,7 +360,12 @@ def test_options_of_the_reader(spark, folder, left, option, value):
 
 
 def test_options_of_writers_are_kept_by_tables_and_change_nothing(spark, frame, read):
-    options = {"compression": "zstd", "parquet.bloom.filter.enabled#k": "true", "maxRecordsPerFile": 20}
+    options = {
+        "compression": "zstd",
+        "partitionOverwriteMode": "dynamic",
+        "parquet.bloom.filter.enabled#k": "true",
+        "maxRecordsPerFile": 20,
+    }
     frame.select("k", "t", "v").write.options(**options).saveAsTable("with_options_of_writers")
     try:
         assert read(spark.table("with_options_of_writers")) > 0

@@ -24,6 +24,11 @@ KINDS = {
     "flag": ([pa.bool_()], lambda chance: chance.random() < 0.5),
     "at": ([pa.timestamp("us")], lambda chance: dt.datetime(2024, 5, 1, 12, chance.randrange(60))),
     "row": ([pa.int64()], lambda chance: chance.randrange(100)),
+    # Not UTF-8, in part.
+    "raw": (
+        [pa.string(), pa.large_string()],
+        lambda chance: chance.choice([b"a", b"a\xc3", b"\xff", b"b\xc3b"]),
+    ),
 }
 """Columns, the types in which files have them, the table's first, and how their values are made."""
 DIRECTORIES = {
@@ -44,10 +49,13 @@ TESTS = (
     *("flag", "not flag", "flag = false", "flag is null", "flag <=> true"),
     *("t >= '1970-01-01 01:00:30'", "t < timestamp'1970-01-01 00:01:00Z'", "t is not null"),
     *("at > '2024-05-01 12:30:00'", "at <= timestamp_ntz'2024-05-01 12:20:00'"),
-    *("text like 'a%'", "text like '%s'", "text like '%\\'%'", "text like '_''%'", "text not like '%a%'"),
+    *("text like 'a%'", "text like '%s'", "text like '%\\'%'", "text not like '%a%'"),
+    *("raw = 'a'", "raw > 'a'", "raw in ('a', 'b')", "raw like 'a%'", "raw not like '%b'", "raw like '%a%'"),
+    *("`s.x` < 105", "`s.x` >= 110", "`s.x` is not null"),
     *("isnan(v)", "not isnan(v)", "if(k > 1, true, false)", "(v > 1) is true", "(text = 'a') is false"),
     # These, Spark evaluates.
     *("row % 2 = 0", "s.x > 1", "k > row", "length(text) > 0", "text like 'a\\\\%'"),
+    *("text like '_''%'", "raw like 'a_'", "raw not like '_'"),
 )
 OF_DIRECTORIES = {
     "p": ("p > 1", "p is null", "p in (1, 30)", "not (p = 2)", "p <=> null"),
@@ -64,6 +72,8 @@ def values_of(chance, name, stored, rows):
     if name == "t":
         unit = ONE if stored.unit == "us" else 1000
         made = [None if value is None else value * unit for value in made]
+    if name == "raw":
+        return pa.array(made, pa.binary()).view(pa.string()).cast(stored)
     return pa.array(made, stored)
 
 
@@ -79,8 +89,10 @@ def write(chance, path, narrow, lacking, int96):
             chance, name, stored, rows
         )
     columns["s"] = pa.array([{"x": row, "y": [row]} for row in range(rows)])
+    columns["s.x"] = pa.array([100 + row for row in range(rows)])
+    names = list(columns)
     pq.write_table(
-        pa.table(columns),
+        pa.table(columns).select(chance.sample(names, len(names))),
         path,
         row_group_size=chance.choice([5, 100]),
         write_statistics=chance.choice([True, True, False]),

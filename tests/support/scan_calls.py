@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
@@ -142,4 +143,9 @@ def compared(
 
 
 def collected(frame: DataFrame, asked: object) -> Any:
-    return rows_of(frame, asked) if isinstance(asked, wk.Query) else Counter(map(str, frame.collect()))
+    if isinstance(asked, wk.Query):
+        return rows_of(frame, asked)
+    # As bytes, since texts may not be UTF-8, which Connect does not collect; names may be twice.
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+    columns = [sf.col(name).cast("binary" if kind == "string" else kind) for name, kind in numbered.dtypes]
+    return Counter(map(str, numbered.select(*columns).collect()))
