@@ -574,6 +574,35 @@ def test_what_is_not_read_is_taken_whole() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        # A field may be called as CASE and its end are.
+        ("k = 'a' and 3 + w.case > 4 or k = 'b'", "(k = 'a' and 3 + w.case > 4) or k = 'b'"),
+        ("case when w.end > 3 and k = 'a' then 1 else 0 end = 1", None),
+        ("case when (case when w.end > 3 then a end) and k = 'a' then 1 else 0 end = 1", None),
+        # Of columns it is not known where a CASE ends: nothing is said of rows.
+        ("k = 'b' and case when end > 3 then true else false end or k = 'a'", None),
+        ("k = 'b' and case > 3 or k = 'a' and end < 3", None),
+        ("k = 'b' and end > 3", None),
+        ("(k = 'b' and case > 3) or k = 'a'", None),
+    ],
+)
+def test_where_a_case_ends(text: str, read: str | None) -> None:
+    made = condition(text)
+    assert str(made.tree) == (text if read is None else read)
+    rows = split(made, HOURS, TABLE.schema).rows
+    assert rows is None or read is not None
+
+
+@pytest.mark.parametrize("sign", ["-", "- ", "-\n", "-\t", "-/* of */", "- -- of\n"])
+def test_a_number_may_be_apart_from_its_sign(sign: str) -> None:
+    rows = pa.table({"t": [1, 11, 21], "v": [1.0, 0.25, -2.0]})
+    query = wk.query(by="v", time="t", windows=wk.tumbling(10), aggs=wk.count())
+    assert query.run(rows, where=f"v < {sign}1 and window_start > {sign}\n5")["v"].to_pylist() == [-2.0]
+    assert query.run(rows, where="v > +\n0.5")["v"].to_pylist() == [1.0]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *(

@@ -163,6 +163,43 @@ def test_parameters_of_statements(spark):
             wk.spark.sql(spark, text, args=wrong)
 
 
+CLAUSES = ("offset", "limit", "order", "group", "sort", "having", "cluster", "minus", "qualify")
+
+
+@pytest.mark.parametrize("name", CLAUSES)
+def test_columns_that_are_called_as_clauses(spark, readings, name):
+    """A WHERE does not end there, and what it says of rows is all that it says."""
+    query = wk.query(by="device", time="ts", windows=wk.tumbling("1 hour"), aggs=wk.sum("v").alias(name))
+    call = CALL.replace("sum(v)", f"sum(v) as {name}")
+    for where in (
+        "device = 'a' and 3 < {} or device = 'b'",
+        "w.device = 'a' and w.{} > 3 or w.device = 'b'",
+        "device = 'a' and -{} < 0 or device = 'b'",
+        "device = 'a' and case when {} > 1 then true else false end or device = 'b'",
+        "{} > 2 and device = 'a' or device = 'b'",
+    ):
+        condition = where.format(name)
+        expected = rows(query.run(readings).alias("w").where(condition))
+        text = f"select w.* from {call}w where {condition} order by all limit 10000"
+        assert rows(wk.spark.sql(spark, text)) == expected != [], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from {}w",
+        "select * from {}where device = 'a'",
+        "select w.* from {}as w",
+        "from {}limit 1000",
+    ],
+)
+def test_no_space_is_needed_after_a_call(spark, readings, text):
+    expected = QUERY.run(readings)
+    if "where" in text:
+        expected = expected.where("device = 'a'")
+    assert rows(wk.spark.sql(spark, text.format(CALL))) == rows(expected) != []
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -399,6 +399,14 @@ def test_decimals_of_directories_that_spark_takes_for_others(spark, tmp_path, re
     left(frame, "a directory says p=1, of another scale than decimal(5,2)", query)
 
 
+def test_estimates_that_are_beyond_floats(spark):
+    """Of rows of Python Spark estimates 2^63 bytes, and of a join the product."""
+    frame = spark.createDataFrame([("a", dt.datetime(2024, 1, 1), 1.5)], "k string, t timestamp, v double")
+    for number in range(17):
+        frame = frame.join(spark.createDataFrame([("a", number)], f"k string, d{number} int"), "k")
+    assert route_of(QUERY, frame)[0] == "catalyst-panes"
+
+
 def test_filters_that_are_never_true(frame):
     never = frame.where("k = null")
     assert "Spark knows from the filters that there are no rows" in route_of(QUERY, never)

@@ -34,6 +34,7 @@ CONDITIONS = [
     "window_end <= date '2026-01-03' or (k = 'b' and window_start > date '2026-01-04')",
     "upper(k) = 'A' and window_start < '2026-01-03 12:00'",
     "case when n > 3 then k = 'a' else k <> 'a' end and k is not null",
+    "case when struct(n as end).end > 3 and k = 'a' then false else true end",
     "window_start in ('2026-01-03 01:00', '2026-01-04 00:00') and hour(window_start) < 3",
     "k = 1 or k = 'a'",
     "true",

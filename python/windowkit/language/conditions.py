@@ -217,8 +217,12 @@ def condition(given: Any) -> Condition:
         what = f"{given.kind}" if isinstance(given, Expression) else a_type(given)
         raise InvalidType(f"where: {what} is given; {ALLOWED}")
     reader = Reader(text)
+    tree: Tree
     try:
-        tree = reader.alternatives()
+        try:
+            tree = reader.alternatives()
+        except Unread:
+            tree, reader.at = Opaque(text), len(reader.tokens)
         # Tests are a level, too.
         is_deep = depth_of(tree) > DEEPEST + 1
     except RecursionError:
@@ -398,7 +402,8 @@ class Reader:
         kind = "string"
         if word in TYPED:
             kind, self.at = word, start + 1
-        is_signed = self.took("-") or self.took("+")
+        is_negative = self.took("-")
+        is_signed = is_negative or self.took("+")
         if self.at == len(self.tokens):
             raise Unread
         token = self.tokens[self.at]
@@ -406,15 +411,26 @@ class Reader:
         if not is_string and (token.kind != "number" or kind != "string"):
             raise Unread
         self.at += 1
-        text = self.text[self.tokens[start].start : token.end]
-        return Value(kind if is_string else "number", text if is_string else text.replace(" ", ""))
+        if is_string:
+            return Value(kind, self.text[self.tokens[start].start : token.end])
+        # What is between a sign and its number may be a line or a comment.
+        return Value("number", "-" * is_negative + token.text)
 
     def opaque(self) -> Opaque:
-        """Take all up to the next AND or OR outside of parentheses, but for those of BETWEEN and CASE."""
+        """Take all up to the next AND or OR outside of parentheses, but for those of BETWEEN and CASE.
+
+        Raises
+        ------
+        Unread
+            A column may be called CASE or END, so that it is not known where a CASE ends.
+        """
         first = self.at
         depth = cases = betweens = 0
+        keywords = list[str]()
         while self.at < len(self.tokens):
-            word = self.word()
+            is_field = self.at > first and self.word(-1) == "."
+            word = "" if is_field else self.word()
+            keywords.append(word)
             if word in (")", "]"):
                 if depth == 0:
                     break
@@ -433,6 +449,9 @@ class Reader:
         if self.at == first or depth:
             why = "a parenthesis is not closed" if depth else "a condition is missing"
             raise InvalidValue(f"where: {shortened(self.text)!r} is not a condition, as {why}; {ALLOWED}")
+        begun, ended = keywords.count("case"), keywords.count("end")
+        if begun != ended or begun > keywords.count("when"):
+            raise Unread
         return Opaque(self.text[self.tokens[first].start : self.tokens[self.at - 1].end])
 
 

@@ -35,6 +35,11 @@ AFTER_WHERE: Final = (
     *("union", "intersect", "except", "minus"),
 )
 """What follows a WHERE, and begins no operator within it."""
+OPERATORS: Final = (
+    *("and", "or", "not", "in", "between", "is", "like", "ilike", "rlike", "regexp", "escape", "div"),
+    *("case", "when", "then", "else", "from"),
+)
+"""After what, in a condition, an operand comes."""
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
 AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
@@ -226,7 +231,8 @@ class Statement:
             last, name, frames[name] = self.calls[at]
             # After LATERAL, Spark takes a function of tables or a query, but not a name.
             is_lateral = at > first and self.tokens[at - 1].text.lower() == "lateral"
-            stands = f"(table {{{name}}})" if is_lateral else f"{{{name}}}"
+            # A name may follow without a space.
+            stands = f" (table {{{name}}}) " if is_lateral else f" {{{name}}} "
             pieces += [braced(self.text[done : self.tokens[at].start]), stands]
             at, done = last + 1, self.tokens[last].end
         return "".join([*pieces, braced(self.text[done : self.tokens[end - 1].end])]), frames
@@ -400,9 +406,18 @@ class Statement:
             # A window may also be a column.
             is_named = words[place] == "window" and words[place + 2 : place + 3] == ["as"]
             is_pipe = self.text[token.start : token.start + 2] == "|>"
-            if depth == 0 and (words[place] in AFTER_WHERE or is_named or is_pipe or token.text == ";"):
+            begins = is_pipe or token.text == ";" or words[place] in AFTER_WHERE or is_named
+            if depth == 0 and begins and not (place == first or self.misses_operand(words, place)):
                 return place
         return end
+
+    def misses_operand(self, words: Sequence[str], place: int) -> bool:
+        """Whether the token before this one is followed by an operand, such as a column called limit."""
+        before = self.tokens[place - 1]
+        is_field = self.tokens[place - 2].text == "."
+        return (before.kind == "sign" and before.text not in ")]") or (
+            words[place - 1] in OPERATORS and not is_field
+        )
 
     def with_values(self, first: int, end: int) -> str:
         """Return the text of a range of tokens, with strings and numbers in place of their parameters."""

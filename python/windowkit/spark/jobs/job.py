@@ -129,7 +129,8 @@ class Job:
             return inf
         try:
             plan = self.columns._jdf.queryExecution().withCachedData()
-            return int(str(plan.stats().sizeInBytes())) / ROW_BYTES
+            # It may have more digits than Python makes integers of.
+            return float(str(plan.stats().sizeInBytes())) / ROW_BYTES
         except Py4JError:
             return inf  # This Spark has other plans than those known here.
 
