@@ -149,6 +149,15 @@ def test_a_minus_before_a_negative_parameter_begins_no_comment(spark):
         assert (made.where(at, end_of_call(made.tokens, at)) is not None) is is_read
 
 
+def test_names_that_are_given_as_parameters(spark, readings):
+    text = f"with identifier(:name) as (table readings) select * from {OF_IDENTIFIER[14:]}"
+    found = wk.spark.sql(spark, text.replace("'X'", ":name"), args={"name": "x", "other": 1})
+    assert rows(found) == rows(QUERY.run(readings)) != []
+    recursive = "with recursive identifier(:name) as (table readings union all {}) table x"
+    with pytest.raises(wk.InvalidValue, match="takes windows of x, which is not there yet"):
+        wk.spark.sql(spark, recursive.format(OF_IDENTIFIER), args={"name": "x"})
+
+
 def test_parameters_of_statements(spark):
     call = CALL.replace("table(readings)", "table(select * from readings where v >= :least)")
     text = f"select * from {call} where window_start >= :since order by all"

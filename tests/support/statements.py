@@ -70,6 +70,7 @@ CONDITIONS = (
     "window.end < '2024-01-01 00:01:30'",
     "window.start between '2024-01-01' and timestamp'2024-01-01 00:00:59'",
     "case when k = 'a' then sv > 3 else k = 'b' end",
+    "case when window.end > timestamp'2024-01-01 00:01:30' and k = 'a' and sv > 3 then false else true end",
     "sv > (select min(sv) from (select 40 as sv) where 'b' = 'b')",
 )
 

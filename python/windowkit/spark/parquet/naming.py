@@ -64,7 +64,7 @@ class ByNumber:
     numbers : mapping of str to mapping
         Of columns.
     of_partitions : collection of str
-        Columns of which the table knows the value in a partition, and files that it did not write need none.
+        Columns whose values the table knows of each partition, so that files of others may lack them.
     """
 
     numbers: Mapping[str, Numbers]
