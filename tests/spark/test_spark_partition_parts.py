@@ -76,7 +76,8 @@ def test_counts_are_those_of_a_group_by(spark, partitions, cells):
     assert [each.rows for each in found.heavy] == sorted(heavy.values(), reverse=True)
 
 
-def test_heavy_keys_in_one_cell_do_not_hide_each_other(spark):
+@pytest.mark.parametrize("retains", ["true", "false"])
+def test_heavy_keys_in_one_cell_do_not_hide_each_other(spark, settings, retains):
     keys = spark.range(5000).select(sf.col("id").alias("k"))
     in_cell = defaultdict(list)
     for key, at in keys.select("k", sf.pmod(hashed(), sf.lit(histogram.FEWEST_CELLS))).collect():
@@ -87,7 +88,8 @@ def test_heavy_keys_in_one_cell_do_not_hide_each_other(spark):
         sf.element_at(sf.lit(together), (sf.col("id") % len(together) + 1).cast("int"))
     )
     frame = keys.union(hot)
-    found = histogram.histogram(frame, hashed(), 8, sample=1.0)
+    with settings({"spark.sql.retainGroupColumns": retains}):
+        found = histogram.histogram(frame, hashed(), 8, sample=1.0)
     share = frame.count() / 8 / histogram.SHARE
     wanted = {code: rows for code, rows in counted(frame).items() if rows > share}
     assert len(wanted) == len(together)

@@ -32,6 +32,7 @@ TUMBLING = wk.query(by="device", time="ts", windows=wk.tumbling("10 minutes"), a
         {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"},
         {"spark.sql.caseSensitive": "true"},
         {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
+        {"spark.sql.retainGroupColumns": "false"},
     ],
     ids=lambda changed: ", ".join(
         f"{name.removeprefix('spark.sql.')}={value}" for name, value in changed.items()

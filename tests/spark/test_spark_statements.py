@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,7 @@ def test_names_that_are_given_as_parameters(spark, readings):
         wk.spark.sql(spark, recursive.format(OF_IDENTIFIER), args={"name": "x"})
 
 
-def test_parameters_of_statements(spark):
+def test_parameters_of_statements(spark, readings):
     call = CALL.replace("table(readings)", "table(select * from readings where v >= :least)")
     text = f"select * from {call} where window_start >= :since order by all"
     plainly = text.replace(":least", "2").replace(":since", "timestamp '1970-01-01 00:00:00Z'")
@@ -166,6 +167,12 @@ def test_parameters_of_statements(spark):
     found = wk.spark.sql(spark, text, args=given).collect()
     assert found == wk.spark.sql(spark, plainly).collect()
     assert found
+    call = CALL.replace("'device'", ":by").replace("'sum(v)'", ": aggs")
+    given = {"by": "device", "aggs": "sum(v)"}
+    found = wk.spark.sql(spark, f"select * from {call}", args=given)
+    assert rows(found) == rows(QUERY.run(readings))
+    with pytest.raises(wk.InvalidValue, match="text: :by is null where a string is expected"):
+        wk.spark.sql(spark, f"select * from {call}", args=given | {"by": None})
     assert wk.spark.sql(spark, "select :n as n", args={"n": 3}).collect() == [(3,)]
     for wrong in ([2], {1: 2}):
         with pytest.raises(wk.InvalidType, match=r"args: .* is given; args is a dict"):
@@ -250,6 +257,9 @@ def test_views_are_made_of_results(spark):
     for cached in ("cache table w as", "cache lazy table w"):
         with pytest.raises(wk.InvalidValue, match="it caches windowkit"):
             wk.spark.sql(spark, f"{cached} select * from {CALL}")
+    with pytest.raises(wk.InvalidValue, match="it creates a view"):
+        wk.spark.sql(spark, f"create or replace global temp view if not exists w as select * from {CALL}")
+    Statement(spark, f"create table view as select * from {CALL}", None).refuse_what_is_read_later()
     with pytest.raises(wk.InvalidType, match="text is SQL, a str"):
         wk.spark.sql(spark, 3)
 
@@ -301,8 +311,26 @@ MAY_BE_COLUMNS = [
     "select k, (with q as (select * from r where v < x) select max(sv) from [[q]]) as m from s",
     "select k from s where k in (select k from [[select k, t, v from [[select * from r where v < x]] "
     "lateral view explode(array(window.start)) e as t lateral view explode(array(sv)) e as v]])",
+    *(
+        f"select {text} as m from (select k, v as x from s)"
+        for text in (
+            "distinct (select max(sv) from [[select * from r where v < x]])",
+            "all (select max(sv) from [[select * from r where v < x]])",
+            "count(distinct (select max(sv) from [[select * from r where v < x]]))",
+            "v is not distinct from (select max(sv) from [[select * from r where v < x]])",
+            "trim('a' from (select max(k) from [[select * from r where v < x]]))",
+            "trim(from (select max(k) from [[select * from r where v < x]]))",
+            "extract(day from (select max(window.end) from [[select * from r where v < x]]))",
+            "overlay(k placing 'a' from (select count(*) from [[select * from r where v < x]]))",
+            "(select max(sv) from [[select * from r where v < identifier('X')]])",
+            "(select max(sv) from [[select * from r where v < identifier(concat('', 'x'))]])",
+            """(select max(sv) from [[select k, t, v from (select *, MANY from r) where v < x]])""",
+        )
+    ),
 ]
-"""Statements with a variable x where a column x may be meant, and in the first and the third is."""
+"""Statements with a variable x where a column x may be meant, and in most is."""
+MANY = ", ".join(f"{at} as c{at}" for at in range(30))
+"""More columns than Spark shows of a step of a plan."""
 ARE_VARIABLES = [
     "select k, sv from [[select * from r where v < x]]",
     "select k, sv from (select * from [[select * from r where v < x]]) where sv >= x",
@@ -313,13 +341,18 @@ ARE_VARIABLES = [
     "select k from s where k in (select k from [[select * from r where v < system.session.x]])",
     "select k from s where k in (select k from [[select k, t, x as v from (select k, t, v as x from r)]])",
     "select k from s where k in (select k from [[r]] where sv > x)",
+    "select k from s where exists (select 1 from [[select * from r where v < session.x]] w where sv <= x)",
+    "table s union distinct (select k, t, v from (select k, window.start as t, sv as v from "
+    "[[select * from r where v < x]]))",
 ]
 
 
 @pytest.mark.parametrize("text", MAY_BE_COLUMNS)
 def test_what_may_be_a_column_of_another_query_is_no_variable(spark, variable, text):
+    shown = spark.conf.get("spark.sql.debug.maxToStringFields")
     with pytest.raises(wk.InvalidValue, match="x is a variable of the session where windowkit"):
-        wk.spark.sql(spark, written(text, ours=True))
+        wk.spark.sql(spark, written(text.replace("MANY", MANY), ours=True))
+    assert spark.conf.get("spark.sql.debug.maxToStringFields") == shown
 
 
 @pytest.mark.parametrize("text", ARE_VARIABLES)
@@ -368,6 +401,29 @@ def test_names_in_double_quotes_mean_what_they_do_in_spark(spark, two_views, tex
             wk.spark.sql(spark, written(recursive, ours=True))
     finally:
         spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def test_variables_may_be_in_double_quotes(spark, variable):
+    text = 'select (select max(sv) from [[select * from r where v < "X"]]) from (select k, v as x from s)'
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        with pytest.raises(wk.InvalidValue, match="x is a variable of the session where windowkit"):
+            wk.spark.sql(spark, written(text, ours=True))
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def test_plans_of_definitions_with_windows_grow_with_their_number(spark, two_views):
+    def size(depth):
+        names = ["r", *(f"q{at}" for at in range(depth))]
+        each = "{} as (select k, window.start as t, sv as v from [[{}]])"
+        defined = ", ".join(each.format(name, before) for before, name in pairwise(names))
+        found = wk.spark.sql(spark, written(f"with {defined} table {names[-1]}", ours=True))
+        return len(found._jdf.queryExecution().analyzed().treeString())
+
+    two, four, eight = (size(depth) for depth in (2, 4, 8))
+    # The statement keeps its definitions, each with the plan of those it reads.
+    assert eight / four < 4.5 > four / two
 
 
 def test_scopes_hold_through_connect(remote):

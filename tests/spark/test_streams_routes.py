@@ -74,7 +74,11 @@ def test_both_routes_return_the_same_rows(source, settings, tmp_path, seed):
     mode = draw.choice(["append", "update"]) if seed % 2 else "append"
     query = wk.query(by="k", time="ts", windows=window, aggs=draw.sample(AGGS, 4))
     frame = source(*batches, delay=delay)
-    with settings({"spark.sql.session.timeZone": draw.choice(["UTC", "Asia/Kolkata"])}):
+    drawn_settings = {
+        "spark.sql.session.timeZone": draw.choice(["UTC", "Asia/Kolkata"]),
+        "spark.sql.retainGroupColumns": draw.choice(["true", "false"]),
+    }
+    with settings(drawn_settings):
         ours = query.run(frame, output_mode=mode, route="operator")
         sparks = query.run(frame, output_mode=mode, route="catalyst")
         assert ours.dtypes == sparks.dtypes

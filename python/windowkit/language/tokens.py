@@ -20,6 +20,8 @@ TOKEN: Final = re.compile(
 """Spark's hints, which begin as comments do, have words like all else."""
 KINDS: Final = ("blank", "comment", "string", "number", "word", "sign")
 COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
+CAPITALS: Final = str.maketrans("\u0131\u017f", "is")
+"""Small letters that are not of ASCII, whose capitals are: Spark's lexer reads keywords in capitals."""
 
 
 class Token(NamedTuple):
@@ -29,6 +31,11 @@ class Token(NamedTuple):
     text: str
     start: int
     end: int
+
+    @property
+    def keyword(self) -> str:
+        """A word or sign as keywords are compared; of a string, which is none, nothing."""
+        return "" if self.kind == "string" else self.text.translate(CAPITALS).lower()
 
 
 def tokens_of(text: str) -> Iterator[Token]:

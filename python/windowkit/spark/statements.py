@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windowkit.errors import InvalidType, InvalidValue
@@ -44,18 +43,13 @@ QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
 AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
 """With what begins, after a table's name, how Spark is to part and sort it."""
-BEFORE_RELATIONS: Final = (
-    "from",
-    "join",
-    "table",
-    "union",
-    "all",
-    "distinct",
-    "intersect",
-    "except",
-    "minus",
-)
-"""After what a query in parentheses is one of a FROM, or of a set operation."""
+SET_OPERATIONS: Final = ("union", "intersect", "except", "minus")
+HAVE_FROM: Final = ("trim", "extract", "substring", "substr", "overlay")
+"""Functions whose arguments have a FROM."""
+MADE: Final = ("create", "alter", "or", "replace", "global", "temporary", "temp")
+"""With what a statement begins that makes a view, or something else."""
+SHOWN: Final = "spark.sql.debug.maxToStringFields"
+"""How many columns Spark shows of each step of a plan."""
 VARIABLE: Final = re.compile(r"variablereference\((?:\w+\.)*(\w+|`[^`]*`)=")
 """How plans of Spark show that a name is a variable of the session."""
 LEGACY: Final = "spark.sql.legacy.ctePrecedencePolicy"
@@ -92,7 +86,7 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
         ``fill => '...'`` are those of `windowkit.query`, the latter for all aggregates.
     args : Mapping, optional
         Values for the parameters of the statement, such as ``:least``, by name, as ``session.sql`` takes
-        them; also for those in queries within ``table(...)``.
+        them; also for those in queries within ``table(...)``, and for options, such as ``by => :keys``.
 
     Returns
     -------
@@ -156,6 +150,7 @@ class Statement:
     def __init__(self, session: SparkSession, text: str, args: dict[str, Any] | None) -> None:
         self.session, self.text, self.args = session, text, args
         self.tokens = list(tokens_of(text))
+        self.words = [token.keyword for token in self.tokens]
         self.withs = list(withs(self.tokens))
         self.defined = {begin for each in self.withs for begin, _ in each.definitions}
         """Where names are defined."""
@@ -179,8 +174,9 @@ class Statement:
                 "text: it has ${...}, in whose place Spark puts a setting before it reads the statement, and "
                 "windowkit does not; format the text in Python, or give values by args"
             )
-        words = [token.text.lower() for token in self.tokens[:6]]
-        if words[0] in ("create", "alter") and {"view", "function"} & set(words):
+        words = self.words
+        made = next((word for word in words if word not in MADE), "")
+        if words[0] in MADE and made in ("view", "function"):
             raise InvalidValue(
                 "text: it creates a view of windowkit(...), which Spark would look up when the view is read; "
                 "give the select alone, and call createOrReplaceTempView of its result"
@@ -230,7 +226,7 @@ class Statement:
                 continue
             last, name, frames[name] = self.calls[at]
             # After LATERAL, Spark takes a function of tables or a query, but not a name.
-            is_lateral = at > first and self.tokens[at - 1].text.lower() == "lateral"
+            is_lateral = at > first and self.words[at - 1] == "lateral"
             # A name may follow without a space.
             stands = f" (table {{{name}}}) " if is_lateral else f" {{{name}}} "
             pieces += [braced(self.text[done : self.tokens[at].start]), stands]
@@ -248,7 +244,7 @@ class Statement:
         """Return what is in table(...): a query or a name, as it is meant there."""
         self.replace_calls(first, end, depth)
         text, frames = self.replaced(first, end)
-        if self.tokens[first].text.lower() not in QUERIES:
+        if self.words[first] not in QUERIES:
             text = f"table {text}"
         # In parentheses, as Spark has it, it cannot be a statement that changes something.
         text = f"select * from ({text})"
@@ -257,21 +253,39 @@ class Statement:
         self.refuse_legacy_names([each for each in self.withs if each.start < end and first < each.until])
         for each in reversed(around):
             defined = list[str]()
-            for begin, last in each.definitions:
+            for begin, last in reversed(each.definitions):
+                # What is not read may hold windows, whose plans would be repeated with each call.
+                if not self.is_named(self.name_at(begin), inside):
+                    continue
                 if begin < first < last and each.is_recursive:
-                    self.refuse_recursion(begin, inside)
+                    self.refuse_recursion(begin)
                 if last < first:
                     inside.append((begin, last + 1))
                     definition, used = self.replaced(begin, last + 1)
-                    defined.append(definition)
+                    defined.insert(0, definition)
                     frames |= used
             if defined:
                 begins = "with recursive" if each.is_recursive else "with"
                 text = f"{begins} {', '.join(defined)} select * from ({text})"
         found = self.run(text, frames)
         if self.may_name_columns_of_others(first):
-            self.refuse_variables(text, frames)
+            self.refuse_variables(text, frames, inside)
         return found
+
+    def is_named(self, name: str, ranges: Sequence[tuple[int, int]]) -> bool:
+        """Whether a name is in ranges of tokens, outside the calls in them."""
+        return any(name == self.name_at(at) for at in self.outside_calls(ranges))
+
+    def outside_calls(self, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
+        """Yield where the tokens of ranges are, but for calls that have been evaluated."""
+        for first, end in ranges:
+            at = first
+            while at < end:
+                if at in self.calls:
+                    at = self.calls[at][0]
+                else:
+                    yield at
+                at += 1
 
     def refuse_legacy_names(self, withs: Sequence[With]) -> None:
         """Refuse a name that several WITHs define, where the outer of two may come first."""
@@ -286,61 +300,74 @@ class Statement:
     def name_at(self, at: int) -> str:
         """Return the name that a token is, or that IDENTIFIER(...) says, as Spark compares names."""
         written = self.tokens[at].text
-        if is_identifier_clause(self.tokens, at):
+        # A definition may be called so, and have columns.
+        is_name = at in self.defined and not is_identifier_clause(self.tokens, at)
+        if self.words[at : at + 2] == ["identifier", "("] and not is_name:
             last = closed(self.tokens, at + 2)
             written = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
         return written.strip(QUOTES).lower()
 
     def may_name_columns_of_others(self, at: int) -> bool:
-        """Whether a query here may name columns of one that it is in: a subquery, or after LATERAL.
+        """Whether a query here may name columns of one that it is in.
 
         A query in a FROM is in what this is in, and so are definitions of a WITH.
         """
-        words = [token.text.lower() if token.kind == "word" else "" for token in self.tokens]
-        defined = {last for each in self.withs for _, last in each.definitions}
-        opened = [
-            place
-            for place, token in enumerate(self.tokens[:at])
-            if token.kind == "sign" and token.text == "(" and closed(self.tokens, place + 1) >= at
-        ]
-        for place in opened:
-            is_call = words[place - 1 : place] == ["windowkit"]
-            before = words[place - 1 - is_call] if place > is_call else "from"
-            if before == "lateral":
-                return True
-            is_relation = before in BEFORE_RELATIONS or closed(self.tokens, place + 1) in defined
-            is_query = self.tokens[place + 1].text.lower() in QUERIES and not is_call
-            if is_query and not is_relation and self.tokens[place - 1].text != "(":
-                return True
-        return False
+        return any(self.is_subquery(place) for place in self.opened(at))
 
-    def refuse_variables(self, text: str, frames: dict[str, DataFrame]) -> None:
+    def opened(self, at: int) -> list[int]:
+        """Return where the parentheses are opened that a token is in."""
+        places = [place for place in range(at) if self.words[place] == "("]
+        return [place for place in places if closed(self.tokens, place + 1) >= at]
+
+    def is_subquery(self, at: int) -> bool:
+        """Whether a parenthesis opens a subquery, or what is after LATERAL, rather than a table."""
+        is_call = self.words[at - 1 : at] == ["windowkit"]
+        first, before = ["", "", *self.words[: at - is_call]][-2:]
+        if is_call or before == "lateral":
+            return before == "lateral"
+        if before == "(" or self.words[at + 1] not in QUERIES:
+            return False
+        if closed(self.tokens, at + 1) in {last for each in self.withs for _, last in each.definitions}:
+            return False
+        if before in ("all", "distinct"):
+            return first not in SET_OPERATIONS
+        if before == "from":
+            around = self.opened(at)[-1:]
+            return first == "distinct" or any(self.words[each - 1] in HAVE_FROM for each in around if each)
+        return before not in ("", "join", "table", *SET_OPERATIONS)
+
+    def refuse_variables(
+        self, text: str, frames: dict[str, DataFrame], inside: Sequence[tuple[int, int]]
+    ) -> None:
         """Refuse variables of the session in a query, whose names may be columns of another query there."""
-        (row,) = self.run(f"explain extended {text}", frames).collect()
+        shown = self.session.conf.get(SHOWN)
+        self.session.conf.set(SHOWN, str(2**31 - 1))
+        try:
+            (row,) = self.run(f"explain extended {text}", frames).collect()
+        finally:
+            self.session.conf.set(SHOWN, str(shown))
         variables = {name.strip("`").lower() for name in VARIABLE.findall(row[0])}
-        tokens = list(tokens_of(text))
-        for before, token in pairwise(tokens):
-            name = token.text.strip("`").lower()
-            if token.kind == "word" and name in variables and before.text != ".":
+        for at in self.outside_calls(inside) if variables else ():
+            name = self.name_at(at)
+            if name in variables and self.words[at - 1] != ".":
                 raise InvalidValue(
                     f"text: {name} is a variable of the session where windowkit(...) is evaluated, and may "
                     "be a column of the query that this is in, which windowkit does not read; say that it is "
                     f"the variable by session.{name}, or give the value by args"
                 )
 
-    def refuse_recursion(self, begin: int, inside: Sequence[tuple[int, int]]) -> None:
-        """Refuse a recursive query whose definition, which begins here, takes windows of itself."""
+    def refuse_recursion(self, begin: int) -> None:
+        """Refuse a definition, which begins here, that takes windows of itself."""
         name = self.name_at(begin)
-        if any(name == self.name_at(at) for first, end in inside for at in range(first, end)):
-            raise InvalidValue(
-                f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
-                "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
-            )
+        raise InvalidValue(
+            f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
+            "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
+        )
 
     def windows_of(self, at: int, last: int, depth: int) -> DataFrame:
         """Return the windows that a call stands for."""
         (first, end), *others = arguments(self.tokens, at + 2, last)
-        words = [token.text.lower() for token in self.tokens[first:end]]
+        words = self.words[first:end]
         if len(words) < 2 or words[0] != "table":
             raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
         is_enclosed = words[1] == "("
@@ -361,7 +388,11 @@ class Statement:
             each = self.tokens[begin:stop]
             written = self.text[each[0].start : each[-1].end] if each else ""
             kinds = [token.kind for token in each]
-            if kinds[:3] != ["word", "sign", "string"] or each[1].text != "=>" or {*kinds[2:]} != {"string"}:
+            is_named = kinds[:2] == ["word", "sign"] and each[1].text == "=>"
+            # A string may be in several pieces.
+            is_string = {*kinds[2:]} == {"string"}
+            is_parameter = kinds[2:] == ["sign", "word"] and each[2].text == ":"
+            if not is_named or not (is_string or is_parameter):
                 raise InvalidValue(f"text: {written!r} is not an argument such as time => 'ts'; {FORM}")
             name = each[0].text.strip("`").lower()
             if name not in map(str.lower, OPTIONS) or name in given:
@@ -381,13 +412,13 @@ class Statement:
         The statement keeps it. So where it is not understood, nothing is said of rows.
         """
         after, alias = last + 1, None
-        words = [token.text.lower() if token.kind == "word" else "" for token in self.tokens]
+        words = self.words
         if at == 0 or words[at - 1] != "from":
             return None
         after += words[after : after + 1] == ["as"]
-        if words[after : after + 1] not in ([""], ["where"], []):
+        if any(each.kind == "word" and each.keyword != "where" for each in self.tokens[after : after + 1]):
             alias, after = self.tokens[after].text.strip("`"), after + 1
-        end = self.end_of_where(words, after + 1)
+        end = self.end_of_where(after + 1)
         if words[after : after + 1] != ["where"] or end == after + 1:
             return None
         try:
@@ -396,27 +427,27 @@ class Statement:
             return None
         return read if alias is None else replace(read, tree=unqualified(read.tree, alias))
 
-    def end_of_where(self, words: Sequence[str], first: int) -> int:
+    def end_of_where(self, first: int) -> int:
         """Return where a WHERE ends whose condition begins here."""
-        end = closed(self.tokens, first)
+        words, end = self.words, closed(self.tokens, first)
         depth = 0
         for place in range(first, end):
             token = self.tokens[place]
-            depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "sign" else 0
+            depth += {"(": 1, ")": -1}.get(words[place], 0)
             # A window may also be a column.
             is_named = words[place] == "window" and words[place + 2 : place + 3] == ["as"]
             is_pipe = self.text[token.start : token.start + 2] == "|>"
             begins = is_pipe or token.text == ";" or words[place] in AFTER_WHERE or is_named
-            if depth == 0 and begins and not (place == first or self.misses_operand(words, place)):
+            if depth == 0 and begins and not (place == first or self.misses_operand(place)):
                 return place
         return end
 
-    def misses_operand(self, words: Sequence[str], place: int) -> bool:
+    def misses_operand(self, place: int) -> bool:
         """Whether the token before this one is followed by an operand, such as a column called limit."""
         before = self.tokens[place - 1]
         is_field = self.tokens[place - 2].text == "."
         return (before.kind == "sign" and before.text not in ")]") or (
-            words[place - 1] in OPERATORS and not is_field
+            self.words[place - 1] in OPERATORS and not is_field
         )
 
     def with_values(self, first: int, end: int) -> str:
@@ -439,6 +470,8 @@ class Statement:
         if PLAIN_STRING.fullmatch(text):
             return text[1:-1]
         (row,) = self.session.sql(f"select {text}", args=self.args).collect()
+        if row[0] is None:
+            raise InvalidValue(f"text: {text} is null where a string is expected")
         return str(row[0])
 
 
@@ -452,13 +485,12 @@ def unqualified(tree: Tree, alias: str) -> Tree:
 
 def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
     """Return where the parenthesis is closed of a call of windowkit that begins here; None if none does."""
-    begins = [token.text.lower() for token in tokens[at : at + 2]] == ["windowkit", "("]
+    begins = [token.keyword for token in tokens[at : at + 2]] == ["windowkit", "("]
     if not begins or (at and tokens[at - 1].text == "."):
         return None
     depth = 0
     for place in range(at + 1, len(tokens)):
-        if tokens[place].kind == "sign":
-            depth += {"(": 1, ")": -1}.get(tokens[place].text, 0)
+        depth += {"(": 1, ")": -1}.get(tokens[place].keyword, 0)
         if depth == 0:
             return place
     raise InvalidValue(f"text: the parenthesis of windowkit( is not closed; {FORM}")
@@ -467,14 +499,14 @@ def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
 def end_of_name(tokens: Sequence[Token], first: int, end: int) -> int:
     """Return where the name of a table ends that begins here, in an argument that ends at `end`."""
     for at in range(first + 1, end):
-        if tokens[at].text.lower() in AFTER_TABLE and tokens[at - 1].text != ".":
+        if tokens[at].keyword in AFTER_TABLE and tokens[at - 1].text != ".":
             return at
     return end
 
 
 def withs(tokens: Sequence[Token]) -> Iterator[With]:
     """Yield each WITH of a statement that defines queries, an outer one before those in it."""
-    words = [token.text.lower() if token.kind != "string" else "" for token in tokens]
+    words = [token.keyword for token in tokens]
     for start, word in enumerate(words):
         if word != "with":
             continue
@@ -499,7 +531,7 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
     if words[place : place + 1] == ["("]:
         after = closed(tokens, place + 1) + 1
         # Without AS, what is in parentheses may be the query, and what follows another one.
-        if are_names(tokens[place + 1 : after - 1]):
+        if words[after : after + 1] == ["as"] or are_names(tokens[place + 1 : after - 1]):
             place = after
     if words[place : place + 3] == ["max", "recursion", "level"]:
         place += 4
@@ -513,8 +545,9 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
 
 def is_identifier_clause(tokens: Sequence[Token], at: int) -> bool:
     """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here; a name has columns after it."""
-    words = [token.text.lower() for token in tokens[at : at + 2]]
-    return words == ["identifier", "("] and any(token.kind != "word" for token in tokens[at + 2 : at + 3])
+    words = [token.keyword for token in tokens[at : at + 2]]
+    within = tokens[at + 2 : closed(tokens, at + 2)]
+    return words == ["identifier", "("] and any(each.kind != "word" and each.text != "," for each in within)
 
 
 def are_names(tokens: Sequence[Token]) -> bool:
@@ -528,7 +561,7 @@ def arguments(tokens: Sequence[Token], first: int, end: int) -> Iterator[tuple[i
     """Yield the ranges between the commas of a call."""
     depth, begin = 0, first
     for at in range(first, end):
-        sign = tokens[at].text if tokens[at].kind == "sign" else ""
+        sign = tokens[at].keyword
         depth += {"(": 1, ")": -1}.get(sign, 0)
         if sign == "," and depth == 0:
             yield begin, at

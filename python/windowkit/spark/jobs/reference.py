@@ -16,6 +16,7 @@ from windowkit.language.aggregates import Aggregate
 from windowkit.language.fills import form_of, of_each
 from windowkit.language.query import Query
 from windowkit.language.windows import Session, Sliding, Tumbling, Window, session, sliding, tumbling
+from windowkit.spark.groups import aggregated
 from windowkit.spark.jobs import sql
 from windowkit.spark.jobs.job import Job, job
 from windowkit.spark.jobs.shapes import shaped, shaped_schema
@@ -128,8 +129,9 @@ def grouped(checked: Job, windows: list[SparkWindow], time: str) -> DataFrame:
 
     def one(window: SparkWindow) -> DataFrame:
         keys = checked.keys
-        frame = checked.rows.groupBy(*keys, expr(sql.window(window, time, checked.internal))).agg(
-            *(expr(own(checked, aggregate)) for aggregate in checked.query.aggs)
+        groups: list[Column | str] = [*keys, expr(sql.window(window, time, checked.internal))]
+        frame = aggregated(
+            checked.rows, groups, [expr(own(checked, aggregate)) for aggregate in checked.query.aggs]
         )
         if len(checked.query.windows) == 1:
             return frame
@@ -219,7 +221,8 @@ def analysed(checked: Job) -> tuple[spark.StructField, spark.StructField, spark.
     asked = (known, aggregates, *windows, *inputs)
     if asked in SAID:
         return SAID[asked]
-    frames = (checked.rows.groupBy(expr(each)).agg(expr("count(1)"), expr(aggregates)) for each in windows)
+    facts = [expr("count(1)"), expr(aggregates)]
+    frames = (aggregated(checked.rows, [expr(each)], facts) for each in windows)
     window, unnamed, every = reduce(lambda left, right: left.union(right), frames).schema.fields
     assert isinstance(window.dataType, spark.StructType)
     assert isinstance(every.dataType, spark.StructType)

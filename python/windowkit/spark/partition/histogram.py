@@ -17,6 +17,7 @@ from pyspark.sql.functions import col, count, lit, pmod, shiftright, struct
 from pyspark.sql.functions import max as maximum
 from pyspark.sql.functions import sum as total
 
+from windowkit.spark.groups import aggregated
 from windowkit.spark.partition.lookup import index
 
 if TYPE_CHECKING:
@@ -191,14 +192,12 @@ def counts(
     if fraction < 1:
         rows = rows.sample(fraction=fraction, seed=42)
     bits = (shiftright(col("row"), bit).bitwiseAND(lit(1)) for bit in range(len(signs)))
-    keys = rows.groupBy("code", "at").agg(
-        count(lit(1)).alias("rows"), *(total(bit).alias(sign) for bit, sign in zip(bits, signs, strict=True))
-    )
+    counted = (total(bit).alias(sign) for bit, sign in zip(bits, signs, strict=True))
+    keys = aggregated(rows, ["code", "at"], [count(lit(1)).alias("rows"), *counted])
     cell = (col("at") * lit(cells) + pmod(col("code"), lit(cells))).cast("int").alias("cell")
     facts = ["rows", "code", *signs]
     found = (
-        keys.groupBy(cell)
-        .agg(total("rows").alias("load"), maximum(struct(*facts)).alias("top"))
+        aggregated(keys, [cell], [total("rows").alias("load"), maximum(struct(*facts)).alias("top")])
         .select("cell", "load", "top.*")
         .toArrow()
     )

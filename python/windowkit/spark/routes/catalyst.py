@@ -17,6 +17,7 @@ from windowkit.language.aggregates import Aggregate
 from windowkit.language.durations import Duration
 from windowkit.language.identity import fingerprint
 from windowkit.language.windows import Session, Sliding, Tumbling, Window
+from windowkit.spark.groups import aggregated
 from windowkit.spark.jobs import Job, identifier, in_shape, literal, own, sql, uncounted, unranked
 from windowkit.spark.routes.route import Route
 from windowkit.spark.shipping import in_one_line, observed_count
@@ -160,15 +161,15 @@ def run(job: Job, identity: str | None = None) -> DataFrame:
         # The window of its start is that window.
         group, shown = f"{sql.window(window, job.time)}.start", sql.window(window, "s")
     fields = [f"a{at}" for at in range(len(job.query.aggs))]
-    grouped = rows.groupBy(*job.keys, expr(group)).agg(*answers(job, identity))
+    result = aggregated(rows, [*job.keys, expr(group)], [*answers(job, identity)])
     if identity is None:
-        grouped = grouped.toDF(*job.keys, "s", *fields)
+        result = result.toDF(*job.keys, "s", *fields)
     else:
-        grouped = grouped.toDF(*job.keys, "s", *fields, "owned").where("owned")
+        result = result.toDF(*job.keys, "s", *fields, "owned").where("owned")
     if not job.frame.isStreaming:
-        grouped, shown = opaque(job, grouped, shown, fields)
+        result, shown = opaque(job, result, shown, fields)
     values = [*job.keys, shown, *fields]
-    return grouped.selectExpr(*in_shape(values, job.asked, job.type_of(job.query.time)))
+    return result.selectExpr(*in_shape(values, job.asked, job.type_of(job.query.time)))
 
 
 def answers(job: Job, identity: str | None) -> Iterator[Column]:
@@ -197,14 +198,14 @@ def owned(job: Job, identity: str) -> str:
     return f"if(bit_or(bigint('{own}')) = bigint('{own}'), true, raise_error({literal(message)}))"
 
 
-def opaque(job: Job, grouped: DataFrame, shown: str, fields: list[str]) -> tuple[DataFrame, str]:
-    """Return a grouped DataFrame and its window as a column that Spark does not take for its expression.
+def opaque(job: Job, result: DataFrame, shown: str, fields: list[str]) -> tuple[DataFrame, str]:
+    """Return a result and its window as a column that Spark does not take for its expression.
 
     The time of a row is in that expression several times. Where a query of the result asks for times that are
     not null, Spark would put one such expression into the other, and so on with each query of a query: plans
     would grow exponentially. It does not look for a filter's columns in what a generator makes.
     """
-    windows = grouped.selectExpr(*job.keys, f"{shown} as w", *fields)
+    windows = result.selectExpr(*job.keys, f"{shown} as w", *fields)
     return windows.selectExpr(*job.keys, *fields, "inline(array(struct(w)))"), "w"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as spark
 from pyspark.sql.functions import expr
 
+from windowkit.spark.groups import aggregated
 from windowkit.spark.jobs import Job, identifier, result_schema, sql
 from windowkit.spark.routes import shuffles, worker
 from windowkit.spark.routes.catalyst import overflowing
@@ -21,7 +22,7 @@ from windowkit.spark.routes.rows import by_key
 from windowkit.spark.shipping import observed_count, shipped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["ROUTE"]
 
@@ -100,9 +101,8 @@ def slices(job: Job, within: tuple[str, ...] = ()) -> DataFrame:
         frame = frame.selectExpr("*", f"{text} as p{position}")
     pane = latest([*(f"p{position}" for position in range(len(others))), last])
     computed = [text for text in held(job, internal=True) if text != sql.LOST]
-    sliced = frame.groupBy(*within, *job.keys, expr(f"{pane} as pane")).agg(
-        expr(f"{sql.struct(computed)} as a")
-    )
+    groups: list[Column | str] = [*within, *job.keys, expr(f"{pane} as pane")]
+    sliced = aggregated(frame, groups, [expr(f"{sql.struct(computed)} as a")])
     times = [] if job.plan.has_session else ["pane"]
     made = sliced.selectExpr(*job.keys, *times, *(f"a.a{at}" for at in range(len(computed))))
     return by_key(job, observed_count(job.metrics, "slices", made))

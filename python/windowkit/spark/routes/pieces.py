@@ -21,6 +21,7 @@ from pyspark.sql.functions import sum as total
 
 from windowkit.language.durations import Duration, Measure, Rows
 from windowkit.language.rolling import Rolling
+from windowkit.spark.groups import aggregated
 from windowkit.spark.jobs import Job
 from windowkit.spark.partition import codes, histogram, lookup
 from windowkit.spark.shipping import shipped
@@ -199,10 +200,8 @@ def dealt(most: int, partitions: int) -> int:
 def distribution(times: DataFrame) -> dict[int, tuple[int, list[int]]]:
     """Return the rows of each heavy key, and quantiles of its times, from the least to the greatest."""
     shares = [at / QUANTILES for at in range(QUANTILES + 1)]
-    found = times.groupBy(HEAVY).agg(
-        count(lit(1)).alias("rows"), percentile_approx("time", shares, ACCURACY).alias("quantiles")
-    )
-    table = found.toArrow()
+    quantiles = percentile_approx("time", shares, ACCURACY).alias("quantiles")
+    table = aggregated(times, [HEAVY], [count(lit(1)).alias("rows"), quantiles]).toArrow()
     return {
         key: (rows, [] if moments is None else integers(moments).to_pylist())
         for key, rows, moments in zip(
@@ -317,7 +316,7 @@ def counts(times: DataFrame, edges: dict[int, list[int]]) -> dict[int, list[int]
     found = times.mapInArrow(
         shipped(Count(edges), "count of the rows of heavy keys"), "heavy int, cell int, n bigint"
     )
-    table = found.groupBy(HEAVY, "cell").agg(total("n").alias("n")).toArrow()
+    table = aggregated(found, [HEAVY, "cell"], [total("n").alias("n")]).toArrow()
     result = {key: [0] * (len(own) + 1) for key, own in edges.items()}
     for row in table.to_pylist():
         result[row[HEAVY]][row["cell"]] = row["n"]
