@@ -21,11 +21,8 @@ class Example(NamedTuple):
 
     code: str
     output: str | None
-
-    @property
-    def needs_spark(self) -> bool:
-        """Whether it names a DataFrame `df` that the reader has, or a session."""
-        return bool({"df", "spark", "SparkSession"} & names(self.code))
+    needs_spark: bool
+    """It names a DataFrame `df` that the reader has, a session, or what only such blocks before it make."""
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -35,8 +32,13 @@ def blocks(document: Path, language: str) -> list[str]:
 def examples(document: Path) -> list[Example]:
     """Return the blocks of Python of a page; what one prints is a block of text right after it."""
     pattern = r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?"
-    found = re.finditer(pattern, document.read_text(), re.DOTALL | re.MULTILINE)
-    return [Example(*match.groups()) for match in found]
+    found: list[Example] = []
+    known = {False: set[str](), True: {"df", "spark", "SparkSession"}}
+    for code, output in re.findall(pattern, document.read_text(), re.DOTALL | re.MULTILINE):
+        needs_spark = bool((known[True] - known[False]) & names(code))
+        known[needs_spark] |= set(re.findall(r"^(\w+) = ", code, re.MULTILINE))
+        found.append(Example(code, output or None, needs_spark))
+    return found
 
 
 def names(block: str) -> set[str]:
