@@ -84,9 +84,17 @@ def test_a_view_that_renames_what_a_filter_reads(spark, table):
 def test_a_name_is_not_a_path(spark, table):
     with pytest.raises(wk.InvalidValue, match="merge_schema: True is given, and 'readings' is a table"):
         wk.spark.scan(spark, table, QUERY, merge_schema=True)
-    for missing in ("nowhere", "no.such.name", "*.parquet", "a b"):
-        with pytest.raises(wk.InvalidValue, match="paths: Spark does not read"):
-            wk.spark.scan(spark, missing, QUERY)
+    spark.sql("create table gone as select * from readings")
+    spark.sql("create temporary view lost as select * from gone")
+    spark.sql("drop table gone")
+    try:
+        for missing in ("nowhere", "no.such.name", "*.parquet", "a b", "lost"):
+            with pytest.raises(wk.InvalidValue, match="paths: Spark does not read"):
+                wk.spark.scan(spark, missing, QUERY)
+    finally:
+        spark.sql("drop view lost")
+    with pytest.raises(wk.InvalidValue, match="no NUL or lone surrogate"):
+        wk.spark.scan(spark, "a\ud800", QUERY)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +181,19 @@ def test_connect(spark, remote, tmp_path):
             spark.sql(f"insert into {name} select {columns}, 'x' p from range(9)")
             same(name, "left to Spark's reader, as", reason)
             spark.sql(f"drop table {name}")
+        # Spark finds such columns, though the table is not declared to be partitioned by them.
+        for value in (0, 1):
+            rows = spark.range(9).selectExpr(*columns.split(", "))
+            rows.write.parquet(str(root / "loose" / f"p={value}"))
+        columns_of = "(t timestamp, v long, p int"
+        spark.sql(f"create table loose {columns_of}) using parquet location '{root / 'loose'}'")
+        same("loose", "left to Spark's reader, as its directories may have columns")
+        spark.sql("drop table loose")
+        made = f"using parquet location '{root / 'spans'}' partitioned by (x)"
+        spark.sql(f"create table spans {columns_of}, x interval hour) {made}")
+        spark.sql(f"insert into spans select {columns}, 1 p, interval '1' hour from range(9)")
+        same("spans", "left to Spark's reader, as its files cannot be listed (paths: column 'x' has type")
+        spark.sql("drop table spans")
         print("equal")
         spark.stop()
         """,

@@ -33,6 +33,7 @@ TUMBLING = wk.query(by="device", time="ts", windows=wk.tumbling("10 minutes"), a
         {"spark.sql.caseSensitive": "true"},
         {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
         {"spark.sql.retainGroupColumns": "false"},
+        {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.enforceReservedKeywords": "true"},
     ],
     ids=lambda changed: ", ".join(
         f"{name.removeprefix('spark.sql.')}={value}" for name, value in changed.items()

@@ -51,6 +51,27 @@ def test_retractions_are_filtered_as_what_they_withdraw(source, tmp_path):
     assert {1, -1} == set(weights)
 
 
+@pytest.mark.parametrize("route", ["catalyst", "operator"])
+def test_rows_of_all_keys_move_the_watermark(source, tmp_path, route):
+    """Rows of a key that are late by those of another, whether Spark or windowkit filters results."""
+    query = wk.query(by="k", time="ts", windows=wk.tumbling("1 minute"), aggs=wk.count().alias("n"))
+    frame = source([("b", 1000.0, 1.0)], [("a", 500.0, 1.0)], [("a", 505.0, 1.0)], [("b", 3000.0, 1.0)], [])
+    for number, where in enumerate(("k = 'a'", "k = 'b' and n > 0")):
+        found, _ = run_stream(query.run(frame, where=where, route=route), tmp_path / f"ours{number}")
+        every, _ = run_stream(query.run(frame, route=route).where(where), tmp_path / f"every{number}")
+        assert found == every
+        assert [row[-1] for rows in found.values() for row in rows] == [1]
+
+
+def test_a_key_may_have_a_watermark(source, tmp_path):
+    """Spark's own aggregation refuses two columns of event times."""
+    query = wk.query(by=["k", "ts"], time="ts", windows=wk.tumbling("1 minute"), aggs=wk.count())
+    frame = source([("a", 10.0, 1.0), ("a", 10.0, 2.0)], [("b", 3000.0, 1.0)], [])
+    assert "the key ts has one, too" in query.explain(frame)
+    found, _ = run_stream(query.run(frame), tmp_path / "found")
+    assert [row[::4] for rows in found.values() for row in rows] == [("a", 2)]
+
+
 def test_sparks_own_aggregation(source, tmp_path):
     query = wk.query(by="k", time="ts", windows=wk.tumbling("30 seconds"), aggs=wk.count().alias("n"))
     frame, where = source(*mixed(3)), "k = 'a' and n > 1"

@@ -59,7 +59,7 @@ def in_shape(values: Sequence[str], query: Query, time: spark.DataType) -> Itera
         elif query.window_columns == "date":
             yield f"{date_of(f'{value}.start', time, day_of(query.windows))} as window_date"
         else:
-            yield from (f"{value}.{edge} as {at[position]}_{edge}" for edge in ("start", "end"))
+            yield from (f"{value}.`{edge}` as {at[position]}_{edge}" for edge in ("start", "end"))
 
 
 def shaped_schema(schema: spark.StructType, query: Query) -> spark.StructType:

@@ -15,11 +15,12 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql.types import StructField, StructType
 
+from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import listing
 from windowkit.files.listing import Source
 from windowkit.spark.jobs import arrow_type, identifier
 from windowkit.spark.parquet.survey import is_settled
-from windowkit.spark.parquet.tables import Listed, Table, source_listed, source_of
+from windowkit.spark.parquet.tables import Listed, Table, refused, source_listed, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +33,8 @@ FILE: Final = "_metadata"
 
 
 def is_table(session: SparkSession, name: str) -> bool:
-    """Whether there is a table or a view of this name, and not of a path: names have no slash."""
-    if "/" in name:
+    """Whether there is a table or a view of this name, and not of a path: names have no slash, nor newlines."""
+    if "/" in name or not name.isprintable():
         return False
     try:
         return session.catalog.tableExists(name)
@@ -44,7 +45,10 @@ def is_table(session: SparkSession, name: str) -> bool:
 
 def of_name(session: SparkSession, name: str) -> Table:
     """Return a table by its name; where plans are to be seen, they say which files it has."""
-    frame = session.table(name)
+    with refused([name]):
+        frame = session.table(name)
+        # Connect resolves names when it is asked for the schema.
+        _ = frame.schema
     source = None if hasattr(frame, "_jdf") else files_of(session, name, frame)
     return Table(frame, source, is_sparks=True, has_nanos=False)
 
@@ -57,15 +61,27 @@ def files_of(session: SparkSession, name: str, frame: DataFrame) -> Source | str
     `frame` has its columns.
     """
     try:
-        (said,) = session.sql(f"describe table extended {name} as json").collect()[0]
+        (said,) = session.sql(f"describe table extended {name}\n as json").collect()[0]
     except PySparkException:
         return "Spark does not say what it is"
     table = json.loads(said)
-    if (reason := refused(table, frame, session.catalog.isCached(name))) is not None:
+    if (reason := unlisted(table, frame, session.catalog.isCached(name))) is not None:
         return reason
     by = [frame.schema[column] for column in table.get("partition_columns", [])]
+    try:
+        return listed_by(session, frame, by)
+    except (PySparkException, InvalidType, InvalidValue) as error:
+        return f"its files cannot be listed ({str(error).splitlines()[0]})"
+
+
+def listed_by(session: SparkSession, frame: DataFrame, by: list[StructField]) -> Source | str:
+    """Return the files of a table that is partitioned by some columns, or why they are not known."""
     if not by:
-        return source_of(session, frame.inputFiles(), StructType([]), time.time_ns())
+        uris = frame.inputFiles()
+        # Spark finds columns in directories, whether the table was declared to have them or not.
+        if any("=" in step for uri in uris for step in uri.split("/")[:-1]):
+            return "its directories may have columns of which it does not say that it is partitioned by them"
+        return source_of(session, uris, StructType([]), time.time_ns())
     of_file = [f"{FILE}.{what}" for what in ("file_path", "file_size", "file_modification_time")]
     every = frame.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct().toArrow()
     columns = [listing.plain(column.combine_chunks()).to_pylist() for column in every.columns]
@@ -77,7 +93,7 @@ def files_of(session: SparkSession, name: str, frame: DataFrame) -> Source | str
     return "files have changed since Spark listed them" if source is None else source
 
 
-def refused(table: dict[str, Any], frame: DataFrame, is_cached: bool) -> str | None:
+def unlisted(table: dict[str, Any], frame: DataFrame, is_cached: bool) -> str | None:
     """Return why files of a table are not known, or not all of what they mean; None if they are."""
     if table.get("type") not in KINDS or table.get("provider", "").lower() != "parquet":
         what = table.get("provider") or table.get("type", "unknown")

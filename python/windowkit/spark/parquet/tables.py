@@ -32,7 +32,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "source_listed", "source_of"]
+__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "refused", "source_listed", "source_of"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ROUTE", "stream", "stream_refusal"]
+__all__ = ["DELAY", "ROUTE", "stream", "stream_refusal"]
 
+DELAY: Final = "spark.watermarkDelayMs"
+"""Spark's metadata of a column that a watermark follows."""
 HELD_DIGITS: Final = 28
 """Most digits of a decimal of which Spark holds sums of 10 billion rows: it adds 10 of the 38 there are."""
 
@@ -74,6 +76,9 @@ def stream_refusal(job: Job, mode: str) -> str | None:
     reason = refusal(job)
     if reason is not None:
         return reason
+    timed = [name for name in job.query.by if DELAY in (job.frame.schema[job.positions[name]].metadata or {})]
+    if timed:
+        return f"Spark takes one column with a watermark, and the key {identifier(timed[0])} has one, too"
     window = only_window(job)
     if isinstance(window, Session) and mode == "update":
         return f"Spark has no update mode of sessions, as of {window}"
@@ -153,7 +158,7 @@ def run(job: Job, identity: str | None = None) -> DataFrame:
         # Zones are asked for each row only what its clock shows, and for each period where it is.
         group = sql.period(window, job.time)
         start, end = sql.period_edges(window, "s")
-        shown = f"struct({start} as start, {end} as end)"
+        shown = f"struct({start} as start, {end} as `end`)"
     elif job.frame.isStreaming:
         # Only the window itself has a watermark.
         group = sql.window(window, job.time)
@@ -166,9 +171,8 @@ def run(job: Job, identity: str | None = None) -> DataFrame:
         result = result.toDF(*job.keys, "s", *fields)
     else:
         result = result.toDF(*job.keys, "s", *fields, "owned").where("owned")
-    if not job.frame.isStreaming:
-        result, shown = opaque(job, result, shown, fields)
-    values = [*job.keys, shown, *fields]
+    values = [*job.keys, "w", *fields]
+    result = opaque(job, result, shown, fields)
     return result.selectExpr(*in_shape(values, job.asked, job.type_of(job.query.time)))
 
 
@@ -198,15 +202,19 @@ def owned(job: Job, identity: str) -> str:
     return f"if(bit_or(bigint('{own}')) = bigint('{own}'), true, raise_error({literal(message)}))"
 
 
-def opaque(job: Job, result: DataFrame, shown: str, fields: list[str]) -> tuple[DataFrame, str]:
+def opaque(job: Job, result: DataFrame, shown: str, fields: list[str]) -> DataFrame:
     """Return a result and its window as a column that Spark does not take for its expression.
 
     The time of a row is in that expression several times. Where a query of the result asks for times that are
     not null, Spark would put one such expression into the other, and so on with each query of a query: plans
     would grow exponentially. It does not look for a filter's columns in what a generator makes.
+
+    Nor does it see the keys of a stream: it would put a filter on them below the watermark, which rows of all
+    keys move.
     """
+    seen, hidden = ([], [*job.keys, "w"]) if job.frame.isStreaming else (job.keys, ["w"])
     windows = result.selectExpr(*job.keys, f"{shown} as w", *fields)
-    return windows.selectExpr(*job.keys, *fields, "inline(array(struct(w)))"), "w"
+    return windows.selectExpr(*seen, *fields, f"inline(array(struct({', '.join(hidden)})))")
 
 
 def checked(job: Job, aggregate: Aggregate) -> str:

@@ -32,6 +32,7 @@ from windowkit.spark.jobs import (
     position_of,
     split_of,
 )
+from windowkit.spark.routes.catalyst import DELAY
 from windowkit.spark.streams.rule import CATALYST, PROVIDER, STORE, choose, store_of
 from windowkit.spark.streams.work import (
     LATE,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "Own", "Streaming", "streaming"]
 
 MODES: Final = ("append", "update")
-DELAY: Final = "spark.watermarkDelayMs"
-"""Spark's metadata of a column that a watermark follows."""
 MOST_EACH: Final = 4
 IN_ALL: Final = 64
 """Buckets that suffice: each costs every batch some milliseconds, and is in memory alone."""
