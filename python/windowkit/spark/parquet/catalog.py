@@ -33,7 +33,7 @@ FILE: Final = "_metadata"
 
 
 def is_table(session: SparkSession, name: str) -> bool:
-    """Whether there is a table or a view of this name, and not of a path: names have no slash, nor newlines."""
+    """Whether there is a table or a view of this name, and not of a path: it has no slash or newline."""
     if "/" in name or not name.isprintable():
         return False
     try:
