@@ -31,6 +31,9 @@ __all__ = ["DELAY", "ROUTE", "stream", "stream_refusal"]
 
 DELAY: Final = "spark.watermarkDelayMs"
 """Spark's metadata of a column that a watermark follows."""
+MARKS: Final = 3
+MARKING: Final = [f"decimal({digits},{scale})" for digits in range(1, 19) for scale in range(digits + 1)]
+"""Types of which Spark keeps a null in eight bytes."""
 HELD_DIGITS: Final = 28
 """Most digits of a decimal of which Spark holds sums of 10 billion rows: it adds 10 of the 38 there are."""
 
@@ -141,10 +144,7 @@ def only_window(job: Job) -> Tumbling | Sliding | Session:
 
 
 def stream(job: Job, identity: str) -> DataFrame:
-    """Return the result over a stream, which refuses the state of another query than `identity` names.
-
-    Spark only compares the types of what a checkpoint stores.
-    """
+    """Return the result over a stream, which does not go on with the state of another `identity`."""
     return run(job, identity)
 
 
@@ -166,40 +166,36 @@ def run(job: Job, identity: str | None = None) -> DataFrame:
         # The window of its start is that window.
         group, shown = f"{sql.window(window, job.time)}.start", sql.window(window, "s")
     fields = [f"a{at}" for at in range(len(job.query.aggs))]
-    result = aggregated(rows, [*job.keys, expr(group)], [*answers(job, identity)])
-    if identity is None:
-        result = result.toDF(*job.keys, "s", *fields)
-    else:
-        result = result.toDF(*job.keys, "s", *fields, "owned").where("owned")
+    marking = [] if identity is None else marks(identity)
+    result = aggregated(rows, [*job.keys, expr(group)], [*answers(job), *marking])
+    marked = [f"m{at}" for at in range(len(marking))]
+    result = result.toDF(*job.keys, "s", *fields, *marked)
+    if marked:
+        # What nobody reads would not be stored.
+        result = result.where(" and ".join(f"{mark} is null" for mark in marked))
     values = [*job.keys, "w", *fields]
     result = opaque(job, result, shown, fields)
     return result.selectExpr(*in_shape(values, job.asked, job.type_of(job.query.time)))
 
 
-def answers(job: Job, identity: str | None) -> Iterator[Column]:
-    """Return the aggregates, and what `owned` makes of the identity.
+def answers(job: Job) -> Iterator[Column]:
+    """Return the aggregates.
 
     Those without a name of the user's have no alias: Spark marks their metadata, which renaming keeps.
     """
     for each in job.query.aggs:
         yield expr(checked(job, each) + ("" if each.name in each.default_names else " as a"))
-    if identity is not None:
-        yield expr(owned(job, identity))
 
 
-def owned(job: Job, identity: str) -> str:
-    """Return an aggregate that is true, unless rows of another query went into it: that is an error.
+def marks(identity: str) -> list[Column]:
+    """Return aggregates of nothing, whose types say of which query a state is.
 
-    Each query sets other bits of the state, by its fingerprint. One fingerprint has all the bits of another
-    with a probability of (3/4)^64, one in a hundred million.
+    Spark compares types before it goes on with a checkpoint. Those of two queries are the same with a
+    probability of one in seven million.
     """
-    own = int.from_bytes(fingerprint(identity)[:8], "little", signed=True)
-    message = (
-        "windowkit.errors.InvalidValue: checkpointLocation: its state is that of another query, columns or "
-        "output mode; start the query that the checkpoint belongs to, or give a "
-        f"checkpointLocation of its own to the {in_one_line(job.query)}"
-    )
-    return f"if(bit_or(bigint('{own}')) = bigint('{own}'), true, raise_error({literal(message)}))"
+    number = int.from_bytes(fingerprint(identity)[:8], "little")
+    kinds = (MARKING[number // len(MARKING) ** at % len(MARKING)] for at in range(MARKS))
+    return [expr(f"max(cast(null as {kind}))") for kind in kinds]
 
 
 def opaque(job: Job, result: DataFrame, shown: str, fields: list[str]) -> DataFrame:
