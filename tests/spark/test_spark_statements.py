@@ -154,6 +154,8 @@ def test_names_that_are_given_as_parameters(spark, readings):
     text = f"with identifier(:name) as (table readings) select * from {OF_IDENTIFIER[14:]}"
     found = wk.spark.sql(spark, text.replace("'X'", ":name"), args={"name": "x", "other": 1})
     assert rows(found) == rows(QUERY.run(readings)) != []
+    deep = f"with recursive x max recursion level :n as (table readings) select * from {OF_X[14:]}"
+    assert rows(wk.spark.sql(spark, deep, args={"n": 3})) == rows(QUERY.run(readings))
     recursive = "with recursive identifier(:name) as (table readings union all {}) table x"
     with pytest.raises(wk.InvalidValue, match="takes windows of x, which is not there yet"):
         wk.spark.sql(spark, recursive.format(OF_IDENTIFIER), args={"name": "x"})
@@ -323,6 +325,7 @@ MAY_BE_COLUMNS = [
             "extract(day from (select max(window.end) from [[select * from r where v < x]]))",
             "overlay(k placing 'a' from (select count(*) from [[select * from r where v < x]]))",
             "(select max(sv) from [[select * from r where v < identifier('X')]])",
+            "(select max(sv) from [[select * from r where v < identifier(' x /* */')]])",
             "(select max(sv) from [[select * from r where v < identifier(concat('', 'x'))]])",
             """(select max(sv) from [[select k, t, v from (select *, MANY from r) where v < x]])""",
         )

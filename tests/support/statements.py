@@ -29,6 +29,8 @@ SCOPES = [
     "with r (table s) (select k, sv from [[r]])",
     "with r (table s) (select k, sv from [[r]]) union all (select k, sv from [[s]])",
     "with r (k, t, v) (table s) (select k, sv from [[r]])",
+    "with r (identifier('k'), t, v) as (table s) select k, sv from [[r]]",
+    "w\u0131th r (table s) \u017felect k, sv from [[r]]",
     "with r (table s) from [[r]] select k, sv where k = 'a'",
     "with r (k, t, v) as (with r as (table s) table r) select k, sv from [[r]]",
     "with r as (with s as (table r) table s) select k, sv from [[r]] union all select k, sv from [[s]]",
@@ -52,6 +54,8 @@ SCOPES = [
     "select * from [[values ('q', timestamp'2024-01-01', 5) as x(k, t, v)]] pivot (sum(sv) for k in ('q'))",
     "select k, x, y from [[r]] tablesample (100 percent) unpivot (x for y in (sv))",
     "with `a.b (` as (table s) select k, sv from [[`a.b (`]]",
+    "with r as (table s) select k, sv from [[identifier(' r /* a comment */')]]",
+    "with identifier('`r` ') as (table s) select k, sv from [[r]]",
     "with r as (select k, t, v, r'\\' as w, R\"\\\" as x, 1.5e-3BD as y from s) select k, sv from [[r]]",
     "select k, sv from [[r]] where sv > 1 |> set k = 'b' |> where sv > 3 and k = 'b'",
 ]

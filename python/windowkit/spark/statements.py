@@ -48,9 +48,9 @@ HAVE_FROM: Final = ("trim", "extract", "substring", "substr", "overlay")
 """Functions whose arguments have a FROM."""
 MADE: Final = ("create", "alter", "or", "replace", "global", "temporary", "temp")
 """With what a statement begins that makes a view, or something else."""
-SHOWN: Final = "spark.sql.debug.maxToStringFields"
-"""How many columns Spark shows of each step of a plan."""
-VARIABLE: Final = re.compile(r"variablereference\((?:\w+\.)*(\w+|`[^`]*`)=")
+SHOWN: Final = ("spark.sql.debug.maxToStringFields", "spark.sql.maxPlanStringLength")
+"""How many columns Spark shows of each step of a plan, and how many characters of all."""
+VARIABLE: Final = re.compile(r"variablereference\((?:\w+\.)*(\w+|`(?:[^`]|``)*`)=")
 """How plans of Spark show that a name is a variable of the session."""
 LEGACY: Final = "spark.sql.legacy.ctePrecedencePolicy"
 DEEPEST: Final = 64
@@ -304,7 +304,9 @@ class Statement:
         is_name = at in self.defined and not is_identifier_clause(self.tokens, at)
         if self.words[at : at + 2] == ["identifier", "("] and not is_name:
             last = closed(self.tokens, at + 2)
-            written = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
+            said = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
+            # Spark parses it: it may have blanks and comments, and fields after the name.
+            written = next((token.text for token in tokens_of(said)), "")
         return written.strip(QUOTES).lower()
 
     def may_name_columns_of_others(self, at: int) -> bool:
@@ -340,12 +342,14 @@ class Statement:
         self, text: str, frames: dict[str, DataFrame], inside: Sequence[tuple[int, int]]
     ) -> None:
         """Refuse variables of the session in a query, whose names may be columns of another query there."""
-        shown = self.session.conf.get(SHOWN)
-        self.session.conf.set(SHOWN, str(2**31 - 1))
+        before = {name: self.session.conf.get(name) for name in SHOWN}
         try:
+            for name in SHOWN:
+                self.session.conf.set(name, "1000000000")
             (row,) = self.run(f"explain extended {text}", frames).collect()
         finally:
-            self.session.conf.set(SHOWN, str(shown))
+            for name, value in before.items():
+                self.session.conf.set(name, str(value))
         variables = {name.strip("`").lower() for name in VARIABLE.findall(row[0])}
         for at in self.outside_calls(inside) if variables else ():
             name = self.name_at(at)
@@ -534,7 +538,8 @@ def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) ->
         if words[after : after + 1] == ["as"] or are_names(tokens[place + 1 : after - 1]):
             place = after
     if words[place : place + 3] == ["max", "recursion", "level"]:
-        place += 4
+        # A number, or a parameter.
+        place += 4 + (words[place + 3 : place + 4] == [":"])
     if words[place : place + 1] == ["as"]:
         place += 1
     if words[place : place + 1] != ["("]:
