@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 import windowkit as wk
 from support.programs import ROOT, program
@@ -404,6 +404,16 @@ def test_names_in_double_quotes_mean_what_they_do_in_spark(spark, two_views, tex
             wk.spark.sql(spark, written(recursive, ours=True))
     finally:
         spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def test_what_spark_cannot_plan_is_its_own_error(spark, two_views):
+    text = "select k from s where k in (select k from [[select k, t, 1 / v as v from values "
+    text += "('a', timestamp'2024-01-01', 0) as q(k, t, v)]])"
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        wk.spark.sql(spark, written(text, ours=True)).collect()
+    twice = "with s as (table r) select k, sv from [[identifier(explode(array('r', 's')))]]"
+    with pytest.raises(wk.InvalidValue, match="has 2 values where a string is expected"):
+        wk.spark.sql(spark, written(twice, ours=True))
 
 
 def test_variables_may_be_in_double_quotes(spark, variable):

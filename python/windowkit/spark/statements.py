@@ -346,11 +346,14 @@ class Statement:
         try:
             for name in SHOWN:
                 self.session.conf.set(name, "1000000000")
-            (row,) = self.run(f"explain extended {text}", frames).collect()
+            # What Spark cannot plan is explained in several rows.
+            explained = self.run(f"explain extended {text}", frames).collect()
         finally:
             for name, value in before.items():
                 self.session.conf.set(name, str(value))
-        variables = {name.strip("`").lower() for name in VARIABLE.findall(row[0])}
+        variables = {
+            name.strip("`").lower() for name in VARIABLE.findall("\n".join(row[0] for row in explained))
+        }
         for at in self.outside_calls(inside) if variables else ():
             name = self.name_at(at)
             if name in variables and self.words[at - 1] != ".":
@@ -473,10 +476,11 @@ class Statement:
         """Return what a string of SQL says, which is for Spark to say of any but the plainest."""
         if PLAIN_STRING.fullmatch(text):
             return text[1:-1]
-        (row,) = self.session.sql(f"select {text}", args=self.args).collect()
-        if row[0] is None:
-            raise InvalidValue(f"text: {text} is null where a string is expected")
-        return str(row[0])
+        found = self.session.sql(f"select {text}", args=self.args).collect()
+        if len(found) != 1 or found[0][0] is None:
+            given = "is null" if len(found) == 1 else f"has {len(found)} values"
+            raise InvalidValue(f"text: {text} {given} where a string is expected")
+        return str(found[0][0])
 
 
 def unqualified(tree: Tree, alias: str) -> Tree:
