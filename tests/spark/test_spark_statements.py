@@ -417,11 +417,12 @@ def test_what_spark_cannot_plan_is_its_own_error(spark, two_views):
 
 
 def test_variables_may_be_in_double_quotes(spark, variable):
-    text = 'select (select max(sv) from [[select * from r where v < "X"]]) from (select k, v as x from s)'
+    text = 'select {}(select max(sv) from [[select * from r where v < "X"]]){} from (select k, v as x from s)'
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     try:
-        with pytest.raises(wk.InvalidValue, match="x is a variable of the session where windowkit"):
-            wk.spark.sql(spark, written(text, ours=True))
+        for around in (("", ""), ('"coalesce"(', ", 0)")):
+            with pytest.raises(wk.InvalidValue, match="x is a variable of the session where windowkit"):
+                wk.spark.sql(spark, written(text.format(*around), ours=True))
     finally:
         spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 

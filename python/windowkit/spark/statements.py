@@ -336,7 +336,8 @@ class Statement:
         if before == "from":
             around = self.opened(at)[-1:]
             return first == "distinct" or any(self.words[each - 1] in HAVE_FROM for each in around if each)
-        return before not in ("", "join", "table", *SET_OPERATIONS)
+        # Before it there may be a string: a function's name in double quotes.
+        return at > 0 and before not in ("join", "table", *SET_OPERATIONS)
 
     def refuse_variables(
         self, text: str, frames: dict[str, DataFrame], inside: Sequence[tuple[int, int]]
