@@ -311,7 +311,8 @@ def test_names_mean_what_they_do_in_spark(spark, two_views, text):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_statements_mean_what_spark_says(spark, two_views, seed):
+def test_random_statements_mean_what_spark_says(spark, variable, seed):
+    """Also where a column has the name of a variable."""
     text = Statements(seed).query(3)
     ours = written(text, ours=True, seed=seed)
     found = wk.spark.sql(spark, ours)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException
@@ -38,7 +37,7 @@ OPERATORS: Final = (
 """After what, in a condition, an operand comes."""
 MADE: Final = ("create", "alter", "or", "replace", "global", "temporary", "temp")
 """With what a statement begins that makes a view, or something else."""
-SCOPES: Final = ("session", "system")
+SCOPES: Final = frozenset(("session", "system"))
 """By what variables may be qualified."""
 LEGACY: Final = "spark.sql.legacy.ctePrecedencePolicy"
 DEEPEST: Final = 64
@@ -140,11 +139,6 @@ class Statement:
         """Whether there is a call of windowkit."""
         return any(self.syntax.end_of_call(at) is not None for at in range(len(self.tokens)))
 
-    @cached_property
-    def is_case_sensitive(self) -> bool:
-        """Whether names that differ in capitals are different ones."""
-        return str(self.session.conf.get("spark.sql.caseSensitive")).lower() == "true"
-
     def refuse_what_is_read_later(self) -> None:
         """Refuse a statement that Spark reads otherwise, or at another time, than its calls are evaluated."""
         if "${" in self.text and self.session.conf.get("spark.sql.variable.substitute", "true") == "true":
@@ -243,16 +237,12 @@ class Statement:
         if len(always) == len(definitions):
             return definitions
         found: list[tuple[int, int]] = []
-        names = self.names(ranges)
+        names = {self.name_at(at) for at in self.outside_calls(ranges)}
         for begin, last in reversed(definitions):
             if begin in always or self.name_at(begin) in names:
                 found.insert(0, (begin, last))
-                names |= self.names([(begin, last + 1)])
+                names |= {self.name_at(at) for at in self.outside_calls([(begin + 1, last + 1)])}
         return found
-
-    def names(self, ranges: list[tuple[int, int]]) -> set[str]:
-        """Return the names in ranges of tokens."""
-        return {self.name_at(at) for at in self.outside_calls(ranges)}
 
     def run(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:
         """Return what a text with names in braces is."""
@@ -280,7 +270,7 @@ class Statement:
             # What is not read may hold windows, whose plans would be repeated with each call.
             defined = self.named([(begin, last) for begin, last in each.definitions if last < first], inside)
             self.read.update(begin for begin, _ in defined)
-            inside += [(begin, last + 1) for begin, last in defined]
+            inside += [(begin + 1, last + 1) for begin, last in defined]
             defining, used = self.defining(each, defined)
             texts[subquery is None or each.start < subquery].append(defining)
             frames |= used
@@ -320,8 +310,7 @@ class Statement:
 
     def name_at(self, at: int) -> str:
         """Return the name that a token is, or that IDENTIFIER(...) says, as Spark compares names."""
-        name = self.written_at(at)
-        return name if self.is_case_sensitive else folded(name)
+        return folded(self.written_at(at))
 
     def written_at(self, at: int) -> str:
         """Return the name that a token is, or that IDENTIFIER(...) says."""
@@ -347,16 +336,14 @@ class Statement:
             # A map has all fields, and fits nothing else.
             columns = ", ".join(f"map('', map('', map('', ''))) as {quoted(name)}" for name in names)
             joined = f"select 1 from ({within}) full join (select 1) on true"
-            text = f"select 1 from (select {braced(columns)}) where exists ({joined})"
+            text = f"select 1 from (select {columns}) where exists ({joined})"
             return not self.is_analysed(below(around, text), frames)
 
         places = [at for at in self.outside_calls(inside) if self.tokens[at].is_name]
         written = {self.name_at(at): self.written_at(at) for at in places}
         names = [name for name in written.values() if name.lower() not in SCOPES]
-        alone = {
-            token.name.lower() for at, token in enumerate(self.tokens) if self.syntax.word(at + 1) != "."
-        }
-        scopes = [scope for scope in SCOPES if scope in alone]
+        after = zip(self.tokens, [*self.words[1:], ""], strict=True)
+        scopes = SCOPES & {token.name.lower() for token, following in after if following != "."}
         for name in [*names, *scopes] if are_read([*names, *scopes]) else ():
             is_read = are_read([name])
             if is_read and (name in scopes or self.is_analysed(f"select system.session.{quoted(name)}", {})):
@@ -519,8 +506,8 @@ def below(defining: Sequence[str], text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes any."""
-    return f"`{name.replace('`', '``')}`"
+    """Return a name as Spark takes any, beside names in braces."""
+    return braced(f"`{name.replace('`', '``')}`")
 
 
 def braced(text: str) -> str:

@@ -71,13 +71,6 @@ class Syntax:
         """Return which tokens are before one in the same parentheses."""
         return [place for place in range(at) if self.parents[place] == self.parents[at]]
 
-    def opened(self, at: int) -> list[int]:
-        """Return where the parentheses are opened that a token is in, outer ones first."""
-        places = []
-        while (at := self.parents[at]) >= 0:
-            places.append(at)
-        return places[::-1]
-
     def end_of_call(self, at: int) -> int | None:
         """Return where a call of windowkit ends that begins here; None if none does."""
         before = self.word(at - 1)
@@ -97,7 +90,10 @@ class Syntax:
 
         A query in a FROM is in what this is in, and so are definitions of a WITH.
         """
-        return next((place for place in self.opened(at) if self.is_subquery(place)), None)
+        outermost = None
+        while (at := self.parents[at]) >= 0:
+            outermost = at if self.is_subquery(at) else outermost
+        return outermost
 
     def is_subquery(self, at: int) -> bool:
         """Whether a parenthesis opens a subquery, or what is after LATERAL, rather than a table."""
