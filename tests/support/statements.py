@@ -30,6 +30,18 @@ SCOPES = [
     "with r (table s) (select k, sv from [[r]]) union all (select k, sv from [[s]])",
     "with r (k, t, v) (table s) (select k, sv from [[r]])",
     "with r (identifier('k'), t, v) as (table s) select k, sv from [[r]]",
+    "with r (identifier('k'), t, v) (table s) select k, sv from [[r]]",
+    "with r (t, k, identifier('v')) (select t, k, v from s) select k, sv from [[r]]",
+    "with `\u0131d` as (table s) select k, sv from [[ID]]",
+    "with `\u03c3` as (table s) select k, sv from [[`\u03c2`]]",
+    "with `in` as (table r) select k, sv from (select k, sv, 1 as with from "
+    "[[select * from s where k in ('a')]]) where with in (select 1)",
+    "select v as with from (select k, sv as v from [[r]])",
+    "select k, 1 as with, with in (select 1) and k in (select k from [[s]]) as x from r",
+    "with a as (table s), b as (table a) select k, sv from [[with c as (table b) table c]]",
+    "with a as (table s), b as (select * from a where v > 1000) select k, sv from [[b]] union all "
+    "select k, v from a",
+    "with a as (table s) select * from (with b as (table a), c as (table b) select k, sv from [[b]])",
     "w\u0131th r (table s) \u017felect k, sv from [[r]]",
     "with r (table s) from [[r]] select k, sv where k = 'a'",
     "with r (k, t, v) as (with r as (table s) table r) select k, sv from [[r]]",
@@ -76,6 +88,7 @@ CONDITIONS = (
     "case when k = 'a' then sv > 3 else k = 'b' end",
     "case when window.end > timestamp'2024-01-01 00:01:30' and k = 'a' and sv > 3 then false else true end",
     "sv > (select min(sv) from (select 40 as sv) where 'b' = 'b')",
+    r"window.end > '2024-01-01 00:0\u0031:00' and k = '\u0061'",
 )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Token", "closed", "tokens_of"]
+__all__ = ["Token", "closed", "folded", "tokens_of"]
 
 TOKEN: Final = re.compile(
     r"""(?P<blank>\s+|--(?:\\\n|[^\r\n])*)
@@ -22,6 +22,8 @@ KINDS: Final = ("blank", "comment", "string", "number", "word", "sign")
 COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
 CAPITALS: Final = str.maketrans("\u0131\u017f", "is")
 """Small letters that are not of ASCII, whose capitals are: Spark's lexer reads keywords in capitals."""
+QUOTES: Final = ("`", '"')
+"""Of names: the double ones in sessions with spark.sql.ansi.doubleQuotedIdentifiers."""
 
 
 class Token(NamedTuple):
@@ -36,6 +38,23 @@ class Token(NamedTuple):
     def keyword(self) -> str:
         """A word or sign as keywords are compared; of a string, which is none, nothing."""
         return "" if self.kind == "string" else self.text.translate(CAPITALS).lower()
+
+    @property
+    def is_name(self) -> bool:
+        """Whether this may be a name."""
+        return self.kind == "word" or self.text[0] in QUOTES
+
+    @property
+    def name(self) -> str:
+        """The name that this is, without the quotes around it."""
+        quote = self.text[:1]
+        return self.text[1:-1].replace(quote * 2, quote) if quote in QUOTES else self.text
+
+
+def folded(name: str) -> str:
+    """Return a name as Spark compares names: letter by letter, in small letters of the capitals."""
+    capitals = (letter.upper() if len(letter.upper()) == 1 else letter for letter in name)
+    return "".join(letter.lower()[0] for letter in capitals)
 
 
 def tokens_of(text: str) -> Iterator[Token]:

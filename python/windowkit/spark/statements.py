@@ -8,17 +8,20 @@ evaluated here, by the same plans as `windowkit.Query.run`, and Spark gets the r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, suggested
 from windowkit.language.conditions import Condition, Nested, Test, Tree, condition
-from windowkit.language.tokens import Token, closed, tokens_of
+from windowkit.language.tokens import closed, folded, tokens_of
 from windowkit.spark.jobs import literal
 from windowkit.spark.routes import aggregate, unfiltered
 from windowkit.spark.scans import query_of
+from windowkit.spark.syntax import AFTER_WHERE, FORM, QUERIES, Syntax, With
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,48 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 PLAIN_STRING: Final = re.compile(r"'[^'\\]*'")
-QUOTES: Final = '`"'
-"""Of names: the double ones in sessions with spark.sql.ansi.doubleQuotedIdentifiers."""
 OPTIONS: Final = ("by", "time", "windows", "aggs", "windowColumns", "weight", "fill")
-AFTER_WHERE: Final = (
-    *("group", "having", "order", "sort", "cluster", "distribute", "limit", "offset", "qualify"),
-    *("union", "intersect", "except", "minus"),
-)
-"""What follows a WHERE, and begins no operator within it."""
 OPERATORS: Final = (
     *("and", "or", "not", "in", "between", "is", "like", "ilike", "rlike", "regexp", "escape", "div"),
     *("case", "when", "then", "else", "from"),
 )
 """After what, in a condition, an operand comes."""
-QUERIES: Final = ("select", "with", "from", "values", "table", "(")
-"""With what a query begins, unlike a name."""
-AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
-"""With what begins, after a table's name, how Spark is to part and sort it."""
-SET_OPERATIONS: Final = ("union", "intersect", "except", "minus")
-HAVE_FROM: Final = ("trim", "extract", "substring", "substr", "overlay")
-"""Functions whose arguments have a FROM."""
 MADE: Final = ("create", "alter", "or", "replace", "global", "temporary", "temp")
 """With what a statement begins that makes a view, or something else."""
-SHOWN: Final = ("spark.sql.debug.maxToStringFields", "spark.sql.maxPlanStringLength")
-"""How many columns Spark shows of each step of a plan, and how many characters of all."""
-VARIABLE: Final = re.compile(r"variablereference\((?:\w+\.)*(\w+|`(?:[^`]|``)*`)=")
-"""How plans of Spark show that a name is a variable of the session."""
+SCOPES: Final = frozenset(("session", "system"))
+"""By what variables may be qualified."""
 LEGACY: Final = "spark.sql.legacy.ctePrecedencePolicy"
 DEEPEST: Final = 64
 """How many calls may be within each other, as reading them calls itself for each."""
-FORM: Final = (
-    "a call is windowkit(table(readings), by => 'device', time => 'ts', windows => 'tumbling(10 minutes)', "
-    "aggs => 'sum(v); count(*)'), with the name of a table or view, or a query, in table(...)"
-)
-
-
-class With(NamedTuple):
-    """A WITH of a statement: where its definitions are, as first and last token, and until where it holds."""
-
-    definitions: list[tuple[int, int]]
-    start: int
-    until: int
-    is_recursive: bool
 
 
 def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None) -> DataFrame:
@@ -143,29 +117,27 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
 class Statement:
     """A statement of SQL whose calls of windowkit are replaced, one after the other, by DataFrames.
 
-    Only tokens, parentheses and WITHs are looked for. What a name means is for Spark to say: a query in
-    table(...) is run below all WITHs that it is in, each in its place.
+    What a name means is for Spark to say: a query in table(...) is run below all WITHs that it is in, each in
+    its place.
     """
 
     def __init__(self, session: SparkSession, text: str, args: dict[str, Any] | None) -> None:
         self.session, self.text, self.args = session, text, args
-        self.tokens = list(tokens_of(text))
-        self.words = [token.keyword for token in self.tokens]
-        self.withs = list(withs(self.tokens))
-        self.defined = {begin for each in self.withs for begin, _ in each.definitions}
-        """Where names are defined."""
+        self.syntax = Syntax(text)
+        self.tokens, self.words = self.syntax.tokens, self.syntax.words
         self.calls: dict[int, tuple[int, str, DataFrame]] = {}
         """Where calls begin: where they end, their names in braces, and what they stand for."""
+        self.read = set[int]()
+        """Where definitions begin that calls have read."""
+        self.lefts: dict[int, list[tuple[int, int]]] = {}
+        """The definitions that are left of WITHs, by where these begin."""
+        self.said: dict[str, str] = {}
+        """What strings say, by how they are written."""
 
     @property
     def has_calls(self) -> bool:
         """Whether there is a call of windowkit."""
-        return any(self.end_of_call(at) is not None for at in range(len(self.tokens)))
-
-    def end_of_call(self, at: int) -> int | None:
-        """Return where a call of windowkit ends that begins here; None if none does."""
-        # What looks like one may be a definition with the names of its columns.
-        return None if at in self.defined else end_of_call(self.tokens, at)
+        return any(self.syntax.end_of_call(at) is not None for at in range(len(self.tokens)))
 
     def refuse_what_is_read_later(self) -> None:
         """Refuse a statement that Spark reads otherwise, or at another time, than its calls are evaluated."""
@@ -204,7 +176,7 @@ class Statement:
         """Evaluate the calls in a range of tokens, which is within `depth` others."""
         at = first
         while at < end:
-            last = self.end_of_call(at)
+            last = self.syntax.end_of_call(at)
             if last is None:
                 at += 1
                 continue
@@ -215,23 +187,62 @@ class Statement:
             at = last + 1
 
     def replaced(self, first: int, end: int) -> tuple[str, dict[str, DataFrame]]:
-        """Return the text of a range of tokens with names in braces for calls, and what these stand for."""
+        """Return the text of a range of tokens with names in braces for calls, and what these stand for.
+
+        Definitions that calls alone read are left out, as Spark fails to optimise some plans with them twice.
+        """
         pieces: list[str] = []
         frames: dict[str, DataFrame] = {}
         at = first
         done = self.tokens[first].start
         while at < end:
-            if at not in self.calls:
+            if at in self.calls:
+                last, name, frames[name] = self.calls[at]
+                # After LATERAL, Spark takes a function of tables or a query, but not a name.
+                is_lateral = at > first and self.words[at - 1] == "lateral"
+                stands = f"(table {{{name}}})" if is_lateral else f"{{{name}}}"
+            elif at in self.syntax.withs:
+                each = self.syntax.withs[at]
+                last = each.last
+                stands, used = self.defining(each, self.left(each))
+                frames |= used
+            else:
                 at += 1
                 continue
-            last, name, frames[name] = self.calls[at]
-            # After LATERAL, Spark takes a function of tables or a query, but not a name.
-            is_lateral = at > first and self.words[at - 1] == "lateral"
             # A name may follow without a space.
-            stands = f" (table {{{name}}}) " if is_lateral else f" {{{name}}} "
-            pieces += [braced(self.text[done : self.tokens[at].start]), stands]
+            pieces += [braced(self.text[done : self.tokens[at].start]), f" {stands} "]
             at, done = last + 1, self.tokens[last].end
         return "".join([*pieces, braced(self.text[done : self.tokens[end - 1].end])]), frames
+
+    def defining(
+        self, each: With, definitions: Sequence[tuple[int, int]]
+    ) -> tuple[str, dict[str, DataFrame]]:
+        """Return the WITH of some definitions, with names in braces for calls, and what these stand for."""
+        replaced = [self.replaced(begin, last + 1) for begin, last in definitions]
+        begins = "with recursive" if each.is_recursive else "with"
+        frames = {name: frame for _, used in replaced for name, frame in used.items()}
+        return f"{begins} {', '.join(text for text, _ in replaced)}" if replaced else "", frames
+
+    def left(self, each: With) -> list[tuple[int, int]]:
+        """Return the definitions of a WITH but for those that calls alone read, where they were analysed."""
+        if each.start not in self.lefts:
+            others = {begin for begin, _ in each.definitions} - self.read
+            self.lefts[each.start] = self.named(each.definitions, [(each.last + 1, each.until)], others)
+        return self.lefts[each.start]
+
+    def named(
+        self, definitions: list[tuple[int, int]], ranges: list[tuple[int, int]], always: Collection[int] = ()
+    ) -> list[tuple[int, int]]:
+        """Return the definitions that ranges of tokens name, that such ones name, or that are given."""
+        if len(always) == len(definitions):
+            return definitions
+        found: list[tuple[int, int]] = []
+        names = {self.name_at(at) for at in self.outside_calls(ranges)}
+        for begin, last in reversed(definitions):
+            if begin in always or self.name_at(begin) in names:
+                found.insert(0, (begin, last))
+                names |= {self.name_at(at) for at in self.outside_calls([(begin + 1, last + 1)])}
+        return found
 
     def run(self, text: str, frames: dict[str, DataFrame]) -> DataFrame:
         """Return what a text with names in braces is."""
@@ -249,43 +260,43 @@ class Statement:
         # In parentheses, as Spark has it, it cannot be a statement that changes something.
         text = f"select * from ({text})"
         inside = [(first, end)]
-        around = [each for each in self.withs if each.start < first < each.until]
-        self.refuse_legacy_names([each for each in self.withs if each.start < end and first < each.until])
-        for each in reversed(around):
-            defined = list[str]()
-            for begin, last in reversed(each.definitions):
-                # What is not read may hold windows, whose plans would be repeated with each call.
-                if not self.is_named(self.name_at(begin), inside):
-                    continue
-                if begin < first < last and each.is_recursive:
-                    self.refuse_recursion(begin)
-                if last < first:
-                    inside.append((begin, last + 1))
-                    definition, used = self.replaced(begin, last + 1)
-                    defined.insert(0, definition)
-                    frames |= used
-            if defined:
-                begins = "with recursive" if each.is_recursive else "with"
-                text = f"{begins} {', '.join(defined)} select * from ({text})"
-        found = self.run(text, frames)
-        if self.may_name_columns_of_others(first):
-            self.refuse_variables(text, frames, inside)
+        withs = self.syntax.withs.values()
+        self.refuse_legacy_names([each for each in withs if each.start < end and first < each.until])
+        subquery = self.syntax.subquery(first)
+        # In a subquery, and around it.
+        texts: tuple[list[str], list[str]] = [], []
+        for each in reversed([each for each in withs if each.start < first < each.until]):
+            self.refuse_recursion(each, first, inside)
+            # What is not read may hold windows, whose plans would be repeated with each call.
+            defined = self.named([(begin, last) for begin, last in each.definitions if last < first], inside)
+            self.read.update(begin for begin, _ in defined)
+            inside += [(begin + 1, last + 1) for begin, last in defined]
+            defining, used = self.defining(each, defined)
+            texts[subquery is None or each.start < subquery].append(defining)
+            frames |= used
+        within = below(texts[False], text)
+        found = self.run(below(texts[True], within), frames)
+        if subquery is not None:
+            found.schema  # noqa: B018  # Through Connect, too, what Spark does not take is its own error.
+            self.refuse_variables(
+                [each for each in inside if each[0] > subquery], within, texts[True], frames
+            )
         return found
 
-    def is_named(self, name: str, ranges: Sequence[tuple[int, int]]) -> bool:
-        """Whether a name is in ranges of tokens, outside the calls in them."""
-        return any(name == self.name_at(at) for at in self.outside_calls(ranges))
-
     def outside_calls(self, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
-        """Yield where the tokens of ranges are, but for calls that have been evaluated."""
+        """Yield where the tokens of ranges are, but for calls, and definitions that only these read."""
         for first, end in ranges:
             at = first
             while at < end:
                 if at in self.calls:
-                    at = self.calls[at][0]
+                    at = self.calls[at][0] + 1
+                elif at in self.syntax.withs:
+                    each = self.syntax.withs[at]
+                    yield from self.outside_calls([(begin, last + 1) for begin, last in self.left(each)])
+                    at = each.last + 1
                 else:
                     yield at
-                at += 1
+                    at += 1
 
     def refuse_legacy_names(self, withs: Sequence[With]) -> None:
         """Refuse a name that several WITHs define, where the outer of two may come first."""
@@ -299,88 +310,78 @@ class Statement:
 
     def name_at(self, at: int) -> str:
         """Return the name that a token is, or that IDENTIFIER(...) says, as Spark compares names."""
-        written = self.tokens[at].text
+        return folded(self.written_at(at))
+
+    def written_at(self, at: int) -> str:
+        """Return the name that a token is, or that IDENTIFIER(...) says."""
         # A definition may be called so, and have columns.
-        is_name = at in self.defined and not is_identifier_clause(self.tokens, at)
-        if self.words[at : at + 2] == ["identifier", "("] and not is_name:
-            last = closed(self.tokens, at + 2)
-            said = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
-            # Spark parses it: it may have blanks and comments, and fields after the name.
-            written = next((token.text for token in tokens_of(said)), "")
-        return written.strip(QUOTES).lower()
-
-    def may_name_columns_of_others(self, at: int) -> bool:
-        """Whether a query here may name columns of one that it is in.
-
-        A query in a FROM is in what this is in, and so are definitions of a WITH.
-        """
-        return any(self.is_subquery(place) for place in self.opened(at))
-
-    def opened(self, at: int) -> list[int]:
-        """Return where the parentheses are opened that a token is in."""
-        places = [place for place in range(at) if self.words[place] == "("]
-        return [place for place in places if closed(self.tokens, place + 1) >= at]
-
-    def is_subquery(self, at: int) -> bool:
-        """Whether a parenthesis opens a subquery, or what is after LATERAL, rather than a table."""
-        is_call = self.words[at - 1 : at] == ["windowkit"]
-        first, before = ["", "", *self.words[: at - is_call]][-2:]
-        if is_call or before == "lateral":
-            return before == "lateral"
-        if before == "(" or self.words[at + 1] not in QUERIES:
-            return False
-        if closed(self.tokens, at + 1) in {last for each in self.withs for _, last in each.definitions}:
-            return False
-        if before in ("all", "distinct"):
-            return first not in SET_OPERATIONS
-        if before == "from":
-            around = self.opened(at)[-1:]
-            return first == "distinct" or any(self.words[each - 1] in HAVE_FROM for each in around if each)
-        # Before it there may be a string: a function's name in double quotes.
-        return at > 0 and before not in ("join", "table", *SET_OPERATIONS)
+        is_name = at in self.syntax.defined and not self.syntax.is_identifier_clause(at)
+        if self.words[at : at + 2] != ["identifier", "("] or is_name:
+            return self.tokens[at].name
+        last = closed(self.tokens, at + 2)
+        said = self.value_of(self.text[self.tokens[at + 2].start : self.tokens[last - 1].end])
+        # Spark parses it: it may have blanks and comments, and fields after the name.
+        return next((token.name for token in tokens_of(said)), "")
 
     def refuse_variables(
-        self, text: str, frames: dict[str, DataFrame], inside: Sequence[tuple[int, int]]
+        self, inside: list[tuple[int, int]], within: str, around: list[str], frames: dict[str, DataFrame]
     ) -> None:
-        """Refuse variables of the session in a query, whose names may be columns of another query there."""
-        before = {name: self.session.conf.get(name) for name in SHOWN}
-        try:
-            for name in SHOWN:
-                self.session.conf.set(name, "1000000000")
-            # What Spark cannot plan is explained in several rows.
-            explained = self.run(f"explain extended {text}", frames).collect()
-        finally:
-            for name, value in before.items():
-                self.session.conf.set(name, str(value))
-        variables = {
-            name.strip("`").lower() for name in VARIABLE.findall("\n".join(row[0] for row in explained))
-        }
-        for at in self.outside_calls(inside) if variables else ():
-            name = self.name_at(at)
-            if name in variables and self.words[at - 1] != ".":
+        """Refuse variables of the session in a subquery, whose names may be columns of the query around it.
+
+        Spark takes columns first. So if all names there were columns around it, they would be used where
+        variables are now, which Spark refuses of a FULL JOIN.
+        """
+
+        def are_read(names: Collection[str]) -> bool:
+            # A map has all fields, and fits nothing else.
+            columns = ", ".join(f"map('', map('', map('', ''))) as {quoted(name)}" for name in names)
+            joined = f"select 1 from ({within}) full join (select 1) on true"
+            text = f"select 1 from (select {columns}) where exists ({joined})"
+            return not self.is_analysed(below(around, text), frames)
+
+        places = [at for at in self.outside_calls(inside) if self.tokens[at].is_name]
+        written = {self.name_at(at): self.written_at(at) for at in places}
+        names = [name for name in written.values() if name.lower() not in SCOPES]
+        after = zip(self.tokens, [*self.words[1:], ""], strict=True)
+        scopes = SCOPES & {token.name.lower() for token, following in after if following != "."}
+        for name in [*names, *scopes] if are_read([*names, *scopes]) else ():
+            is_read = are_read([name])
+            if is_read and (name in scopes or self.is_analysed(f"select system.session.{quoted(name)}", {})):
+                given = f"what is after {name}." if name in scopes else name
                 raise InvalidValue(
-                    f"text: {name} is a variable of the session where windowkit(...) is evaluated, and may "
-                    "be a column of the query that this is in, which windowkit does not read; say that it is "
-                    f"the variable by session.{name}, or give the value by args"
+                    f"text: {given} is a variable of the session where windowkit(...) is evaluated, and may "
+                    "be a column of the query that this is in, which windowkit does not read; give the value "
+                    "by args, or write session. before it, if no table or column is called session"
                 )
 
-    def refuse_recursion(self, begin: int) -> None:
-        """Refuse a definition, which begins here, that takes windows of itself."""
-        name = self.name_at(begin)
-        raise InvalidValue(
-            f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
-            "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
-        )
+    def is_analysed(self, text: str, frames: dict[str, DataFrame]) -> bool:
+        """Whether Spark finds all that a query names, and takes it."""
+        try:
+            self.run(text, frames).schema  # noqa: B018  # Through Connect, this is when it is analysed.
+        except AnalysisException:
+            return False
+        return True
+
+    def refuse_recursion(self, each: With, first: int, inside: list[tuple[int, int]]) -> None:
+        """Refuse a definition of a WITH that takes windows of itself, in a call that is at `first`."""
+        around = [begin for begin, last in each.definitions if begin < first < last and each.is_recursive]
+        for name in map(self.name_at, around):
+            places = (at for at in self.outside_calls(inside) if self.name_at(at) == name)
+            if any(self.syntax.expects_table(at) for at in places):
+                raise InvalidValue(
+                    f"text: the definition of {name} takes windows of {name}, which is not there yet; WITH "
+                    "RECURSIVE may define it without them, for windowkit(...) to read it afterwards"
+                )
 
     def windows_of(self, at: int, last: int, depth: int) -> DataFrame:
         """Return the windows that a call stands for."""
-        (first, end), *others = arguments(self.tokens, at + 2, last)
+        (first, end), *others = self.syntax.arguments(at + 2, last)
         words = self.words[first:end]
         if len(words) < 2 or words[0] != "table":
             raise InvalidValue(f"text: the first argument of windowkit is not table(...); {FORM}")
         is_enclosed = words[1] == "("
         within = first + 1 + is_enclosed
-        after = closed(self.tokens, within) if is_enclosed else end_of_name(self.tokens, within, end)
+        after = closed(self.tokens, within) if is_enclosed else self.syntax.end_of_name(within, end)
         if within == after:
             raise InvalidValue(f"text: nothing is in table(...); {FORM}")
         rest = after + is_enclosed
@@ -459,29 +460,34 @@ class Statement:
         )
 
     def with_values(self, first: int, end: int) -> str:
-        """Return the text of a range of tokens, with strings and numbers in place of their parameters."""
+        """Return the text of a range of tokens, with the values of parameters and of strings with escapes."""
         pieces, done = list[str](), self.tokens[first].start
-        for at in range(first, end - 1):
-            name, given = self.tokens[at + 1], None
-            if self.tokens[at].text == ":" and name.kind == "word":
-                given = (self.args or {}).get(name.text)
+        for at, token in enumerate(self.tokens[first:end], first):
+            given: Any = None
+            if token.text == ":" and at + 1 < end and self.tokens[at + 1].kind == "word":
+                token = self.tokens[at + 1]
+                given = (self.args or {}).get(token.text)
+            elif token.kind == "string" and "\\" in token.text and token.text[0] != '"':
+                given = self.value_of(token.text)
             if isinstance(given, str | int) and not isinstance(given, bool):
                 value = literal(given) if isinstance(given, str) else str(given)
                 if value.startswith("-") and self.text[: self.tokens[at].start].endswith("-"):
                     raise InvalidValue("text: a minus before a negative number would begin a comment")
                 pieces += [self.text[done : self.tokens[at].start], value]
-                done = name.end
+                done = token.end
         return "".join([*pieces, self.text[done : self.tokens[end - 1].end]])
 
     def value_of(self, text: str) -> str:
         """Return what a string of SQL says, which is for Spark to say of any but the plainest."""
         if PLAIN_STRING.fullmatch(text):
             return text[1:-1]
-        found = self.session.sql(f"select {text}", args=self.args).collect()
-        if len(found) != 1 or found[0][0] is None:
-            given = "is null" if len(found) == 1 else f"has {len(found)} values"
-            raise InvalidValue(f"text: {text} {given} where a string is expected")
-        return str(found[0][0])
+        if text not in self.said:
+            found = self.session.sql(f"select {text}", args=self.args).collect()
+            if len(found) != 1 or found[0][0] is None:
+                given = "is null" if len(found) == 1 else f"has {len(found)} values"
+                raise InvalidValue(f"text: {text} {given} where a string is expected")
+            self.said[text] = str(found[0][0])
+        return self.said[text]
 
 
 def unqualified(tree: Tree, alias: str) -> Tree:
@@ -492,91 +498,16 @@ def unqualified(tree: Tree, alias: str) -> Tree:
     return replace(tree, path=tree.path[1:]) if isinstance(tree, Test) and is_of_alias else tree
 
 
-def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
-    """Return where the parenthesis is closed of a call of windowkit that begins here; None if none does."""
-    begins = [token.keyword for token in tokens[at : at + 2]] == ["windowkit", "("]
-    if not begins or (at and tokens[at - 1].text == "."):
-        return None
-    depth = 0
-    for place in range(at + 1, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[place].keyword, 0)
-        if depth == 0:
-            return place
-    raise InvalidValue(f"text: the parenthesis of windowkit( is not closed; {FORM}")
+def below(defining: Sequence[str], text: str) -> str:
+    """Return a query within WITHs, of which the first is the innermost."""
+    for each in filter(None, defining):
+        text = f"{each} select * from ({text})"
+    return text
 
 
-def end_of_name(tokens: Sequence[Token], first: int, end: int) -> int:
-    """Return where the name of a table ends that begins here, in an argument that ends at `end`."""
-    for at in range(first + 1, end):
-        if tokens[at].keyword in AFTER_TABLE and tokens[at - 1].text != ".":
-            return at
-    return end
-
-
-def withs(tokens: Sequence[Token]) -> Iterator[With]:
-    """Yield each WITH of a statement that defines queries, an outer one before those in it."""
-    words = [token.keyword for token in tokens]
-    for start, word in enumerate(words):
-        if word != "with":
-            continue
-        is_recursive = words[start + 1 : start + 2] == ["recursive"] and words[start + 2 : start + 3] != ["("]
-        found: list[tuple[int, int]] = []
-        at = start + 1 + is_recursive
-        while (last := end_of_definition(tokens, words, at)) is not None:
-            found.append((at, last))
-            if words[last + 1 : last + 2] != [","]:
-                break
-            at = last + 2
-        if found:
-            yield With(found, start, closed(tokens, start), is_recursive)
-
-
-def end_of_definition(tokens: Sequence[Token], words: Sequence[str], at: int) -> int | None:
-    """Return where the query ends of ``name (columns) max recursion level n as (query)``; None if it is none.
-
-    All but the name and the query may be left out.
-    """
-    place = closed(tokens, at + 2) + 1 if is_identifier_clause(tokens, at) else at + 1
-    if words[place : place + 1] == ["("]:
-        after = closed(tokens, place + 1) + 1
-        # Without AS, what is in parentheses may be the query, and what follows another one.
-        if words[after : after + 1] == ["as"] or are_names(tokens[place + 1 : after - 1]):
-            place = after
-    if words[place : place + 3] == ["max", "recursion", "level"]:
-        # A number, or a parameter.
-        place += 4 + (words[place + 3 : place + 4] == [":"])
-    if words[place : place + 1] == ["as"]:
-        place += 1
-    if words[place : place + 1] != ["("]:
-        return None
-    last = closed(tokens, place + 1)
-    return None if last == len(tokens) else last
-
-
-def is_identifier_clause(tokens: Sequence[Token], at: int) -> bool:
-    """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here; a name has columns after it."""
-    words = [token.keyword for token in tokens[at : at + 2]]
-    within = tokens[at + 2 : closed(tokens, at + 2)]
-    return words == ["identifier", "("] and any(each.kind != "word" and each.text != "," for each in within)
-
-
-def are_names(tokens: Sequence[Token]) -> bool:
-    """Whether tokens are names that are separated by commas."""
-    return len(tokens) % 2 == 1 and all(
-        token.text == "," if at % 2 else token.kind in ("word", "string") for at, token in enumerate(tokens)
-    )
-
-
-def arguments(tokens: Sequence[Token], first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between the commas of a call."""
-    depth, begin = 0, first
-    for at in range(first, end):
-        sign = tokens[at].keyword
-        depth += {"(": 1, ")": -1}.get(sign, 0)
-        if sign == "," and depth == 0:
-            yield begin, at
-            begin = at + 1
-    yield begin, end
+def quoted(name: str) -> str:
+    """Return a name as Spark takes any, beside names in braces."""
+    return braced(f"`{name.replace('`', '``')}`")
 
 
 def braced(text: str) -> str:
