@@ -272,7 +272,7 @@ def test_what_is_no_condition(rows, where, error, match):
 def test_tasks_do_not_test_rows_by_thousands_of_tests(many, is_read):
     """pyarrow would end their process; Spark filters after them."""
     rows = condition(" or ".join(f"k = '{number}'" for number in range(many))).tree
-    chosen, needed = with_rows(ALL, rows, {"k": pa.string()}, "UTC")
+    chosen, needed, _ = with_rows(ALL, rows, {"k": pa.string()}, "UTC")
     assert (chosen is not None) is is_read
     assert list(needed) == (["k"] if is_read else [])
 

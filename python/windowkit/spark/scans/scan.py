@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.language.checks import a_type
-from windowkit.language.conditions import renamed
+from windowkit.language.conditions import Nested, renamed
 from windowkit.language.distinct import Distinct
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression, refuse_expressions
@@ -19,8 +21,9 @@ from windowkit.language.join import Join
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
-from windowkit.spark.jobs import check_metrics, filtered, job, narrowed, split_of
+from windowkit.spark.jobs import check_metrics, filtered, identifier, job, narrowed, split_of, sql_of
 from windowkit.spark.parquet.filters import ALL, Filter, columns_of, kind_of, with_rows
+from windowkit.spark.parquet.planned import tested
 from windowkit.spark.routes import (
     Expected,
     Operation,
@@ -287,8 +290,20 @@ def checked(
         return of_query(one, query, rows_per_slice, where)
     every = [one]
     if other is not None:
-        every.append(given(session, other, other_filter, filesystem, merge_schema))
+        with of_other():
+            every.append(given(session, other, other_filter, filesystem, merge_schema))
     return of_operation(every, partial(operation, query=query, by=by, time=time, split=split))
+
+
+@contextmanager
+def of_other() -> Iterator[None]:
+    """Call arguments as those of the second table are called in what is raised."""
+    try:
+        yield
+    except WindowKitError as error:
+        called = {"paths": "other", "filter": "other_filter"}
+        said = re.sub(r"(^|; )(paths|filter)(?=:| is )", lambda each: each[1] + called[each[2]], str(error))
+        raise type(error)(said) from None
 
 
 def refuse_arguments(query: Query | Rolling | Join | Distinct, optional: dict[str, Any]) -> None:
@@ -335,10 +350,10 @@ def of_operation(every: Sequence[Given], operation: Callable[[Sequence[DataFrame
     """Return what is asked of tables, of which tasks read what they can."""
     made = operation([each.frame for each in every])
     columns = [rows.own(rows.job.schema.names) for rows in made.rows]
-    files = [
-        each.scanned(rows.job, rows.frame, own, rows.own(rows.needed), is_whole=True)
-        for each, rows, own in zip(every, made.rows, columns, strict=True)
-    ]
+    files: list[Scan | str] = []
+    for each, rows, own in zip(every, made.rows, columns, strict=True):
+        with of_other() if files else nullcontext():
+            files.append(each.scanned(rows.job, rows.frame, own, rows.own(rows.needed), is_whole=True))
     if any(
         isinstance(found, str) and each.chosen.chosen is not None
         for each, found in zip(every, files, strict=True)
@@ -368,15 +383,18 @@ def of_query(
         columns = columns_of(frame.schema)
         kinds = {name: kind_of(name, columns) for name in of_files.values()}
         zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-        also = with_rows(ALL, renamed(parts.rows, of_files), kinds, zone)
+        rows = renamed(parts.rows, of_files)
+        members = rows.members if isinstance(rows, Nested) and rows.word == "and" else (rows,)
+        said = [(tuple(tested(each)), sql_of(each, identifier, kinds)) for each in members]
+        also = with_rows(ALL, rows, kinds, zone)._replace(lists=[said])
     of_rows = narrowed(made, parts.rows) if parts is not None and one.has_plan else made
     names = [of_files[column] for column in made.query.inputs]
     expects = expected(rows_per_slice, "tasks sample their first rows")
     never = expects.rows_per_slice * stages.LIMITS.share < 1
     found = one.scanned(made, of_rows.columns, names, also=also, is_whole=False, never=never)
     if isinstance(found, str):
-        rows = chosen_rows(frame, one.chosen, names, str(query))
-        return Left(rows, query, found, rows_per_slice, where)
+        left = chosen_rows(frame, one.chosen, names, str(query))
+        return Left(left, query, found, rows_per_slice, where, one.chosen)
     return Scanned(found, expects, parts)
 
 
