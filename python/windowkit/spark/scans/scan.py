@@ -121,9 +121,9 @@ def scan(
         Classic or Connect.
     paths : str or sequence of str
         What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
-        and what their directories add. This process and all workers read them by Spark's names. A file
-        is read once, however many of the paths lead to it. Or what ``spark.table(name)`` takes: a string
-        without a slash, if there is a table or view of that name.
+        and what their directories add. This process and all workers read them by Spark's names. Or what
+        ``spark.table(name)`` takes: one string, not in a list, that has no slash outside backticks, if there
+        is a table or view of that name.
     query : Query, Rolling, Join or Distinct
         Its columns are those of that DataFrame, by name, type and values. For rolling aggregates and
         duplicates all columns are read.
@@ -176,15 +176,17 @@ def scan(
     -----
     The footers of all files are read first. Where tasks would not read a file as Spark's reader does, that
     reader is used for the whole table, and `explain_scan` says why: for columns that a file has in another
-    type or case, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds
+    type or case, rows that are cached, a file to which several of the paths lead, which Spark reads for
+    each of them, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds
     columns by number or moves times of INT96. Files that Spark's reader does not read are then refused:
     those of `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds
     otherwise.
 
     Of a table by name, Spark's plan says which files are read, as for ``query.run(spark.table(name))``: it
-    may be one of Delta or Iceberg, and the setting ``spark.windowkit.tables`` applies, which it does not to
-    paths. Through Spark Connect, where no plan is to be seen, tasks read tables of Parquet files, and
-    Spark's reader all others.
+    may be one of Delta or Iceberg. Through Spark Connect, where no plan is to be seen, tasks read tables of
+    Parquet files, and Spark's reader all others; a Spark job lists those that are partitioned, also for
+    `explain_scan`, in the partitions that `filter` and `where` leave. The setting ``spark.windowkit.tables``
+    applies to names, and not to paths.
 
     O(bytes of the columns read).
 
