@@ -172,6 +172,7 @@ def test_connect(spark, remote, tmp_path):
         import windowkit as wk
         import windowkit.spark
         from support.scan_calls import checked
+        from windowkit.spark.parquet import planned
 
         spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
         spark.conf.unset("spark.windowkit.tables")
@@ -208,11 +209,14 @@ def test_connect(spark, remote, tmp_path):
         few = [("P", "=", "other"), ("v", ">", 2)]
         own = ("read 1 file", "those in which p = 'other'")
         same("default.placed", *own, chosen="p = 'other' and v > 2", filter=few)
-        same("placed", "read 2 files", where="p in ('other', 'x') or p like 'a%'")
         for value, said in (("true", "route: scan"), ("false", "as spark.windowkit.tables is false")):
             spark.conf.set("spark.windowkit.tables", value)
             same("placed", said)
         spark.conf.unset("spark.windowkit.tables")
+        planned.MOST_FILES = 2
+        same("placed", "left to Spark's reader, as there are more than 2 files")
+        same("placed", "read 2 files", where="p in ('other', 'x') or p like 'a%'")
+        planned.MOST_FILES = 10_000
         spark.sql("create view seen as select * from placed where v > 3")
         same("seen", "left to Spark's reader, as it is not a table of Parquet files")
         spark.sql("drop view seen")

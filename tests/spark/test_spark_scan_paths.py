@@ -110,6 +110,11 @@ def test_a_file_is_read_as_often_as_spark_reads_it(spark, tmp_path, same, settin
         query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
         text = windowkit.spark.explain_scan(spark, [str(tmp_path / "a")] * 2, query)
         assert "as Spark reads a file as often as paths lead to it" in text
+    write(tmp_path, "n/f", x=pa.array([1], pa.timestamp("ns")))
+    with pytest.raises(
+        wk.InvalidValue, match="paths: Spark reads a file as often as paths lead to it; that is"
+    ):
+        windowkit.spark.scan(spark, [str(tmp_path / "n")] * 2, query)
 
 
 def test_rows_that_are_cached_are_read_whatever_is_in_files(spark, tmp_path, same):

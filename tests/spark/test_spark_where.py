@@ -308,11 +308,13 @@ def test_connect(remote):
         where = "K = 1 and window_start >= '1970-01-01 00:00:10+00:00' and `sum(v)` > 40"
         found = sorted(map(repr, query.run(frame, where=where).collect()))
         assert found == sorted(map(repr, query.run(frame).where(where).collect())) != []
-        try:
-            query.run(frame, where="nosuch = 1")
-        except wk.UnknownColumn as error:
-            print(error)
+        for where in ("nosuch = 1", "sum(k) > 1"):
+            try:
+                query.run(frame, where=where)
+            except wk.WindowKitError as error:
+                print(type(error).__name__, error)
         """,
         remote,
     )
-    assert "where: 'nosuch = 1' names 'nosuch'" in printed
+    assert "UnknownColumn where: 'nosuch = 1' names 'nosuch'" in printed
+    assert "InvalidValue where: Spark does not evaluate 'sum(k) > 1': [INVALID_WHERE_CONDITION]" in printed

@@ -21,9 +21,10 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import listing
 from windowkit.files.listing import Source
 from windowkit.spark.jobs import arrow_type, identifier
+from windowkit.spark.parquet import planned
 from windowkit.spark.parquet.filters import Filtered
 from windowkit.spark.parquet.jvm import Unread
-from windowkit.spark.parquet.planned import MOST_FILES, check_file, reach, source_read
+from windowkit.spark.parquet.planned import check_file, reach, source_read
 from windowkit.spark.parquet.survey import is_settled
 from windowkit.spark.parquet.tables import Listed, cached, refused, source_of
 
@@ -123,7 +124,9 @@ def listed_by(frame: DataFrame, by: list[StructField], conditions: Iterable[str]
         frame = frame.where(condition)
     every = frame.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct()
     # One more is too many, and is refused.
-    columns = [listing.plain(column.combine_chunks()) for column in every.limit(MOST_FILES + 1).toArrow()]
+    columns = [
+        listing.plain(column.combine_chunks()) for column in every.limit(planned.MOST_FILES + 1).toArrow()
+    ]
     found = (
         (path, Listed(size, tuple(own), written // 1000))
         for *own, path, size, written in zip(*(column.to_pylist() for column in columns), strict=True)
