@@ -400,12 +400,23 @@ def page(output: Path, facts: pages.Record, results: list[pages.Record]) -> str:
         "",
         "## Routes",
         "",
-        "Medians, but for what is *behind*: *unhinted* and *hinted* are what the planner chooses, and how "
-        "far that, with its sample of rows, is behind the fastest route; *choice* is how far the route "
-        "chosen unhinted is behind it where it is forced, so that nothing is sampled; *stage 2* is the route "
-        "catalyst-panes, forced, as a multiple of *premade*. These compare the quickest run of each side, as "
-        "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do. *of "
-        "Parquet* is what the planner chooses for the file; all other columns are of cached rows.",
+        "Which [route](../internals/routes.md) is chosen, what it costs to choose, and how long each route "
+        "takes. All columns but *of Parquet* are of cached rows.",
+        "",
+        "- *slices*: how many there are, where Catalyst makes them. Fewer slices mean less to move.",
+        "- *of Parquet*, *unhinted*, *hinted*: the route that the planner chooses for the file, for cached "
+        "rows, and if `rows_per_slice=` says how many slices there are.",
+        "- *behind*: how much longer the choice before it takes than the fastest route, with the sample of "
+        "rows that the planner may take. *choice*: the same of the unhinted choice without that sample.",
+        f"- {', '.join(f'*{route}*' for route in ROUTES)}: seconds of the route if `route=` forces it.",
+        "- *identity*: seconds of catalyst-panes if its last stage, stage 2, hands back the slices that it "
+        "is given: what it takes to make them, to shuffle them, and to move them into Python and back.",
+        "- *premade*: the same if stage 2 returns windows that were made before: all of the job but the work "
+        "of making windows. *stage 2*: catalyst-panes as a multiple of that; 1.00 if making windows costs "
+        "nothing.",
+        "",
+        "Seconds are medians. *behind*, *choice* and *stage 2* compare the quickest run of each side, as "
+        "what disturbs a run mostly adds to it: runs of one route often differ by more than routes do.",
         "",
         "| keys | window | answers | slices | of Parquet | unhinted | behind | choice | hinted | behind "
         f"| {' | '.join(ROUTES)} | identity | premade | stage 2 |",

@@ -120,6 +120,7 @@ COMPARISONS = [
     (("name", "in", []), "false"),
     (("name", "not in", []), "true"),
     (("flag", "in", ["true", False]), "flag in (true, false)"),
+    (("v", "<", 2.0), "v < 2D"),
     (("v", "<", 10**30), "v < 1e30D"),
     (("v", ">", "1.5"), "v > 1.5D"),
     (("v", ">=", "NaN"), "v >= double('NaN')"),
@@ -168,12 +169,25 @@ def test_tuples_choose_the_rows_that_spark_does(spark, folder, oracle, file):
     (whole,) = source.files
     found = {}
     for comparison, _ in COMPARISONS:
-        chosen, needed = chosen_of([comparison], COLUMNS, zone="Europe/Berlin")
+        chosen, needed, _ = chosen_of([comparison], COLUMNS, zone="Europe/Berlin")
         read = pa.schema(list(({"row": pa.int64()} | needed).items()))
         part = listing.Part(whole, 0, whole.size)
         batches = reading.Reader(fs.LocalFileSystem(), read, pa.schema([]), chosen).batches(part)
         found[str(comparison)] = [row for batch in batches for row in batch["row"].to_pylist()]
     assert found == oracle
+
+
+def test_what_sql_says_of_tuples_chooses_the_rows_that_spark_does(spark, folder, oracle):
+    said = {str(each): chosen_of([each], COLUMNS, zone="Europe/Berlin") for each, _ in COMPARISONS}
+    texts = {each: filtered.condition() for each, filtered in said.items() if filtered.is_sql}
+    kinds = {kind for each in texts for kind in said[each].kinds.values()}
+    assert {pa.int64(), pa.decimal128(12, 3), pa.date32(), pa.string(), pa.bool_(), pa.binary()} <= kinds
+    # By statistics, which leave NaN out, Spark's reader leaves out rows with it that match.
+    assert not {str(("v", "<", 2.0)), str(("f", "=", 0.1)), str(("v", ">", "1.5"))} & set(texts)
+    frame = spark.read.parquet(str(folder / "none.parquet"))
+    requested = (f"sort_array(collect_list(if({text}, row, null)))" for text in texts.values())
+    (found,) = frame.selectExpr(*requested).collect()
+    assert dict(zip(texts, found, strict=True)) == {each: oracle[each] for each in texts}
 
 
 def test_alternatives_and_lists_in_a_job(spark, folder, same_rows):
@@ -366,7 +380,7 @@ def test_expressions_do_not_depend_on_how_a_file_is_cut(tmp_path, size, statisti
             ds.scalar(False),
         ),
     ):
-        chosen, _ = chosen_of(given, dict(zip(rows.schema.names, rows.schema.types, strict=True)))
+        chosen, *_ = chosen_of(given, dict(zip(rows.schema.names, rows.schema.types, strict=True)))
         found, expected = read(tmp_path / "f.parquet", rows.schema, chosen), rows.filter(given)
         # NaN is not equal to itself.
         assert str(found.to_pylist()) == str(expected.to_pylist()), str(given)
@@ -396,7 +410,7 @@ def test_row_groups_are_ruled_out_beside_columns_of_any_type(tmp_path, other):
     wanted = pa.schema(list(columns.items()))
 
     def left(given):
-        chosen, _ = chosen_of(given, columns, zone="UTC")
+        chosen, *_ = chosen_of(given, columns, zone="UTC")
         return pruning.pruned(opened, wanted, chosen).num_row_groups
 
     assert left([("n", ">=", 85)]) == left(ds.field("n") >= 85) == 2
@@ -436,7 +450,7 @@ def test_ends_of_what_is_stored_otherwise_than_it_is(tmp_path, kind, as_integer)
     schema = pa.schema([("n", kind_in_spark(kind))])
     for value in values:
         for operator, count in (("=", 1), ("<", values.index(value)), (">=", 6 - values.index(value))):
-            chosen, _ = chosen_of([("n", operator, value)], {"n": kind_in_spark(kind)})
+            chosen, *_ = chosen_of([("n", operator, value)], {"n": kind_in_spark(kind)})
             left = pruning.pruned(opened, schema, chosen)
             assert left.num_row_groups == count, (operator, value)
             assert read(tmp_path / "f.parquet", schema, chosen).num_rows == count
@@ -482,7 +496,7 @@ def test_numbers_that_the_command_line_compares(spark, folder):
     (found,) = frame.select(*requested).collect()
     rows = frame.toArrow()
     for each, there in zip(compared, found, strict=True):
-        chosen, _ = chosen_of([each], COLUMNS)
+        chosen, *_ = chosen_of([each], COLUMNS)
         assert there == rows.filter(chosen.rows)["row"].to_pylist(), each
     with pytest.raises(ArgumentsError, match="--filter: 'two' is compared with 'n', a column of bigint"):
         holds(frame, "n", "=", "two")

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -63,6 +64,18 @@ def test_who_reads_each_side(spark, table, path):
         assert "not read from files by tasks, as a column is computed" in text
         filtered = wk.spark.scan(spark, "some", DISTINCT, filter=[("v", "<=", 1.5)])
         assert sorted(row.v for row in filtered.collect()) == [1.0, 1.25, 1.5]
+        # What SQL says exactly is Spark's to evaluate; of fractions, statistics would hide NaN from it.
+        for chosen, spark_says, tasks_say in (
+            ([("k", "in", [0, 1.0])], "k in (cast('0' as bigint), cast('1' as bigint))", None),
+            ([("k", "=", 1), ("v", "<", 3)], "k = cast('1' as bigint)", "((k == 1) and (v < 3))"),
+            ([[("k", "=", 1)], [("v", "<", 3)]], None, "((k == 1) or (v < 3))"),
+            (pc.field("k") == 1, None, "(k == 1)"),
+        ):
+            text = wk.spark.explain_scan(spark, "some", QUERY, filter=chosen)
+            assert (f"\nfilter, in Catalyst: {spark_says}\n" in text) is (spark_says is not None), text
+            by_tasks = "\nfilter, inside one mapInArrow, which all rows enter before the query: "
+            assert (f"{by_tasks}{tasks_say}\n" in text) is (tasks_say is not None), text
+            assert (by_tasks in text) is (tasks_say is not None)
     finally:
         spark.sql("drop view some")
 
@@ -71,14 +84,40 @@ def test_a_view_that_renames_what_a_filter_reads(spark, table):
     spark.sql("create temporary view called as select k, t, v as v2, k as v from readings")
     try:
         query = wk.query(by="k", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v2"))
-        chosen = [("v", "=", 2)]
-        text = wk.spark.explain_scan(spark, "called", query, filter=chosen)
-        assert "left to Spark's reader, as the filter is of columns that the view renames" in text
-        found = wk.spark.scan(spark, "called", query, filter=chosen)
-        wanted = query.run(spark.table("called").where("v = 2"), route="rows")
-        assert sorted(found.collect()) == sorted(wanted.collect()) != []
+        for chosen, where, said in (
+            ([("v", "=", 2)], "v = 2", "route: scan"),
+            (pc.field("v") == 2, "v = 2", "as the filter is of columns that the view renames"),
+            ([("v2", ">", 2)], "v2 > 2", "as the filter is of columns that the view renames"),
+        ):
+            text = wk.spark.explain_scan(spark, "called", query, filter=chosen)
+            assert said in text
+            found = wk.spark.scan(spark, "called", query, filter=chosen)
+            wanted = query.run(spark.table("called").where(where), route="rows")
+            assert sorted(found.collect()) == sorted(wanted.collect()) != []
     finally:
         spark.sql("drop view called")
+
+
+def test_a_name_in_backticks_may_have_a_slash(spark, table):
+    spark.sql("create temporary view `a/b` as select * from readings")
+    try:
+        assert wk.spark.scan(spark, "`a/b`", DISTINCT).count() == 40
+    finally:
+        spark.sql("drop view `a/b`")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"other": "/no/where"}, wk.InvalidValue, "other: Spark does not read /no/where"),
+        ({"other": 3}, wk.InvalidType, "other: 3 is an int; other is a str, or several in a list"),
+        ({"other_filter": [("x", "=", 1)]}, wk.UnknownColumn, "other_filter: column 'x' is unknown"),
+        ({"other_filter": 3}, wk.InvalidType, "other_filter: an int is given; other_filter is a pyarrow"),
+    ],
+)
+def test_errors_name_the_argument_of_the_second_table(spark, path, options, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        wk.spark.scan(spark, path, JOIN, **{"other": path, **options})
 
 
 def test_a_name_is_not_a_path(spark, table):
@@ -88,9 +127,14 @@ def test_a_name_is_not_a_path(spark, table):
     spark.sql("create temporary view lost as select * from gone")
     spark.sql("drop table gone")
     try:
+        none = "there is no table, view or file of that name"
         for missing in ("nowhere", "no.such.name", "*.parquet", "a b", "lost"):
-            with pytest.raises(wk.InvalidValue, match="paths: Spark does not read"):
+            with pytest.raises(wk.InvalidValue, match=f"paths: Spark does not read .*; {none}$"):
                 wk.spark.scan(spark, missing, QUERY)
+        with pytest.raises(wk.InvalidValue, match=r"there is no such file$"):
+            wk.spark.scan(spark, "/no/where", QUERY)
+        with pytest.raises(wk.InvalidValue, match=r"a table or view is given as a str by itself$"):
+            wk.spark.scan(spark, ["readings"], QUERY)
     finally:
         spark.sql("drop view lost")
     with pytest.raises(wk.InvalidValue, match="no NUL or lone surrogate"):
@@ -128,8 +172,10 @@ def test_connect(spark, remote, tmp_path):
         import windowkit as wk
         import windowkit.spark
         from support.scan_calls import checked
+        from windowkit.spark.parquet import planned
 
         spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+        spark.conf.unset("spark.windowkit.tables")
         for name, value in {
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "Europe/Berlin",
@@ -143,14 +189,14 @@ def test_connect(spark, remote, tmp_path):
         query = wk.query(by="p", time="t", windows=wk.tumbling("10 seconds"), aggs=wk.sum("v"))
         columns = "timestamp_seconds(id) t, id v"
 
-        def same(name, *said, **options):
-            frame = spark.table(name)
+        def same(name, *said, chosen="true", **options):
+            frame = spark.table(name).where(chosen)
             text = wk.spark.explain_scan(spark, name, query, **options)
             assert all(each in text for each in said), text
-            found, wanted = wk.spark.scan(spark, name, query, **options), query.run(frame)
+            found = wk.spark.scan(spark, name, query, **options)
+            wanted = query.run(frame, where=options.get("where"))
             rows = [sorted(map(str, each.collect())) for each in (found, wanted)]
-            if not options:
-                assert rows[0] == rows[1] != []
+            assert rows[0] == rows[1] != []
 
         spark.sql(
             "create table placed (t timestamp, v long, p string) using parquet partitioned by (p) "
@@ -159,8 +205,18 @@ def test_connect(spark, remote, tmp_path):
         for value, rows in (("'a b%/c'", 20), ("'other'", 30), ("cast(null as string)", 7)):
             inserted = f"select /*+ coalesce(1) */ {columns}, {value} p from range({rows})"
             spark.sql(f"insert into placed {inserted}")
-        same("placed", "route: scan", "read 3 files", "of directories: p")
-        same("default.placed", "rule out 2 of 3 files", filter=[("p", "=", "other")])
+        same("placed", "route: scan", "read 3 files", "of directories: p", "whose files a Spark job listed")
+        few = [("P", "=", "other"), ("v", ">", 2)]
+        own = ("read 1 file", "those in which p = 'other'")
+        same("default.placed", *own, chosen="p = 'other' and v > 2", filter=few)
+        for value, said in (("true", "route: scan"), ("false", "as spark.windowkit.tables is false")):
+            spark.conf.set("spark.windowkit.tables", value)
+            same("placed", said)
+        spark.conf.unset("spark.windowkit.tables")
+        planned.MOST_FILES = 2
+        same("placed", "left to Spark's reader, as there are more than 2 files")
+        same("placed", "read 2 files", where="p in ('other', 'x') or p like 'a%'")
+        planned.MOST_FILES = 10_000
         spark.sql("create view seen as select * from placed where v > 3")
         same("seen", "left to Spark's reader, as it is not a table of Parquet files")
         spark.sql("drop view seen")

@@ -92,6 +92,49 @@ def test_patterns_pass_over_files_and_find_what_is_hidden(tmp_path, same):
     assert same(tmp_path / "{a/deep,b}/[yz]") == ["a/deep/y", "b/z"]
 
 
+@pytest.mark.parametrize("tolerant", ["false", "true"])
+def test_a_file_is_read_as_often_as_spark_reads_it(spark, tmp_path, same, settings, tolerant):
+    """By tasks, or by Spark's reader; where directories have columns, Spark reads it once."""
+    write(tmp_path, "a/f", "b/g", "t/p=1/f", "t/p=2/f")
+    with settings({"spark.sql.files.ignoreMissingFiles": tolerant}):
+        for paths, names in (
+            (["a", "a"], ["a/f"]),
+            (["a", "a/"], ["a/f"]),
+            (["a", "a/f"], ["a/f"]),
+            (["a/*", "a/f*"], ["a/f"]),
+            (["{a,a/f}"], ["a/f"]),
+            (["a", "b"], ["a/f", "b/g"]),
+            (["t", "t"], ["t/p=1/f", "t/p=2/f"]),
+        ):
+            assert same([f"{tmp_path}/{path}" for path in paths]) == names
+        query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
+        text = windowkit.spark.explain_scan(spark, [str(tmp_path / "a")] * 2, query)
+        assert "as Spark reads a file as often as paths lead to it" in text
+    write(tmp_path, "n/f", x=pa.array([1], pa.timestamp("ns")))
+    with pytest.raises(
+        wk.InvalidValue, match="paths: Spark reads a file as often as paths lead to it; that is"
+    ):
+        windowkit.spark.scan(spark, [str(tmp_path / "n")] * 2, query)
+
+
+def test_rows_that_are_cached_are_read_whatever_is_in_files(spark, tmp_path, same):
+    write(tmp_path, "f")
+    cached = spark.read.option("mergeSchema", False).parquet(str(tmp_path)).cache()
+    assert cached.count() == 1
+    write(tmp_path, "g")
+    assert same(tmp_path) == ["f"]
+    cached.unpersist()
+    assert same(tmp_path) == ["f", "g"]
+
+
+def test_columns_that_no_schema_holds_are_named(spark, tmp_path):
+    write(tmp_path, "f", x=[1])
+    write(tmp_path, "g", x=["a"])
+    query = wk.query(by="name", time="t", windows=HOURS, aggs=wk.count())
+    with pytest.raises(wk.InvalidValue, match=r"CANNOT_MERGE_SCHEMAS.*x: BIGINT.*x: STRING"):
+        windowkit.spark.scan(spark, str(tmp_path), query, merge_schema=True)
+
+
 def test_a_backslash_makes_characters_plain(tmp_path, same):
     write(tmp_path, "b[1].f", "b1.f", "b2.f", "b{2}.f", "sl\\ash", "q?", "qq", "a-c", "b-c")
     for path, names in (

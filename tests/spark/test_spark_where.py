@@ -272,7 +272,7 @@ def test_what_is_no_condition(rows, where, error, match):
 def test_tasks_do_not_test_rows_by_thousands_of_tests(many, is_read):
     """pyarrow would end their process; Spark filters after them."""
     rows = condition(" or ".join(f"k = '{number}'" for number in range(many))).tree
-    chosen, needed = with_rows(ALL, rows, {"k": pa.string()}, "UTC")
+    chosen, needed, _ = with_rows(ALL, rows, {"k": pa.string()}, "UTC")
     assert (chosen is not None) is is_read
     assert list(needed) == (["k"] if is_read else [])
 
@@ -308,11 +308,13 @@ def test_connect(remote):
         where = "K = 1 and window_start >= '1970-01-01 00:00:10+00:00' and `sum(v)` > 40"
         found = sorted(map(repr, query.run(frame, where=where).collect()))
         assert found == sorted(map(repr, query.run(frame).where(where).collect())) != []
-        try:
-            query.run(frame, where="nosuch = 1")
-        except wk.UnknownColumn as error:
-            print(error)
+        for where in ("nosuch = 1", "sum(k) > 1"):
+            try:
+                query.run(frame, where=where)
+            except wk.WindowKitError as error:
+                print(type(error).__name__, error)
         """,
         remote,
     )
-    assert "where: 'nosuch = 1' names 'nosuch'" in printed
+    assert "UnknownColumn where: 'nosuch = 1' names 'nosuch'" in printed
+    assert "InvalidValue where: Spark does not evaluate 'sum(k) > 1': [INVALID_WHERE_CONDITION]" in printed

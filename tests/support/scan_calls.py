@@ -26,8 +26,10 @@ FILTERS: list[tuple[Any, str]] = [
     ([[("money", ">=", 2)], [("row", "<", 60)]], "money >= 2 or row < 60"),
     ([("row", ">=", "20")], "row >= 20"),
     (pc.field("row") < 70, "row < 70"),
+    ([("FLAG", "=", True), ("k", "<", 2)], "flag and k < 2"),
+    ([[("flag", "in", [False])], [("flag", "=", True), ("row", "<", 50)]], "not flag or (flag and row < 50)"),
 ]
-KEYS = ("k", "money", None)
+KEYS = ("k", "money", "flag", None)
 AGGS = (wk.count(), wk.max("money"), wk.sum("row"))
 
 
@@ -97,6 +99,8 @@ def compared(
     oracle: Callable[[], DataFrame]
     if how == "query":
         where = chance.choice([None, "window_start > '1970-01-01 01:00:20'", "`max(money)` > 1"])
+        if by == "flag":
+            where = "flag or window_start > '1970-01-01 01:00:20'"
         more = {"where": where}
         asked = wk.query(by=keys, time="t", windows=wk.sliding("20 seconds", "5 seconds"), aggs=AGGS)
         oracle = lambda: asked.run(frames[0], where=where, route="rows")  # noqa: E731

@@ -24,7 +24,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, as_given
 from windowkit.language.windows.grammar import QUOTED, unquoted
 
-__all__ = ["NUMBER", "OPERATORS", "compared", "family", "parse", "time_of"]
+__all__ = ["NUMBER", "OPERATORS", "compared", "family", "operands", "parse", "time_of"]
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": eq,
@@ -163,12 +163,10 @@ def compared(
     """
     field = ds.field(column) if of is None else of
     several = operator in ("in", "not in")
-    every = [known(column, each, kind) for each in (listed(column, given) if several else [given])]
-    values = [each for each in every if each is not None]
-    # Nothing is known to be, or not to be, a null.
-    if not values or (operator == "not in" and len(values) < len(every)):
-        return ds.scalar(operator == "not in" and not every)
-    wide, array = common(column, values, kind, zone)
+    typed = operands(column, operator, given, kind, zone)
+    if isinstance(typed, bool):
+        return ds.scalar(typed)
+    wide, array = typed
     is_float = pa.types.is_floating(kind)
     has_nan = is_float and any(map(isnan, array.to_pylist()))
     leaves_nan_out = operator in ("=", "==", "<", "<=", "in") and not has_nan
@@ -179,6 +177,19 @@ def compared(
     if operator == "not in":
         return ~among(operand, array) & field.is_valid()
     return among(operand, array) if several else single(operand, operator, array[0])
+
+
+def operands(
+    column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None
+) -> tuple[pa.DataType, pa.Array] | bool:
+    """Return the type in which a column is compared, and the values in it; or what is true of all rows."""
+    several = operator in ("in", "not in")
+    every = [known(column, each, kind) for each in (listed(column, given) if several else [given])]
+    values = [each for each in every if each is not None]
+    # Nothing is known to be, or not to be, a null.
+    if not values or (operator == "not in" and len(values) < len(every)):
+        return operator == "not in" and not every
+    return common(column, values, kind, zone)
 
 
 def listed(column: str, given: Any) -> list[Any]:

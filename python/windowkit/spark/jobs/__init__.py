@@ -26,7 +26,7 @@ from windowkit.spark.jobs.reference import (
     unranked,
 )
 from windowkit.spark.jobs.shapes import in_shape, shaped_schema
-from windowkit.spark.jobs.where import filtered, minds_no_case, narrowed, split_of
+from windowkit.spark.jobs.where import filtered, minds_no_case, narrowed, split_of, sql_of
 from windowkit.spark.jobs.whole import keyed, whole
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "shaped_schema",
     "split_of",
     "sql",
+    "sql_of",
     "uncounted",
     "unranked",
     "whole",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.functions import coalesce
+from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.functions import expr as parsed
 from pyspark.sql.types import BooleanType, NullType
 
@@ -76,6 +76,9 @@ def filtered(result: DataFrame, where: Condition) -> DataFrame:
         # Connect resolves columns when it is asked for the schema, and then not those of a filter.
         (found,) = result.select(coalesce(parsed(where.text))).schema.fields
         made = result.where(where.text)
+        if isinstance(found.dataType, BooleanType | NullType):
+            # Of an aggregate that selects one row, but is no condition on rows.
+            _ = made.select(lit(True)).schema
     except PySparkException as error:
         message = str(error).strip().splitlines()[0]
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):

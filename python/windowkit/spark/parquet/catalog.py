@@ -8,8 +8,10 @@ so Spark's reader has the rows.
 from __future__ import annotations
 
 import json
+import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -19,22 +21,34 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.files import listing
 from windowkit.files.listing import Source
 from windowkit.spark.jobs import arrow_type, identifier
+from windowkit.spark.parquet import planned
+from windowkit.spark.parquet.filters import Filtered
+from windowkit.spark.parquet.jvm import Unread
+from windowkit.spark.parquet.planned import check_file, reach, source_read
 from windowkit.spark.parquet.survey import is_settled
-from windowkit.spark.parquet.tables import Listed, Table, refused, source_listed, source_of
+from windowkit.spark.parquet.tables import Listed, cached, refused, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["is_table", "of_name"]
+__all__ = ["files_of", "frame_of", "is_table"]
 
 KINDS: Final = ("MANAGED", "EXTERNAL")
 FILE: Final = "_metadata"
 """What Spark calls the column that says of which file a row is."""
 
 
+class Listing(NamedTuple):
+    """The files of a table: by which conditions Spark left others out, and how it listed them."""
+
+    source: Source
+    conditions: tuple[str, ...] = ()
+    described: str | None = None
+
+
 def is_table(session: SparkSession, name: str) -> bool:
-    """Whether there is a table or a view of this name, and not of a path: it has no slash or newline."""
-    if "/" in name or not name.isprintable():
+    """Whether there is a table or a view of this name, and not of a path, which has a slash or a newline."""
+    if "/" in re.sub("`[^`]*`", "", name) or not name.isprintable():
         return False
     try:
         return session.catalog.tableExists(name)
@@ -43,63 +57,88 @@ def is_table(session: SparkSession, name: str) -> bool:
         return False
 
 
-def of_name(session: SparkSession, name: str) -> Table:
-    """Return a table by its name; where plans are to be seen, they say which files it has."""
-    with refused([name]):
+def frame_of(session: SparkSession, name: str) -> DataFrame:
+    """Return a table by its name."""
+    with refused(name):
         frame = session.table(name)
         # Connect resolves names when it is asked for the schema.
         _ = frame.schema
-    source = None if hasattr(frame, "_jdf") else files_of(session, name, frame)
-    return Table(frame, source, is_sparks=True, has_nanos=False)
+    return frame
 
 
-def files_of(session: SparkSession, name: str, frame: DataFrame) -> Source | str:
+def files_of(frame: DataFrame, name: str, filters: Sequence[Filtered]) -> Listing | str:
     """Return the files of a table, or why they are not known.
 
-    If the table is partitioned, a Spark job goes through its rows, but not their columns: a partition may be
-    in any directory. O(files), or O(rows) then.
-    `frame` has its columns.
+    If the table is partitioned, a Spark job goes through the rows of those partitions of which filters hold,
+    but not their columns: a partition may be in any directory. O(files), or O(rows) then.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    name : str
+    filters : sequence of Filtered
+        By its columns.
     """
+    session = frame.sparkSession
+    everywhere = reach(session)
+    if isinstance(everywhere, str):
+        return everywhere
     try:
         (said,) = session.sql(f"describe table extended {name}\n as json").collect()[0]
     except PySparkException:
         return "Spark does not say what it is"
     table = json.loads(said)
-    if (reason := unlisted(table, frame, session.catalog.isCached(name))) is not None:
+    if (reason := cached(frame) or unlisted(table, frame)) is not None:
         return reason
     by = [frame.schema[column] for column in table.get("partition_columns", [])]
+    known = (each.condition([column.name for column in by]) for each in filters)
+    conditions = tuple(each for each in known if each is not None)
     try:
-        return listed_by(session, frame, by)
+        source = listed_by(frame, by, conditions, everywhere) if by else listed(frame, everywhere)
+    except Unread as unread:
+        return str(unread)
     except (PySparkException, InvalidType, InvalidValue) as error:
         return f"its files cannot be listed ({str(error).splitlines()[0]})"
+    described = f"{name}, whose files a Spark job listed by its partitions" if by else None
+    return Listing(source, conditions, described)
 
 
-def listed_by(session: SparkSession, frame: DataFrame, by: list[StructField]) -> Source | str:
-    """Return the files of a table that is partitioned by some columns, or why they are not known."""
-    if not by:
-        uris = frame.inputFiles()
-        # Spark finds columns in directories, whether the table was declared to have them or not.
-        if any("=" in step for uri in uris for step in uri.split("/")[:-1]):
-            return "its directories may have columns of which it does not say that it is partitioned by them"
-        return source_of(session, uris, StructType([]), time.time_ns())
+def listed(frame: DataFrame, everywhere: bool) -> Source:
+    """Return the files of a table without partitions; raise `Unread` if they are not known."""
+    at, uris = time.time_ns(), frame.inputFiles()
+    # Spark finds columns in directories, whether the table was declared to have them or not.
+    if any("=" in step for uri in uris for step in uri.split("/")[:-1]):
+        raise Unread(
+            "its directories may have columns of which it does not say that it is partitioned by them"
+        )
+    for number, uri in enumerate(uris, 1):
+        check_file(uri, number, everywhere)
+    return source_of(frame.sparkSession, uris, StructType([]), at)
+
+
+def listed_by(frame: DataFrame, by: list[StructField], conditions: Iterable[str], everywhere: bool) -> Source:
+    """Return the files of partitions of which conditions hold; raise `Unread` if they are not known."""
     of_file = [f"{FILE}.{what}" for what in ("file_path", "file_size", "file_modification_time")]
-    every = frame.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct().toArrow()
-    columns = [listing.plain(column.combine_chunks()).to_pylist() for column in every.columns]
-    rows = list(zip(*columns, strict=True))
-    found = {path: Listed(size, tuple(own), written // 1000) for *own, path, size, written in rows}
-    if len(found) < len(rows):
-        return "a file is in two partitions"
-    source = source_listed(found, pa.schema([kind_of(each) for each in by]))
-    return "files have changed since Spark listed them" if source is None else source
+    for condition in conditions:
+        frame = frame.where(condition)
+    every = frame.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct()
+    # One more is too many, and is refused.
+    columns = [
+        listing.plain(column.combine_chunks()) for column in every.limit(planned.MOST_FILES + 1).toArrow()
+    ]
+    found = (
+        (path, Listed(size, tuple(own), written // 1000))
+        for *own, path, size, written in zip(*(column.to_pylist() for column in columns), strict=True)
+    )
+    return source_read(found, pa.schema([kind_of(each) for each in by]), everywhere)
 
 
-def unlisted(table: dict[str, Any], frame: DataFrame, is_cached: bool) -> str | None:
+def unlisted(table: dict[str, Any], frame: DataFrame) -> str | None:
     """Return why files of a table are not known, or not all of what they mean; None if they are."""
     if table.get("type") not in KINDS or table.get("provider", "").lower() != "parquet":
         what = table.get("provider") or table.get("type", "unknown")
         return f"it is not a table of Parquet files ({what.lower()}), and plans are not to be seen here"
-    if is_cached:
-        return "rows are cached"
     if "num_buckets" in table:
         return "the table is bucketed"
     others = sorted(name for name in table.get("storage_properties", {}) if not is_settled(name))

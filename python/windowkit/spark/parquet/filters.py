@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,11 +13,12 @@ import pyarrow.dataset as ds
 from pyspark.sql.types import StructField, StructType
 
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
-from windowkit.files.comparisons import OPERATORS, compared
+from windowkit.files.comparisons import OPERATORS, compared, operands
 from windowkit.language.checks import a_type
 from windowkit.language.conditions import Nested, Tree, nested
 from windowkit.local.where import MOST, held, names_of, tests_in
-from windowkit.spark.jobs import arrow_type
+from windowkit.spark.jobs import arrow_type, identifier, literal
+from windowkit.spark.parquet.footers import in_spark
 from windowkit.spark.parquet.pruning import Chosen
 
 __all__ = ["ALL", "Filter", "Filtered", "chosen_of", "columns_of", "kind_of", "of_tree", "with_rows"]
@@ -32,6 +33,8 @@ ALLOWED: Final = (
     "such lists of which any holds; None takes all rows"
 )
 
+YEAR: Final = re.compile(r"\d{4}-")
+"""Of four digits, as Spark reads them in text."""
 MISSING: Final = re.compile(r"No match for (?:FieldRef\.Nested\()?FieldRef\.Name\((.*?)\)[ )].*in ")
 
 
@@ -48,10 +51,33 @@ def columns_of(schema: StructType) -> dict[str, pa.DataType | InvalidType]:
 
 
 class Filtered(NamedTuple):
-    """Which rows are read, or None for all, and the columns that this reads, in Spark's types."""
+    """Which rows are read, or None for all, and the columns that this reads, in Spark's types.
+
+    `lists` say the same as far as SQL does: of any, all hold, each of some columns.
+    """
 
     chosen: Chosen | None
     kinds: Mapping[str, pa.DataType]
+    lists: Sequence[Sequence[tuple[Collection[str], str | None]]] = ()
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether `condition` is true of no other rows."""
+        return bool(self.lists) and all(text is not None for terms in self.lists for _, text in terms)
+
+    def condition(self, columns: Collection[str] | None = None) -> str | None:
+        """Return what is true of all these rows in SQL, by some columns or all; None if nothing is known."""
+        known = [
+            [
+                text
+                for names, text in terms
+                if text is not None and (columns is None or set(names) <= {*columns})
+            ]
+            for terms in self.lists
+        ]
+        if not known or not all(known):
+            return None
+        return joined("or", [joined("and", terms) for terms in known])
 
     def also(self, other: Chosen, kinds: Mapping[str, pa.DataType]) -> Filtered:
         """Return the rows that another filter chooses of these, which reads some columns of these types."""
@@ -65,6 +91,11 @@ class Filtered(NamedTuple):
 
 
 ALL: Final = Filtered(None, {})
+
+
+def joined(word: str, texts: list[str]) -> str:
+    """Return conditions in SQL as one."""
+    return texts[0] if len(texts) == 1 else f" {word} ".join(f"({text})" for text in texts)
 
 
 def chosen_of(
@@ -99,7 +130,31 @@ def chosen_of(
         of = [[compared(*each, kinds[each[0]], zone, groups=groups) for each in terms] for terms in lists]
         return reduce(or_, [reduce(and_, terms) for terms in of])
 
-    return Filtered(Chosen(made(False), made(True), tuple(kinds), True), kinds)
+    said = [[((each[0],), in_sql(*each, kinds[each[0]], zone)) for each in terms] for terms in lists]
+    return Filtered(Chosen(made(False), made(True), tuple(kinds), True), kinds, said)
+
+
+def in_sql(column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None) -> str | None:
+    """Return a comparison as SQL; None if it is not of the column's own type, or of fractions.
+
+    By statistics, which leave NaN out, Spark's reader leaves out rows with it that match.
+    """
+    typed = operands(column, operator, given, kind, zone)
+    if isinstance(typed, bool):
+        return str(typed).lower()
+    wide, values = typed
+    if wide != kind or pa.types.is_floating(kind):
+        return None
+    if pa.types.is_binary(kind):
+        literals = [f"X'{value.hex()}'" for value in values.to_pylist()]
+    else:
+        texts = values.cast(pa.string()).to_pylist()
+        if pa.types.is_temporal(kind) and not all(map(YEAR.match, texts)):
+            return None
+        of = in_spark(kind).simpleString()
+        literals = [literal(text) if of == "string" else f"cast('{text}' as {of})" for text in texts]
+    value = f"({', '.join(literals)})" if operator.endswith("in") else literals[0]
+    return f"{identifier(column)} {operator} {value}"
 
 
 def with_rows(

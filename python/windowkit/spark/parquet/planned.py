@@ -10,7 +10,7 @@ footers say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,11 +28,16 @@ from windowkit.spark.parquet.iceberg import IcebergScan
 from windowkit.spark.parquet.jvm import Unread, attributes, class_of, items, kind_of, short
 from windowkit.spark.parquet.naming import BY_NAME, Naming
 from windowkit.spark.parquet.relations import Relation
+from windowkit.spark.parquet.tables import Listed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Planned", "changed", "planned", "reason_of", "tested"]
+__all__ = [
+    *("MOST_FILES", "Planned", "changed", "check_file", "planned", "reach", "reason_of"),
+    *("source_read", "tested"),
+]
 
 SETTING: Final = "spark.windowkit.tables"
 """Of a session: ``false`` leaves all DataFrames to Spark's reader; ``true`` says that workers can open by
@@ -105,11 +110,11 @@ def planned(frame: DataFrame) -> Planned | str:
     plain = getattr(frame, "_jdf", None)
     if plain is None:
         return "plans are not to be seen through Spark Connect; wk.spark.scan takes paths and names of tables"
-    said = frame.sparkSession.conf.get(SETTING, None)
-    if said is not None and one_of(SETTING, said.lower(), ("true", "false")) == "false":
-        return f"{SETTING} is false"
+    everywhere = reach(frame.sparkSession)
+    if isinstance(everywhere, str):
+        return everywhere
     try:
-        return of_plan(frame, plain.queryExecution(), everywhere=said is not None)
+        return of_plan(frame, plain.queryExecution(), everywhere=everywhere)
     except Unread as reason:
         return str(reason)
     except (InvalidValue, InvalidType) as error:
@@ -118,6 +123,23 @@ def planned(frame: DataFrame) -> Planned | str:
     except (Py4JError, PySparkException) as error:
         # It is another version of Spark, or rows cannot be read, of which an action is to say so.
         return f"Spark's plan cannot be read ({str(error).strip().splitlines()[0]})"
+
+
+def reach(session: SparkSession) -> bool | str:
+    """Return whether tasks also read files that are not on this machine; or why they read none."""
+    said = session.conf.get(SETTING, None)
+    if said is not None and one_of(SETTING, said.lower(), ("true", "false")) == "false":
+        return f"{SETTING} is false"
+    return said is not None
+
+
+def check_file(uri: str, number: int, everywhere: bool) -> None:
+    """Raise `Unread` for a file where tasks read none, or one too many."""
+    if not everywhere and not uri.startswith(LOCAL):
+        scheme = uri.partition(":")[0]
+        raise Unread(f"files are on {scheme}, which tasks read by pyarrow only if {SETTING} is true")
+    if number > MOST_FILES:
+        raise Unread(f"there are more than {MOST_FILES:,} files, whose footers would be read first")
 
 
 def changed(name: str, metadata: Mapping[str, Any]) -> str | None:
@@ -165,7 +187,7 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
             raise Unread(reason)
     scan.check()
     naming = scan.naming([name for name in needed if name not in scan.partitioned.names])
-    source = source_of(scan, everywhere)
+    source = source_read(scan.files(), scan.partitioned, everywhere)
     # Others may be of types that pyspark does not know.
     table = spark.StructType([spark.StructField.fromJson(scan.table[name]) for name in needed])
     filters = tuple(each.sql() for each in scan.filters)
@@ -212,29 +234,26 @@ def columns_of(output: list[tuple[str, int]], scan: Scan) -> Columns:
     return columns
 
 
-def source_of(scan: Scan, everywhere: bool) -> Source:
+def source_read(files: Iterable[tuple[str, Listed]], partitioned: pa.Schema, everywhere: bool) -> Source:
     """Return the files that Spark would read.
 
     Raises
     ------
     Unread
-        They are no longer as Spark listed them, of which its reader is to make what it does.
+        Tasks would not read them, or they are no longer as Spark listed them, of which its reader is to make
+        what it does.
     """
-    found: dict[str, tables.Listed] = {}
+    found: dict[str, Listed] = {}
     deleted = 0
-    for uri, file in scan.files():
+    for uri, file in files:
         if uri in found:
             raise Unread(f"{uri} is read twice")
-        if not everywhere and not uri.startswith(LOCAL):
-            scheme = uri.partition(":")[0]
-            raise Unread(f"files are on {scheme}, which tasks read by pyarrow only if {SETTING} is true")
         found[uri] = file
+        check_file(uri, len(found), everywhere)
         deleted += 0 if file.deleted is None else len(file.deleted)
-        if len(found) > MOST_FILES:
-            raise Unread(f"there are more than {MOST_FILES:,} files, whose footers would be read first")
         if deleted > MOST_DELETED:
             raise Unread(f"more than {MOST_DELETED:,} rows are deleted, of which every task would be told")
-    listed = tables.source_listed(found, scan.partitioned)
+    listed = tables.source_listed(found, partitioned)
     if listed is None:
         raise Unread("files have changed since Spark listed them")
     return listed

@@ -32,7 +32,7 @@ from windowkit.spark.parquet import footers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Listed", "Table", "of_pyarrow", "of_spark", "refused", "source_listed", "source_of"]
+__all__ = ["Listed", "Table", "cached", "of_pyarrow", "of_spark", "refused", "source_listed", "source_of"]
 
 NOTHING: Final = StructType([])
 TYPING: Final = {
@@ -54,7 +54,7 @@ class Table:
     frame : DataFrame
         With its columns.
     source : Source or str, optional
-        Its files, or why Spark's reader has to read it. None if Spark's plan of `frame` says what it reads.
+        Its files, or why Spark's reader has to read it. None of a table by its name.
     is_sparks : bool
         Whether `frame` has its rows, too, so that it may be left to Spark's reader.
     has_nanos : bool, default True
@@ -102,7 +102,7 @@ def of_spark(session: SparkSession, paths: str | Sequence[str], merge_schema: bo
     reader = session.read
     if merge_schema is not None:
         reader = reader.option("mergeSchema", merge_schema)
-    with refused(given):
+    with refused(paths):
         nothing = session.read.schema(NOTHING).parquet(*given)
         source = source_of(session, nothing.inputFiles(), nothing.schema, at)
         if not source.files:
@@ -110,14 +110,32 @@ def of_spark(session: SparkSession, paths: str | Sequence[str], merge_schema: bo
         try:
             frame = reader.parquet(*given)
             assert frame.schema.fields is not None  # Only now Spark Connect reads it.
-            return Table(frame, source, True)
+            return Table(frame, cached(frame) or repeated(session, given, source) or source, True)
         except AnalysisException as error:
             if "NANOS" not in str(error):
                 raise
             check_settings(session, "paths: columns are timestamps of nanoseconds")
             # Spark reads no nanoseconds. Given as microseconds, which is how tasks read them, it does.
             frame = session.read.schema(footers.schema_of(source, bool(merge_schema))).parquet(*given)
-            return Table(frame, source, False)
+            return Table(frame, repeated(session, given, source) or source, False)
+
+
+def cached(frame: DataFrame) -> str | None:
+    """Return that rows of a table are cached, if they are: Spark reads those, whatever is in files by now."""
+    level = frame.storageLevel
+    return "rows are cached" if level.useMemory or level.useDisk else None
+
+
+def repeated(session: SparkSession, given: list[str], source: Source) -> str | None:
+    """Return that paths lead to a file more than once, if Spark reads it as often.
+
+    It does without columns of directories. A Spark job lists files for this, without opening them.
+    """
+    if source.partitioned.names or (len(given) == 1 and "{" not in given[0]):
+        return None
+    every = session.read.format("binaryFile").load(given)
+    is_repeated = every.selectExpr("count(path) > count(distinct path)").collect()[0][0]
+    return "Spark reads a file as often as paths lead to it" if is_repeated else None
 
 
 def of_pyarrow(
@@ -137,16 +155,23 @@ def of_pyarrow(
 
 
 @contextmanager
-def refused(given: list[str]) -> Iterator[None]:
+def refused(paths: str | Sequence[str]) -> Iterator[None]:
     """Raise our own error for what Spark refuses."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        first = re.sub(r"^An error occurred while calling .*\n: ", "", str(error)).splitlines()[0]
-        raise InvalidValue(
-            f"paths: Spark does not read {', '.join(given)} ({first}); give filesystem= for what only "
-            "pyarrow can open"
-        ) from None
+        given = listing.listed(paths)
+        said = re.sub(r"^An error occurred while calling .*\n: ", "", str(error))
+        # What follows is a plan, or of the JVM.
+        whole = " ".join(re.split(r";\n|\n\s*at |\n+JVM stacktrace:", said)[0].split())
+        advice = "give filesystem= for what only pyarrow can open"
+        if "NOT_FOUND]" in said:
+            advice = "there is no such file"
+            if isinstance(paths, str) and "/" not in paths:
+                advice = "there is no table, view or file of that name"
+            elif any("/" not in path for path in given):
+                advice += "; the name of a table or view is given as a str by itself"
+        raise InvalidValue(f"paths: Spark does not read {', '.join(given)} ({whole}); {advice}") from None
 
 
 def check_settings(session: SparkSession, what: str) -> None:

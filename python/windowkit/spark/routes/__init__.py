@@ -7,7 +7,7 @@ from windowkit.spark.routes.joins import explain_join, join, joining
 from windowkit.spark.routes.planner import aggregate, described, explain, unfiltered
 from windowkit.spark.routes.rolling import explain_roll, roll, rolling_over
 from windowkit.spark.routes.rule import Expected, expected
-from windowkit.spark.routes.scan import ReadAndPack, Scan, reading_files
+from windowkit.spark.routes.scan import ReadAndPack, Scan, in_line, reading_files
 from windowkit.spark.routes.sides import Operation, Side
 from windowkit.spark.routes.stages import LIMITS
 from windowkit.spark.routes.worker import finished
@@ -32,6 +32,7 @@ __all__ = [
     "explain_join",
     "explain_roll",
     "finished",
+    "in_line",
     "join",
     "joining",
     "leaving",

@@ -30,7 +30,7 @@ from windowkit.spark.shipping import WITHOUT_TIME, observed_chunks, shipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ROUTE", "ReadAndPack", "Scan", "counted", "reading_files"]
+__all__ = ["ROUTE", "ReadAndPack", "Scan", "counted", "in_line", "reading_files"]
 
 DEFAULT_PARALLELISM: Final = 16
 """Tasks to make where the session does not say how many run at once: through Spark Connect."""

@@ -206,7 +206,7 @@ def whole_of(given: Mapping[str, str]) -> Whole:
     kinds = {name: kind_of(name, columns) for name in own.values()}
     with naming("spark"):
         plan(wanted, pa.schema([*((column, kinds[name]) for column, name in own.items()), *others]))
-    chosen, needed = chosen_of(filter_of(options.get("filter")), columns, zone=zone)
+    chosen, needed, _ = chosen_of(filter_of(options.get("filter")), columns, zone=zone)
     schema = pa.schema([(name, kinds[name]) for name in own.values()])
     # A column that both read is read once.
     both = pa.schema(list({**kinds, **needed}.items()))

@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 from windowkit.language.expressions import Expression
 from windowkit.language.query import Query
 from windowkit.spark.jobs import identifier
-from windowkit.spark.parquet.filters import Filtered, columns_of, kind_of
-from windowkit.spark.routes import aggregate, explain
+from windowkit.spark.parquet.filters import ALL, Filtered, columns_of, kind_of
+from windowkit.spark.routes import aggregate, explain, in_line
 from windowkit.spark.shipping import Metrics, shipped
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Left:
     rows_per_slice : float, optional
     where : str or Expression, optional
         The condition on results.
+    chosen : Filtered
+        What has chosen `rows`.
     """
 
     rows: DataFrame
@@ -43,6 +45,7 @@ class Left:
     reason: str
     rows_per_slice: float | None
     where: str | Expression | None = None
+    chosen: Filtered = ALL
 
     def result(self, metrics: Metrics | None) -> DataFrame:
         """Return what `query.run` returns of the rows."""
@@ -53,16 +56,27 @@ class Left:
     def explained(self) -> str:
         """Describe why tasks do not read the files, and what `query.run` does instead."""
         text = explain(self.rows, self.query, rows_per_slice=self.rows_per_slice, where=self.where)
-        return f"scan: left to Spark's reader, as {self.reason}\n{text}"
+        head = [f"scan: left to Spark's reader, as {self.reason}"]
+        if (condition := self.chosen.condition()) is not None:
+            head.append(f"filter, in Catalyst: {condition}")
+        if self.chosen.chosen is not None and not self.chosen.is_sql:
+            rows = in_line(self.chosen.chosen.rows)
+            head.append(f"filter, inside one mapInArrow, which all rows enter before the query: {rows}")
+        return "\n".join([*head, text])
 
 
 def chosen_rows(frame: DataFrame, filtered: Filtered, names: Iterable[str], what: str) -> DataFrame:
     """Return the rows of a table that a filter chooses, with some columns, or those that it reads; or all.
 
-    Tasks evaluate the filter, as where they read files: Spark does not take pyarrow's expressions, and its
-    reader loses rows with NaN where statistics leave NaN out. Errors call what it is a part of `what`.
+    Spark evaluates what SQL says of it. Tasks evaluate the rest, as where they read files: Spark does not
+    take pyarrow's expressions, and its reader loses rows with NaN where statistics leave NaN out. Errors call
+    what it is a part of `what`.
     """
     if filtered.chosen is None:
+        return frame
+    if (condition := filtered.condition()) is not None:
+        frame = frame.where(condition)
+    if filtered.is_sql:
         return frame
     columns = columns_of(frame.schema)
     # A column that both read is read once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyarrow import fs
@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 from windowkit.errors import InvalidValue, WindowKitError
 from windowkit.language.conditions import Test, Tree, nested
 from windowkit.spark.jobs import Job, identifier
-from windowkit.spark.parquet import catalog, filters, survey, tables
+from windowkit.spark.parquet import filters, survey, tables
+from windowkit.spark.parquet.catalog import Listing, files_of, frame_of, is_table
 from windowkit.spark.parquet.filters import ALL, Filter, Filtered
 from windowkit.spark.parquet.planned import Planned, changed, planned, reason_of
 from windowkit.spark.routes import Scan, reading_files
@@ -32,10 +33,13 @@ class Given:
     table : Table
     chosen : Filtered
         By the columns of `table.frame`.
+    name : str, optional
+        Of the table, where no plan of Spark says what is read.
     """
 
     table: tables.Table
     chosen: Filtered
+    name: str | None = None
 
     @property
     def frame(self) -> DataFrame:
@@ -45,7 +49,7 @@ class Given:
     @property
     def has_plan(self) -> bool:
         """Whether Spark's plan of rows says what is read."""
-        return self.table.source is None
+        return self.table.source is None and self.name is None
 
     def scanned(
         self,
@@ -77,32 +81,33 @@ class Given:
         InvalidValue
             Spark's reader cannot be given the table.
         """
-        found = self.found(rows, names, needed)
-        if isinstance(found, str):
-            return found
-        chosen = self.called(found)
-        if isinstance(chosen, str):
-            return chosen
-        if also.chosen is not None:
-            chosen = chosen.also(also.chosen, also.kinds)
-        try:
-            made = reading_files(job, found, chosen, is_whole=is_whole, never=never)
-        except WindowKitError as error:
-            if not self.has_plan:
-                raise
-            # What Spark makes of a damaged file is for its own reader to say.
-            return reason_of(error)
+        found = self.found(rows, names, needed, also)
+        chosen = found if isinstance(found, str) else self.called(found)
+        if isinstance(found, str) or isinstance(chosen, str):
+            made: Scan | str = str(chosen)
+        else:
+            if also.chosen is not None:
+                chosen = chosen.also(also.chosen, also.kinds)
+            try:
+                made = reading_files(job, found, chosen, is_whole=is_whole, never=never)
+            except WindowKitError as error:
+                if not self.has_plan:
+                    raise
+                # What Spark makes of a damaged file is for its own reader to say.
+                made = reason_of(error)
         if isinstance(made, str) and not self.table.is_sparks:
             raise survey.unread(made)
         return made
 
-    def found(self, rows: DataFrame, names: Sequence[str], needed: Sequence[str]) -> Planned | str:
+    def found(
+        self, rows: DataFrame, names: Sequence[str], needed: Sequence[str], also: Filtered
+    ) -> Planned | str:
         """Return the files of some columns, or why they are not known."""
-        source = self.table.source
-        if source is None:
+        if self.has_plan:
             return planned(rows)
-        if isinstance(source, str):
-            return source
+        listing = self.listing(also)
+        if isinstance(listing, str):
+            return listing
         own = self.frame.schema
         if [field.dataType for field in rows.schema] != [own[name].dataType for name in names]:
             return "a column is cast, as the other side has it in another type"
@@ -112,13 +117,23 @@ class Given:
         tests: list[Tree] = [Test((name,), "is not null") for name in needed]
         read = dict.fromkeys([*names, *needed])
         return Planned(
-            source,
+            listing.source,
             tuple(names),
             StructType([own[name] for name in read]),
             nested("and", tests) if tests else None,
+            listing.conditions,
+            described=listing.described,
             is_sparks=self.table.is_sparks,
             has_nanos=self.table.has_nanos,
         )
+
+    def listing(self, also: Filtered) -> Listing | str:
+        """Return the files of the table, or why they are not known."""
+        if self.name is not None:
+            return files_of(self.frame, self.name, [self.chosen, also])
+        source = self.table.source
+        assert source is not None, "only of names"
+        return source if isinstance(source, str) else Listing(source)
 
     def called(self, found: Planned) -> Filtered | str:
         """Return the filter by the names that files are known by, which a view may have changed."""
@@ -149,16 +164,25 @@ def given(
     """
     if filesystem is not None:
         table = tables.of_pyarrow(session, paths, filesystem, merge_schema)
-    elif isinstance(paths, str) and catalog.is_table(session, paths):
+    elif isinstance(paths, str) and is_table(session, paths):
         if merge_schema is not None:
             raise InvalidValue(
                 f"merge_schema: {merge_schema} is given, and {paths!r} is a table, which has its columns; "
                 f"leave merge_schema out, or write './{paths}' for a path"
             )
-        table = catalog.of_name(session, paths)
+        table = tables.Table(frame_of(session, paths), None, is_sparks=True, has_nanos=False)
     else:
         table = tables.of_spark(session, paths, merge_schema)
     any_case = str(session.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
     zone = session.conf.get("spark.sql.session.timeZone")
-    columns = filters.columns_of(table.frame.schema)
-    return Given(table, filters.chosen_of(filter, columns, any_case=any_case, zone=zone))
+    frame = table.frame
+    chosen = filters.chosen_of(filter, filters.columns_of(frame.schema), any_case=any_case, zone=zone)
+    if table.source is not None:
+        return Given(table, chosen)
+    if not hasattr(frame, "_jdf"):
+        assert isinstance(paths, str), "a name"
+        return Given(table, chosen, paths)
+    # Spark's plan then says which files there are, and what views call columns.
+    if (condition := chosen.condition()) is not None:
+        table = replace(table, frame=frame.where(condition))
+    return Given(table, filters.ALL._replace(lists=chosen.lists) if chosen.is_sql else chosen)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
 
-from windowkit.errors import InvalidType, InvalidValue
+from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.language.checks import a_type
-from windowkit.language.conditions import renamed
+from windowkit.language.conditions import Nested, renamed
 from windowkit.language.distinct import Distinct
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression, refuse_expressions
@@ -19,8 +21,9 @@ from windowkit.language.join import Join
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
-from windowkit.spark.jobs import check_metrics, filtered, job, narrowed, split_of
+from windowkit.spark.jobs import check_metrics, filtered, identifier, job, narrowed, split_of, sql_of
 from windowkit.spark.parquet.filters import ALL, Filter, columns_of, kind_of, with_rows
+from windowkit.spark.parquet.planned import tested
 from windowkit.spark.routes import (
     Expected,
     Operation,
@@ -118,9 +121,9 @@ def scan(
         Classic or Connect.
     paths : str or sequence of str
         What ``spark.read.parquet(*paths)`` takes: Spark says which files these are, which columns they have
-        and what their directories add. This process and all workers read them by Spark's names. A file
-        is read once, however many of the paths lead to it. Or what ``spark.table(name)`` takes: a string
-        without a slash, if there is a table or view of that name.
+        and what their directories add. This process and all workers read them by Spark's names. Or what
+        ``spark.table(name)`` takes: one string, not in a list, that has no slash outside backticks, if there
+        is a table or view of that name.
     query : Query, Rolling, Join or Distinct
         Its columns are those of that DataFrame, by name, type and values. For rolling aggregates and
         duplicates all columns are read.
@@ -173,15 +176,17 @@ def scan(
     -----
     The footers of all files are read first. Where tasks would not read a file as Spark's reader does, that
     reader is used for the whole table, and `explain_scan` says why: for columns that a file has in another
-    type or case, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds
+    type or case, rows that are cached, a file to which several of the paths lead, which Spark reads for
+    each of them, files of Spark 2's calendar, and settings by which Spark passes over damaged files, finds
     columns by number or moves times of INT96. Files that Spark's reader does not read are then refused:
     those of `filesystem`, and those with timestamps of nanoseconds, which are floored to microseconds
     otherwise.
 
     Of a table by name, Spark's plan says which files are read, as for ``query.run(spark.table(name))``: it
-    may be one of Delta or Iceberg, and the setting ``spark.windowkit.tables`` applies, which it does not to
-    paths. Through Spark Connect, where no plan is to be seen, tasks read tables of Parquet files, and
-    Spark's reader all others.
+    may be one of Delta or Iceberg. Through Spark Connect, where no plan is to be seen, tasks read tables of
+    Parquet files, and Spark's reader all others; a Spark job lists those that are partitioned, also for
+    `explain_scan`, in the partitions that `filter` and `where` leave. The setting ``spark.windowkit.tables``
+    applies to names, and not to paths.
 
     O(bytes of the columns read).
 
@@ -287,8 +292,20 @@ def checked(
         return of_query(one, query, rows_per_slice, where)
     every = [one]
     if other is not None:
-        every.append(given(session, other, other_filter, filesystem, merge_schema))
+        with of_other():
+            every.append(given(session, other, other_filter, filesystem, merge_schema))
     return of_operation(every, partial(operation, query=query, by=by, time=time, split=split))
+
+
+@contextmanager
+def of_other() -> Iterator[None]:
+    """Call arguments as those of the second table are called in what is raised."""
+    try:
+        yield
+    except WindowKitError as error:
+        called = {"paths": "other", "filter": "other_filter"}
+        said = re.sub(r"(^|; )(paths|filter)(?=:| is )", lambda each: each[1] + called[each[2]], str(error))
+        raise type(error)(said) from None
 
 
 def refuse_arguments(query: Query | Rolling | Join | Distinct, optional: dict[str, Any]) -> None:
@@ -335,10 +352,10 @@ def of_operation(every: Sequence[Given], operation: Callable[[Sequence[DataFrame
     """Return what is asked of tables, of which tasks read what they can."""
     made = operation([each.frame for each in every])
     columns = [rows.own(rows.job.schema.names) for rows in made.rows]
-    files = [
-        each.scanned(rows.job, rows.frame, own, rows.own(rows.needed), is_whole=True)
-        for each, rows, own in zip(every, made.rows, columns, strict=True)
-    ]
+    files: list[Scan | str] = []
+    for each, rows, own in zip(every, made.rows, columns, strict=True):
+        with of_other() if files else nullcontext():
+            files.append(each.scanned(rows.job, rows.frame, own, rows.own(rows.needed), is_whole=True))
     if any(
         isinstance(found, str) and each.chosen.chosen is not None
         for each, found in zip(every, files, strict=True)
@@ -368,15 +385,18 @@ def of_query(
         columns = columns_of(frame.schema)
         kinds = {name: kind_of(name, columns) for name in of_files.values()}
         zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-        also = with_rows(ALL, renamed(parts.rows, of_files), kinds, zone)
+        rows = renamed(parts.rows, of_files)
+        members = rows.members if isinstance(rows, Nested) and rows.word == "and" else (rows,)
+        said = [(tuple(tested(each)), sql_of(each, identifier, kinds)) for each in members]
+        also = with_rows(ALL, rows, kinds, zone)._replace(lists=[said])
     of_rows = narrowed(made, parts.rows) if parts is not None and one.has_plan else made
     names = [of_files[column] for column in made.query.inputs]
     expects = expected(rows_per_slice, "tasks sample their first rows")
     never = expects.rows_per_slice * stages.LIMITS.share < 1
     found = one.scanned(made, of_rows.columns, names, also=also, is_whole=False, never=never)
     if isinstance(found, str):
-        rows = chosen_rows(frame, one.chosen, names, str(query))
-        return Left(rows, query, found, rows_per_slice, where)
+        left = chosen_rows(frame, one.chosen, names, str(query))
+        return Left(left, query, found, rows_per_slice, where, one.chosen)
     return Scanned(found, expects, parts)
 
 
