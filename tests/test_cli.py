@@ -381,6 +381,13 @@ class TestRefusals:
         assert one in said
         assert other in said
 
+    @pytest.mark.parametrize("option", ["--input", "--by", "--agg", "--output", "--threads", "--types"])
+    def test_two_hyphens_are_no_value(
+        self, option: str, source: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        told = refused(capsys, ["--input", source, *ARGUMENTS, f"{option}=--"])
+        assert told.startswith(f"{option}: '--' is given, which is no value; a path of that name is './--'")
+
     @pytest.mark.parametrize(
         ("extra", "message"),
         [

@@ -23,7 +23,7 @@ import pyarrow.parquet
 import pytest
 
 import windowkit as wk
-from support.commands import ARGUMENTS, QUERY, TABLE, message, refused, rows, run
+from support.commands import ARGUMENTS, NEWLINES, QUERY, TABLE, check_newlines, message, refused, rows, run
 from support.programs import ROOT
 from windowkit.cli import main
 
@@ -311,6 +311,14 @@ def test_names_of_columns_do_not_reach_the_terminal_as_they_are(
     assert all(line.isprintable() for line in out.split("\n"))
     assert out.startswith("query by \\x1b[31mred, ")
     assert "é" in out
+
+
+@pytest.mark.parametrize("command", NEWLINES)
+def test_names_with_newlines_begin_no_line_of_what_is_explained(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_newlines(capsys, command)
 
 
 @pytest.mark.parametrize(

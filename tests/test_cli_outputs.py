@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from support.commands import ARGUMENTS, TABLE, refused, run
+from support.commands import ARGUMENTS, TABLE, message, refused, run
 from support.programs import ROOT
 from windowkit.cli import outputs, signals
-from windowkit.cli.outputs import replacing
+from windowkit.cli.outputs import replacing, replacing_directory
 from windowkit.cli.paths import JobError
 
 
@@ -42,6 +42,24 @@ def state(path: Path) -> tuple[int, ...]:
     """Return what tells whether a path is still the same; when a link was followed last does not."""
     found = path.lstat()
     return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def put(output: Path, overwrite: bool, directory: bool, meanwhile: Callable[[], object] = bool) -> None:
+    """Write a file, or a directory with one, to an output, and do something before it is there."""
+    if directory:
+        with replacing_directory(output, overwrite) as result:
+            result.mkdir()
+            (result / "part").write_text("result")
+            meanwhile()
+    else:
+        with replacing(output, overwrite) as file:
+            file.write(b"result")
+            meanwhile()
+
+
+def read(output: Path) -> str:
+    """Return what `put` has written."""
+    return (output / "part" if output.is_dir() else output).read_text()
 
 
 def mode(path: Path) -> int:
@@ -107,6 +125,45 @@ class TestRefusals:
         output.parent.mkdir(exist_ok=True)
         assert "is not text in UTF-8" in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS])
 
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("x" * 252 + ".csv", "cannot be written (File name too long)"),
+            ("new.csv/", "is a directory; the local engine writes a file"),
+            ("new.csv/.", "is a directory; the local engine writes a file"),
+            *((f"{each}/../out.csv", f"{each}/..' is not a directory") for each in ("new", "file", "link")),
+        ],
+    )
+    def test_a_path_that_the_system_does_not_have_is_refused_before_rows_are_read(
+        self, name: str, said: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "file").touch()
+        (tmp_path / "link").symlink_to("nowhere")
+        asked = ["--input", source, "--output", f"{tmp_path}/{name}", *ARGUMENTS]
+        assert said in refused(capsys, asked)
+        assert names(tmp_path) == ["file", "in", "link"]
+
+    @pytest.mark.parametrize("how", ["ab", "r+b"])
+    def test_stdout_is_no_file_whose_rows_are_read(self, how: str, tmp_path: Path) -> None:
+        """It would be written over, or read as it grows."""
+        (tmp_path / "in").mkdir()
+        path = tmp_path / "in" / "readings.csv"
+        path.write_text("t\n1\n2\n")
+        asked = ["--input", tmp_path / "in", "--time", "t", "--window", "tumbling(1)", "--agg", "count(*)"]
+        with path.open(how) as out:
+            done = subprocess.run(
+                [sys.executable, "-m", "windowkit", "aggregate", *asked],
+                stdout=out,
+                stderr=subprocess.PIPE,
+                env={"PYTHONPATH": ROOT},
+                timeout=120,
+                check=False,
+            )
+        assert done.returncode == 2
+        told = message(done.stderr.decode())
+        assert f"stdout is the file {str(path)!r} of --input, whose rows are read; a result" in told
+        assert path.read_text() == "t\n1\n2\n"
+
     @pytest.mark.parametrize("given", ["in", "in/*.csv", "in/**/*.csv"])
     def test_an_earlier_result_that_is_read_as_rows_is_not_replaced(
         self, given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -153,11 +210,11 @@ class TestReplacing:
     def test_nobody_else_reads_a_private_result_while_it_is_written(self, tmp_path: Path) -> None:
         output = tmp_path / "out"
         output.touch(0o640)
-        with replacing(output, overwrite=True, directory=False) as result:
-            assert mode(result) == 0o600
+        with replacing(output, overwrite=True) as file:
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
         output.unlink()
         output.mkdir(0o750)
-        with replacing(output, overwrite=True, directory=True) as result:
+        with replacing_directory(output, overwrite=True) as result:
             assert mode(result.parent) == 0o700
             result.mkdir()
         assert mode(output) == 0o750
@@ -177,8 +234,7 @@ class TestReplacing:
         output.touch(0o660)
         output.chmod(0o660)
         monkeypatch.setattr(os, "chown", chown)
-        with replacing(output, overwrite=True, directory=False) as result:
-            result.write_text("result")
+        put(output, overwrite=True, directory=False)
         assert asked == [(-1, output.stat().st_gid)]
         assert mode(output) == 0o660
 
@@ -200,22 +256,19 @@ class TestReplacing:
         except OSError:
             # A file system without lists has the mode alone to keep.
             output.chmod(0o640)
-            with replacing(output, overwrite=True, directory=False) as result:
-                result.write_text("result")
+            put(output, overwrite=True, directory=False)
             assert mode(output) == 0o640
             return
         assert mode(output) == 0o640
-        with replacing(output, overwrite=True, directory=False) as result:
-            result.write_text("result")
+        put(output, overwrite=True, directory=False)
         assert (os.getxattr(output, access), mode(output)) == (of_one, 0o640)
 
         # Nor does it get that of its directory, which the old one did not have.
         os.removexattr(output, access)
         output.chmod(0o640)
         os.setxattr(tmp_path, default, of_one)
-        with replacing(output, overwrite=True, directory=False) as result:
-            assert access in os.listxattr(result)
-            result.write_text("result")
+        with replacing(output, overwrite=True) as file:
+            assert access in os.listxattr(file.fileno())
         assert (os.listxattr(output), mode(output)) == ([], 0o640)
 
         def refusing(*_: object) -> None:
@@ -223,34 +276,90 @@ class TestReplacing:
 
         os.setxattr(output, access, of_one)
         monkeypatch.setattr(os, "setxattr", refusing)
-        with replacing(output, overwrite=True, directory=False) as result:
-            result.write_text("result")
+        put(output, overwrite=True, directory=False)
         assert mode(output) == 0o600
 
     def test_what_takes_the_place_of_a_private_file_is_private(self, tmp_path: Path) -> None:
         output = tmp_path / "out"
         output.touch(0o600)
-        with replacing(output, overwrite=True, directory=True) as result:
+        with replacing_directory(output, overwrite=True) as result:
             result.mkdir()
         assert mode(output) == 0o700
 
-    def test_a_link_in_the_place_of_a_result_is_not_followed(self, tmp_path: Path) -> None:
-        """As permissions are kept, any file of the user could be opened to all so."""
+    @pytest.mark.skipif(os.name == "nt", reason="Windows renames nothing that is open")
+    @pytest.mark.parametrize("overwrite", [True, False])
+    @pytest.mark.parametrize("when", ["before", "after"])
+    @pytest.mark.parametrize("kind", ["link", "file", "FIFO", "directory", "nothing"])
+    def test_what_is_put_in_the_place_of_a_result_is_neither_written_nor_moved(
+        self, kind: str, when: str, overwrite: bool, tmp_path: Path
+    ) -> None:
+        """Where others may write, they could have any file of the user written to, or opened to all."""
         output, other = tmp_path / "out", tmp_path / "other"
-        output.touch()
-        output.chmod(0o666)
-        other.touch(0o600)
+        other.write_text("precious")
+        other.chmod(0o600)
+        if overwrite:
+            output.write_text("old")
+            output.chmod(0o666)
+        make: dict[str, Callable[[Path], object]] = {
+            "link": lambda path: path.symlink_to(other),
+            "file": Path.touch,
+            "FIFO": os.mkfifo,
+            "directory": Path.mkdir,
+            "nothing": bool,
+        }
+
+        def change() -> None:
+            (part,) = tmp_path.glob(".out.*.part")
+            part.unlink()
+            make[kind](part)
 
         def replace() -> None:
-            with replacing(output, overwrite=True, directory=False) as result:
-                result.unlink()
-                result.symlink_to(other)
+            with replacing(output, overwrite) as file:
+                if when == "before":
+                    change()
+                file.write(b"result")
+                if when == "after":
+                    change()
 
-        with pytest.raises(JobError, match="cannot be written"):
+        told = "cannot be written" if kind == "nothing" else r"\.part' has been replaced while the job ran"
+        with pytest.raises(JobError, match=told):
             replace()
-        assert mode(other) == 0o600
-        assert not output.is_symlink()
-        assert names(tmp_path) == ["other", "out"]
+        assert (other.read_text(), mode(other)) == ("precious", 0o600)
+        left = names(tmp_path)
+        if kind == "directory":
+            # It is not ours to remove.
+            assert left.pop(0).endswith(".part")
+        assert left == (["other", "out"] if overwrite else ["other"])
+        assert not overwrite or output.read_text() == "old"
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows renames no directory of an open file")
+    @pytest.mark.parametrize("overwrite", [True, False])
+    @pytest.mark.parametrize("then", ["nothing", "file", "directory", "link"])
+    def test_a_directory_that_is_renamed_keeps_what_was_there(
+        self, then: str, overwrite: bool, tmp_path: Path
+    ) -> None:
+        folder, moved, other = tmp_path / "folder", tmp_path / "moved", tmp_path / "other"
+        for each in (folder, other):
+            each.mkdir()
+        if overwrite:
+            (folder / "out").write_text("old")
+        make: dict[str, Callable[[Path], object]] = {
+            "nothing": bool,
+            "file": Path.touch,
+            "directory": Path.mkdir,
+            "link": lambda path: path.symlink_to(other),
+        }
+
+        def change() -> None:
+            folder.rename(moved)
+            make[then](folder)
+
+        with pytest.raises(JobError, match=r"cannot be written|and does not now"):
+            put(folder / "out", overwrite, False, change)
+        assert names(moved) == (["out"] if overwrite else [])
+        assert not overwrite or (moved / "out").read_text() == "old"
+        assert names(other) == []
+        assert then != "directory" or names(folder) == []
 
     def test_a_file_system_without_permissions_is_written_to(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -261,8 +370,7 @@ class TestReplacing:
         for name in ("chown", "chmod"):
             monkeypatch.setattr(os, name, refusing)
         (tmp_path / "out").touch()
-        with replacing(tmp_path / "out", overwrite=True, directory=False) as result:
-            result.write_text("result")
+        put(tmp_path / "out", overwrite=True, directory=False)
         assert (tmp_path / "out").read_text() == "result"
 
     def test_a_directory_that_may_not_be_read_is_written_to(
@@ -270,14 +378,13 @@ class TestReplacing:
     ) -> None:
         opened = os.open
 
-        def refusing(path: Path, *arguments: int) -> int:
+        def refusing(path: Path, *arguments: int, **named: int | None) -> int:
             if path == tmp_path:
                 raise PermissionError(errno.EACCES, "Permission denied")
-            return opened(path, *arguments)
+            return opened(path, *arguments, **named)
 
         monkeypatch.setattr(os, "open", refusing)
-        with replacing(tmp_path / "out", overwrite=False, directory=False) as result:
-            result.write_text("result")
+        put(tmp_path / "out", overwrite=False, directory=False)
         assert names(tmp_path) == ["out"]
 
     @pytest.mark.parametrize("found", [True, False], ids=["found", "not found"])
@@ -287,10 +394,10 @@ class TestReplacing:
     ) -> None:
         output = tmp_path / "out"
 
-        def link(*_: object) -> None:
+        def link(*_: object, **named: object) -> None:
             raise OSError(errno.EPERM, "as FAT says")
 
-        def replace(*_: object) -> None:
+        def replace(*_: object, **named: object) -> None:
             if found:
                 (output / "theirs" if directory else output).write_text("theirs")
             raise OSError(errno.EIO, "Input/output error")
@@ -298,11 +405,8 @@ class TestReplacing:
         monkeypatch.setattr(os, "link", link)
         monkeypatch.setattr(os, "replace", replace)
         told = "has been created while the job ran" if found else r"cannot be written \(Input/output error\)"
-        with (
-            pytest.raises(JobError, match=told),
-            replacing(output, overwrite=False, directory=directory) as result,
-        ):
-            (Path.mkdir if directory else Path.touch)(result)
+        with pytest.raises(JobError, match=told):
+            put(output, False, directory)
         assert names(tmp_path) == (["out"] if found else [])
         if found:
             assert (output / "theirs" if directory else output).read_text() == "theirs"
@@ -322,7 +426,7 @@ class TestReplacing:
         monkeypatch.setattr(outputs, "remove", refusing)
         with (
             pytest.raises(JobError, match=r"is written, but .*\(Permission denied\); the rest is '.*\.old'"),
-            replacing(output, overwrite=True, directory=True) as result,
+            replacing_directory(output, overwrite=True) as result,
         ):
             (result / "new").mkdir(parents=True)
         assert names(output) == ["new"]
@@ -344,7 +448,7 @@ class TestReplacing:
         told = r"has been created while it was replaced; what was there before is '(.*)'"
         with (
             pytest.raises(JobError, match=told) as raised,
-            replacing(output, overwrite=True, directory=True) as result,
+            replacing_directory(output, overwrite=True) as result,
         ):
             (result / "new").mkdir(parents=True)
         (old,) = re.findall(told, str(raised.value))
@@ -358,7 +462,7 @@ class TestReplacing:
             raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
 
         monkeypatch.setattr(outputs, "remove", refusing)
-        with pytest.raises(ZeroDivisionError), replacing(tmp_path / "out", False, directory=True):
+        with pytest.raises(ZeroDivisionError), replacing_directory(tmp_path / "out", False):
             _ = 1 // 0
         (left,) = names(tmp_path)
         said = f"'{tmp_path / left}' could not be removed (Directory not empty)"
@@ -376,13 +480,37 @@ class TestReplacing:
         assert mode(output) == 0o640
         assert names(tmp_path) == ["in", output.name]
 
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no umask for reading")
+    @pytest.mark.parametrize("left", [0o777, 0o222, 0o400])
+    def test_a_umask_that_denies_the_user_does_not_fail_the_job(self, left: int, tmp_path: Path) -> None:
+        output = tmp_path / "out"
+        before = os.umask(left)
+        try:
+            put(output, overwrite=False, directory=False)
+        finally:
+            os.umask(before)
+        assert mode(output) == 0o666 & ~left
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no such bits")
+    @pytest.mark.parametrize(
+        ("directory", "old", "new"), [(True, 0o3750, 0o3750), (False, 0o4755, 0o755), (False, 0o2755, 0o755)]
+    )
+    def test_bits_of_directories_are_kept_and_those_of_programs_are_not(
+        self, directory: bool, old: int, new: int, tmp_path: Path
+    ) -> None:
+        output = tmp_path / "out"
+        (Path.mkdir if directory else Path.touch)(output)
+        output.chmod(old)
+        put(output, True, directory)
+        assert mode(output) == new
+
     @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
     @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
     @pytest.mark.parametrize("appears", ["file", "directory", "FIFO", "nothing"])
     def test_what_appears_while_a_job_runs_is_kept(
         self, appears: str, directory: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def link(*_: object) -> None:
+        def link(*_: object, **named: object) -> None:
             raise OSError(errno.EPERM, "as FAT says")
 
         if not links:
@@ -390,16 +518,12 @@ class TestReplacing:
         output = tmp_path / "out"
 
         def job() -> None:
-            with replacing(output, overwrite=False, directory=directory) as result:
-                make = {"file": Path.touch, "directory": Path.mkdir, "FIFO": os.mkfifo, "nothing": bool}
-                make[appears](output)
-                if directory:
-                    result.mkdir()
-                (result / "part" if directory else result).write_text("result")
+            make = {"file": Path.touch, "directory": Path.mkdir, "FIFO": os.mkfifo, "nothing": bool}
+            put(output, False, directory, lambda: make[appears](output))
 
         if appears == "nothing":
             job()
-            assert (output / "part" if directory else output).read_text() == "result"
+            assert read(output) == "result"
         else:
             with pytest.raises(JobError, match=r"'.*out' has been created while the job ran; --overwrite"):
                 job()
@@ -417,12 +541,10 @@ class TestReplacing:
         other.write_text("precious")
 
         def job(change: Callable[[], None]) -> None:
-            with replacing(output, overwrite=True, directory=False) as result:
-                result.write_text("result")
-                change()
+            put(output, True, False, change)
 
-        for message, change in changes.items():
-            with pytest.raises(JobError, match=message):
+        for told, change in changes.items():
+            with pytest.raises(JobError, match=told):
                 job(change)
             assert names(tmp_path) == ["other", "out"]
             assert other.read_text() == "precious"
@@ -440,7 +562,7 @@ class TestReplacing:
             (real / "old").touch()
         else:
             real.touch()
-        with replacing(link, overwrite=True, directory=True) as result:
+        with replacing_directory(link, overwrite=True) as result:
             result.mkdir()
             (result / "new").touch()
         assert link.is_symlink()
@@ -463,7 +585,7 @@ class TestReplacing:
         monkeypatch.setattr(Path, "rename", failing)
         with (
             pytest.raises(JobError, match=r"'.*/out' cannot be written \(Input/output error\)"),
-            replacing(output, overwrite=True, directory=True) as result,
+            replacing_directory(output, overwrite=True) as result,
         ):
             result.mkdir()
         assert names(tmp_path) == ["out"]
@@ -483,13 +605,18 @@ class TestReplacing:
 
         output = tmp_path / "out"
         monkeypatch.setattr(os, "fsync", recorded)
-        with replacing(output, overwrite=overwrite, directory=directory) as result:
-            written = [result]
+        inodes: list[int] = []
+
+        def written() -> None:
+            (part,) = tmp_path.glob(".out.*.part")
+            paths = [part]
             if directory:
-                (result / "k=1").mkdir(parents=True)
-                written = [result / "k=1" / "part", result / "k=1", result]
-            written[0].write_text("result")
-            inodes = [path.stat().st_ino for path in written]
+                paths = [part / "result", *(part / "result" / each for each in ("part", "k=1", "k=1/part"))]
+                paths[2].mkdir()
+                paths[3].touch()
+            inodes.extend(path.stat().st_ino for path in paths)
+
+        put(output, overwrite, directory, written)
         assert sorted(synced[:-1]) == sorted((each, False) for each in inodes)
         assert synced[-1] == (tmp_path.stat().st_ino, True)
 
@@ -503,9 +630,9 @@ class TestReplacing:
         outputs.sync(tmp_path)
         with (
             pytest.raises(JobError, match=r"cannot be written \(refused\)"),
-            replacing(tmp_path / "out", overwrite=False, directory=False) as result,
+            replacing(tmp_path / "out", overwrite=False),
         ):
-            result.write_text("result")
+            pass
         assert names(tmp_path) == []
 
 
@@ -540,7 +667,7 @@ from pathlib import Path
 from windowkit.cli import main, outputs, program
 
 when, first = sys.argv[1], signal.Signals[sys.argv[2]]
-written, removed, synced = program.write, outputs.remove, outputs.sync_all
+written, discarded, synced = program.write, outputs.discard, outputs.sync_opened
 
 def send(number):
     os.kill(os.getpid(), number)
@@ -552,18 +679,18 @@ def write(batches, path, kind):
         send(first)
     written(batches, path, kind)
 
-def sync_all(*given):
+def sync_opened(*given):
     if when == "on disk":
         send(first)
     synced(*given)
 
-def remove(path):
+def discard(*given):
     # A user who presses Ctrl-C again and again, and a machine that shuts down.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         send(number)
-    removed(path)
+    discarded(*given)
 
-program.write, outputs.remove, outputs.sync_all = write, remove, sync_all
+program.write, outputs.discard, outputs.sync_opened = write, discard, sync_opened
 sys.exit(main(sys.argv[3:]))
 """
 

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from support.commands import ARGUMENTS, QUERY, TABLE, refused, rows, run
+from support.commands import ARGUMENTS, NEWLINES, QUERY, TABLE, check_newlines, refused, rows, run
 
 
 @pytest.fixture
@@ -36,6 +36,14 @@ class TestSpark:
         started = SparkSession.getActiveSession()
         if before is None and started is not None:
             started.stop()
+
+    def test_names_with_newlines_begin_no_line_of_what_is_explained(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        for command in NEWLINES:
+            for route in ([], ["--route", "packed"]):
+                check_newlines(capsys, command, *self.OPTIONS, *route)
 
     def test_jobs_and_their_failures(
         self, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

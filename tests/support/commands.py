@@ -35,6 +35,22 @@ ARGUMENTS = [
     *("--agg", "sum(v) as total", "--agg", "count(*)"),
 ]
 
+KEYED = ["--by", "`k\nforged`", "--time", "t\nforged"]
+FRAMED = [*KEYED, "--input", "a\nb.parquet", "--agg", "max(`v\nforged`) over (3 rows) as `m\nforged`"]
+NEWLINES = {
+    "aggregate": [
+        *("aggregate", "--input", "a\nb.parquet", *KEYED, "--window", "tumbling(10) as `w\nforged`"),
+        *("--agg", "max(`v\nforged`) as `m\nforged`"),
+    ],
+    "rolling": ["rolling", *FRAMED],
+    "labels": ["rolling", *FRAMED, "--labels", "a\nb.parquet"],
+    "join": [
+        *("join", "--left", "a\nb.parquet", "--right", "a\nb.parquet", "--by", "`k\nforged`"),
+        *("--within", "1", "--left-time", "t\nforged", "--right-time", "t\nforged"),
+    ],
+}
+"""Commands over columns whose names have newlines."""
+
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(map(str, row.values())) for row in table.to_pylist())
@@ -50,6 +66,17 @@ def run(
         status = int(ended.code or 0)
     out, err = capsys.readouterr()
     return status, out, err
+
+
+def check_newlines(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> None:
+    """Explain one of `NEWLINES` over a file in the directory that one is in."""
+    columns = {"k\nforged": ["a"], "t\nforged": [1], "v\nforged": [1.0]}
+    pa.parquet.write_table(pa.table(columns), "a\nb.parquet")
+    name, *arguments = NEWLINES[command]
+    status, out, err = run(capsys, [*arguments, "--explain", *options], name)
+    assert (status, err) == (0, "")
+    assert "\\nforged" in out
+    assert not [line for line in out.split("\n") if line.startswith("forged")]
 
 
 def refused(

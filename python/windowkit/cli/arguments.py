@@ -28,6 +28,7 @@ Add: TypeAlias = Callable[..., Any]
 
 REFUSED: Final = 2
 """The status of a command whose arguments are refused."""
+NO_VALUE: Final = re.compile(r"--[a-z-]+=--")
 OF_SIDES: Final = ("time", "columns", "weight")
 """Arguments of a join that each of its sides has."""
 OPTIONS: Final = {
@@ -122,6 +123,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sys.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help", REFUSED))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; refuse the value ``--``, which argparse drops, so that none is left."""
+        args = sys.argv[1:] if args is None else args
+        for option in (each.removesuffix("=--") for each in args if NO_VALUE.fullmatch(each)):
+            self.error(f"{option}: '--' is given, which is no value; a path of that name is './--'")
+        return super().parse_known_args(args, namespace)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """End the command after what was asked for is written, as help is, or raise why it cannot be."""

@@ -18,6 +18,7 @@ from windowkit.errors import WindowKitError
 from windowkit.language import aggregates, aggregation, windows
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join, join
+from windowkit.language.lines import text_of
 from windowkit.language.query import query
 from windowkit.language.rolling import rolling
 from windowkit.language.windows import quoted, split, unquoted
@@ -159,12 +160,9 @@ class AsOf(Job):
 
             return explain_as_of(labels, events, self.asked, by=self.by, time=self.time, **options)
         keys = ", ".join(map(quoted, self.by)) or "nothing"
-        return "\n".join(
-            [
-                self.asked.explain(events, **options),
-                f"labels, by {keys} over {quoted(self.time)}, have frames in place of the rows",
-            ]
-        )
+        text: str = self.asked.explain(events, **options)
+        line = f"labels, by {keys} over {quoted(self.time)}, have frames in place of the rows"
+        return f"{text}\n{text_of([line])}"
 
     def batches(self, *readers: pa.RecordBatchReader, threads: int | None) -> pa.RecordBatchReader:
         """Evaluate it in this process."""

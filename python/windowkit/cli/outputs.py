@@ -11,8 +11,10 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ from windowkit.cli.paths import ArgumentsError, JobError
 from windowkit.cli.signals import held, released
 from windowkit.cli.terminal import say
 
-__all__ = ["naming", "refuse_output", "replacing"]
+__all__ = ["naming", "refuse_output", "refuse_stdout", "replacing", "replacing_directory"]
 
 SPECIAL: Final = {
     stat.S_IFIFO: "a FIFO",
@@ -40,13 +42,22 @@ LISTS: Final = ("system.posix_acl_access", "system.posix_acl_default") if hasatt
 WINDOWS: Final = os.name == "nt"
 REPEATED: Final = 50
 """Characters of a name that the names beside it repeat: at most 200 of the 255 bytes that a name has."""
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, directory: bool) -> None:
     """Refuse a path that cannot or may not be written, to a file or, with `directory`, to a directory."""
     if "\0" in str(output):
         raise ArgumentsError(f"--output: {str(output)!r} has a NUL; a path has none")
-    is_there = check_replaced(output, overwrite, directory)
+    try:
+        # As the system has it: there is no ``new/..`` before there is ``new``.
+        if not output.parent.is_dir():
+            raise ArgumentsError(
+                f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
+            )
+        is_there = check_replaced(output, overwrite, directory)
+    except OSError as error:
+        raise ArgumentsError(f"--output: {str(output)!r} cannot be written ({error.strerror})") from error
     there = real(output)
     for each in inputs if is_there else ():
         for read in each.read():
@@ -67,15 +78,30 @@ def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, dir
         raise ArgumentsError(
             f"--output: {str(there)!r} is not text in UTF-8; Arrow writes only to paths that are"
         ) from None
-    if not there.parent.is_dir():
-        raise ArgumentsError(
-            f"--output: {str(output.parent)!r} is not a directory; the directory of an output must exist"
-        )
+
+
+def refuse_stdout(inputs: Sequence[Found]) -> None:
+    """Refuse a stdout that is a file whose rows are read: it would be written over, or read as it grows."""
+    try:
+        out = os.fstat(sys.stdout.fileno())
+    except OSError:
+        # Streams of a program that calls this one may be no files.
+        return
+    for each in inputs:
+        for read in each.read():
+            if os.path.samestat(out, read.stat()):
+                raise ArgumentsError(
+                    f"--output: stdout is the file {str(read)!r} of {each.input.option}, whose rows are "
+                    "read; a result belongs elsewhere"
+                )
 
 
 def check_replaced(output: Path, overwrite: bool, directory: bool) -> bool:
     """Return whether an output replaces something; refuse what may not be replaced."""
-    if not os.path.lexists(output):
+    try:
+        # It says of a name that is too long what `os.path.lexists` does not.
+        output.lstat()
+    except FileNotFoundError:
         return False
     kind = output.stat().st_mode if output.exists() else 0
     if (special := SPECIAL.get(stat.S_IFMT(kind))) is not None:
@@ -101,35 +127,74 @@ def real(path: Path) -> Path:
 
 
 @contextmanager
-def replacing(output: Path, overwrite: bool, *, directory: bool) -> Iterator[Path]:
-    """Give a path to write a file or directory to, and move it to `output` once all of it is on disk.
+def replacing(output: Path, overwrite: bool) -> Iterator[FileIO]:
+    """Give a file to write to, and move it to `output` once all of it is on disk.
 
-    Of a link, what it leads to is replaced. The new file has the permissions of the old one.
+    Of a link, what it leads to is replaced. The new file has the permissions of the old one. The file and its
+    directory are held open: what is put in the place of either meanwhile is neither written to nor moved.
 
     Raises
     ------
     JobError
         By now there is something at `output` that may not be replaced, or it cannot be written.
     """
-    there, name = real(output), repr(str(output))
+    there = real(output)
     temporary = beside(there, "part")
-    result = temporary / "result" if directory else temporary
-    with held():
-        with naming(name):
-            # Until a result has the permissions of what it replaces, nobody else may read it.
-            if directory:
-                temporary.mkdir(mode=0o700)
-            else:
-                os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o600 if there.exists() else 0o666))
+    with held(), naming(repr(str(output))), directory_of(there) as folder:
+        # Until a result has the permissions of what it replaces, nobody else may read it.
+        mode = 0o600 if there.exists() else 0o666
+        opened = os.open(named(temporary, folder), NEW, mode, dir_fd=folder)
         try:
-            with naming(name):
+            with open(opened, "wb", buffering=0) as file:
                 with released():
-                    yield result
-                put(result, output, there, overwrite, directory)
+                    yield file
+                sync_opened(opened, replaced(output, there, overwrite, directory=False))
+                if folder is not None:
+                    now = os.stat(temporary.name, dir_fd=folder, follow_symlinks=False)
+                    if not os.path.samestat(now, os.fstat(opened)):
+                        raise JobError(f"--output: {str(temporary)!r} has been replaced while the job ran")
+            move(temporary, output, there, overwrite, folder=folder)
+        finally:
+            discard(temporary, folder)
+        sync(there.parent)
+
+
+@contextmanager
+def replacing_directory(output: Path, overwrite: bool) -> Iterator[Path]:
+    """Give a path to write a directory to, and move it to `output`, as `replacing` does with a file."""
+    there = real(output)
+    temporary = beside(there, "part")
+    result = temporary / "result"
+    with held(), naming(repr(str(output))):
+        temporary.mkdir(mode=0o700)
+        try:
+            with released():
+                yield result
+            sync_all(result, replaced(output, there, overwrite, directory=True))
+            move(result, output, there, overwrite, directory=True)
         finally:
             discard(temporary)
-        with naming(name):
-            sync(there.parent)
+        sync(there.parent)
+
+
+@contextmanager
+def directory_of(path: Path) -> Iterator[int | None]:
+    """Hold the directory of a path open, whatever it is called meanwhile; None where that is not possible."""
+    opened = None
+    if not WINDOWS:
+        # But on Linux, one that may not be read is not opened.
+        with suppress(PermissionError):
+            opened = os.open(path.parent, getattr(os, "O_PATH", os.O_RDONLY))
+    try:
+        yield opened
+    finally:
+        if opened is not None:
+            os.close(opened)
+
+
+def named(path: Path, folder: int | None) -> Path | str:
+    """Return what a path is called in its directory, if that is open."""
+    return path if folder is None else path.name
 
 
 @contextmanager
@@ -143,31 +208,51 @@ def naming(output: str) -> Iterator[None]:
         raise JobError(f"--output: {output} cannot be written ({error.strerror or error})") from error
 
 
-def put(result: Path, output: Path, there: Path, overwrite: bool, directory: bool) -> None:
+def replaced(
+    output: Path, there: Path, overwrite: bool, *, directory: bool, folder: int | None = None
+) -> Path | None:
+    """Return what is replaced by now, if anything; refuse what may not be, and other places than `there`."""
+    try:
+        is_there = overwrite and check_replaced(output, overwrite, directory)
+    except ArgumentsError as error:
+        raise JobError(str(error)) from None
+    if there != real(output) or not (
+        folder is None or os.path.samestat(there.parent.stat(), os.fstat(folder))
+    ):
+        raise JobError(f"--output: {str(output)!r} led to {str(there)!r} as the job began, and does not now")
+    return there if is_there else None
+
+
+def move(
+    result: Path,
+    output: Path,
+    there: Path,
+    overwrite: bool,
+    *,
+    directory: bool = False,
+    folder: int | None = None,
+) -> None:
     """Give a finished result its name, `there`, to which `output` led when the job began."""
+    old = replaced(output, there, overwrite, directory=directory, folder=folder)
     if not overwrite:
-        sync_all(result)
         try:
-            name_new(result, there)
+            name_new(result, there, folder)
         except FileExistsError:
             raise JobError(
                 f"--output: {str(output)!r} has been created while the job ran; --overwrite replaces it"
             ) from None
-        return
-    try:
-        is_there = check_replaced(output, overwrite, directory)
-    except ArgumentsError as error:
-        raise JobError(str(error)) from None
-    if there != real(output):
-        raise JobError(f"--output: {str(output)!r} led to {str(there)!r} as the job began, and does not now")
-    sync_all(result, there if is_there else None)
-    if is_there and directory:
+    elif old is not None and directory:
         swap(result, there)
     else:
-        os.replace(result, there)
+        replace(result, there, folder)
 
 
-def name_new(result: Path, there: Path) -> None:
+def replace(result: Path, there: Path, folder: int | None) -> None:
+    """Give a result a name, whatever has it."""
+    os.replace(named(result, folder), named(there, folder), src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def name_new(result: Path, there: Path, folder: int | None) -> None:
     """Give a result a name that nothing has.
 
     Raises
@@ -181,17 +266,17 @@ def name_new(result: Path, there: Path) -> None:
         return
     if not result.is_dir():
         try:
-            os.link(result, there)
+            os.link(named(result, folder), named(there, folder), src_dir_fd=folder, dst_dir_fd=folder)
             return
         except OSError as error:
             if error.errno not in NOT_SUPPORTED:
                 raise
-        os.close(os.open(there, os.O_CREAT | os.O_EXCL))
+        os.close(os.open(named(there, folder), NEW, dir_fd=folder))
     else:
         there.mkdir()
     # The name is ours, and holds nothing yet.
     try:
-        os.replace(result, there)
+        replace(result, there, folder)
     except OSError:
         give_up(there)
         raise
@@ -269,21 +354,27 @@ def sync(path: Path, like: Path | None = None) -> None:
         # One may write to it, and not read it.
         return
     try:
-        if like is not None and not WINDOWS:
-            keep(opened, like)
-        try:
-            os.fsync(opened)
-        except OSError as error:
-            if not is_directory or error.errno not in NOT_SUPPORTED:
-                raise
+        sync_opened(opened, like)
     finally:
         os.close(opened)
+
+
+def sync_opened(opened: int, like: Path | None = None) -> None:
+    """Have what is open on disk, with the owner and permissions of another."""
+    if like is not None and not WINDOWS:
+        keep(opened, like)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode) or error.errno not in NOT_SUPPORTED:
+            raise
 
 
 def keep(opened: int, like: Path) -> None:
     """Give an open file or directory the owner, as far as one may, and the permissions of another."""
     old, new = like.stat(), os.fstat(opened)
-    mode = stat.S_IMODE(old.st_mode) & 0o777
+    # New files of a directory have its group, if it says so; of files, such bits are for programs.
+    mode = stat.S_IMODE(old.st_mode) & (0o7777 if stat.S_ISDIR(old.st_mode) else 0o777)
     if stat.S_ISDIR(new.st_mode) and not stat.S_ISDIR(old.st_mode):
         # Who reads a file enters a directory.
         mode |= (mode & 0o444) >> 2
@@ -293,7 +384,7 @@ def keep(opened: int, like: Path) -> None:
     are_kept = [keep_list(opened, like, name) for name in LISTS]
     # What a group was allowed, another is not; and where there are lists, its bits are about them.
     if os.fstat(opened).st_gid != old.st_gid or not all(are_kept):
-        mode &= 0o707
+        mode &= 0o5707
     with allowing(*NOT_SUPPORTED):
         os.chmod(opened, mode)
 
@@ -334,10 +425,14 @@ def allowing(*numbers: int) -> Iterator[None]:
             raise
 
 
-def discard(path: Path) -> None:
+def discard(path: Path, folder: int | None = None) -> None:
     """Remove what is left of a job, and say so where that fails: how the job ended matters more."""
     try:
-        remove(path)
+        if folder is None:
+            remove(path)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path.name, dir_fd=folder)
     except OSError as error:
         say(f"windowkit: warning: --output: {str(path)!r} could not be removed ({error.strerror})")
 

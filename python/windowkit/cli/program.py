@@ -7,6 +7,7 @@ what is allowed on stderr.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,9 +20,9 @@ import pyarrow as pa
 from windowkit.cli.arguments import REFUSED, complain, parser
 from windowkit.cli.inputs import Scratch, refuse_stdin
 from windowkit.cli.jobs import Job, aggregation_of, join_of, rolling_of
-from windowkit.cli.outputs import naming, refuse_output, replacing
+from windowkit.cli.outputs import naming, refuse_output, refuse_stdout, replacing
 from windowkit.cli.paths import ArgumentsError, JobError, format_of_output
-from windowkit.cli.rows import Forward, Times, counted, progress, write
+from windowkit.cli.rows import Times, counted, progress, write
 from windowkit.cli.signals import cleaning_up, held, released
 from windowkit.cli.tables import checked
 from windowkit.cli.terminal import leave, occupy, saying_warnings, show
@@ -123,7 +124,11 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
     threads = local.checked_threads(arguments.threads)
     output = None if arguments.output in (None, "-") else Path(arguments.output)
     kind = format_of_output(output, arguments.format)
-    if output is not None:
+    if output is None:
+        refuse_stdout(found)
+    elif os.path.basename(arguments.output) in ("", os.curdir):
+        raise ArgumentsError(f"--output: {arguments.output!r} is a directory; the local engine writes a file")
+    else:
         refuse_output(output, arguments.overwrite, found, directory=False)
     shaped = job.for_csv(schemas) if kind == "csv" else job
 
@@ -139,11 +144,11 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
             if output is None:
                 with naming("stdout"):
                     sys.stdout.flush()
-                    write(batches, pa.PythonFile(Forward(sys.stdout.buffer), mode="w"), kind, is_stream=True)
+                    write(batches, sys.stdout.buffer, kind, is_stream=True)
                     sys.stdout.buffer.flush()
             else:
-                with replacing(output, arguments.overwrite, directory=False) as temporary:
-                    write(batches, temporary, kind)
+                with replacing(output, arguments.overwrite) as file:
+                    write(batches, file, kind)
         for each in times:
             each.warn()
 

@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,16 +21,19 @@ from windowkit.cli.terminal import STDERR, say
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["Forward", "Times", "counted", "progress", "write"]
+__all__ = ["Times", "counted", "progress", "write"]
 
 # Rows in a row group of Parquet output, at most: what readers skip and share out by.
 ROW_GROUP_ROWS: Final = 2**20
 
 
 class Forward(io.RawIOBase):
-    """A file that is only written to, and says how much of it there is, even if it is a pipe."""
+    """A file that is only written to, and says how much of it there is, even if it is a pipe.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    What is given stays open.
+    """
+
+    def __init__(self, file: IO[bytes] | io.FileIO) -> None:
         self._file, self._written = file, 0
 
     def writable(self) -> bool:
@@ -40,7 +42,9 @@ class Forward(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write all of the bytes."""
-        self._file.write(data)
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
         self._written += len(data)
         return len(data)
 
@@ -138,12 +142,13 @@ def bar_of(what: str, shown: bool, total: int | None = None) -> tqdm:
 
 
 def write(
-    batches: pa.RecordBatchReader, target: Path | pa.NativeFile, kind: str, *, is_stream: bool = False
+    batches: pa.RecordBatchReader, file: IO[bytes] | io.FileIO, kind: str, *, is_stream: bool = False
 ) -> None:
     """Write batches to a new file, a row group at a time, or to a stream."""
+    target = pa.PythonFile(Forward(file), mode="w")
     if kind == "arrow":
         new = pa.ipc.new_stream if is_stream else pa.ipc.new_file
-        writer = new(target if is_stream else str(target), batches.schema)
+        writer = new(target, batches.schema)
     elif kind == "parquet":
         writer = pyarrow.parquet.ParquetWriter(target, batches.schema)
     else:

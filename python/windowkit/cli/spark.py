@@ -28,7 +28,7 @@ from pyspark.sql.types import DataType, DecimalType, IntegralType
 from windowkit.cli.frames import frame_of, typed_frame
 from windowkit.cli.inputs import Found, Input, Scratch
 from windowkit.cli.jobs import Aggregation, Job
-from windowkit.cli.outputs import refuse_output, replacing
+from windowkit.cli.outputs import refuse_output, replacing_directory
 from windowkit.cli.paths import ArgumentsError, JobError, format_of, format_of_output, unpacked
 from windowkit.cli.signals import Ended
 from windowkit.cli.tables import Table, checked
@@ -121,7 +121,7 @@ def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         writer = result.write.format(kind).option("header", True)
         with spark_errors(JobError):
             if here:
-                with replacing(output, arguments.overwrite, directory=True) as temporary:
+                with replacing_directory(output, arguments.overwrite) as temporary:
                     try:
                         writer.save(f"file://{temporary}")
                     except (Ended, KeyboardInterrupt):

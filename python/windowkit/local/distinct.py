@@ -16,6 +16,7 @@ from windowkit.arrow.source import Source
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import hinting
 from windowkit.language.foreign import is_a
+from windowkit.language.lines import text_of
 from windowkit.language.windows import quoted
 from windowkit.local.query import checked_threads, lent
 from windowkit.local.selecting import kept
@@ -143,7 +144,7 @@ def explain(distinct: Distinct, data: Any = None) -> str:
     ]
     if data is not None:
         lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(distinct, data))]
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def described(distinct: Distinct) -> list[str]:

@@ -17,6 +17,7 @@ from windowkit.language.aggregation import Aggregate
 from windowkit.language.checks import as_given
 from windowkit.language.durations import Duration
 from windowkit.language.intervals import NANOSECONDS
+from windowkit.language.lines import text_of
 from windowkit.language.moments import Moment
 from windowkit.language.query import Query
 from windowkit.language.windows import WEEKDAYS, Assembly, bare, days_of_utc, quoted, time_type, units
@@ -114,7 +115,7 @@ def explain(query: Query, data: Any = None, *, where: Any = None) -> str:
             from windowkit.local.where import Where
 
             lines[1:1] = Where(where, query, schema, output).split.described()
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def times(query: Query, data: Any) -> list[str]:

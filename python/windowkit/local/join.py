@@ -17,6 +17,7 @@ from windowkit.errors import InvalidValue
 from windowkit.language.durations import Measure
 from windowkit.language.expressions import hinting
 from windowkit.language.join import Join
+from windowkit.language.lines import text_of
 from windowkit.language.windows import time_type, units
 from windowkit.local.query import checked_threads, lent, warn_of_times
 
@@ -308,7 +309,7 @@ def explain(join: Join, left: Any = None, right: Any = None) -> str:
     ]
     if left is not None:
         lines += ["output", *(f"  {each.name}: {each.type}" for each in schema(join, left, right))]
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def described(join: Join) -> list[str]:

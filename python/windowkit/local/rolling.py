@@ -17,6 +17,7 @@ from windowkit.arrow.results import widened
 from windowkit.arrow.source import Source, columns_read, opened
 from windowkit.language.aggregation import Framed
 from windowkit.language.expressions import hinting
+from windowkit.language.lines import text_of
 from windowkit.language.rolling import Rolling
 from windowkit.local.explain import partial, properties_of, sizes
 from windowkit.local.query import checked_threads, warn_of_times
@@ -200,7 +201,7 @@ def explain(rolling: Rolling, data: Any = None) -> str:
             "output, after the columns of the input",
             *(f"  {each.name}: {each.type}" for each in results),
         ]
-    return "\n".join(lines)
+    return text_of(lines)
 
 
 def described(rolling: Rolling, planned: _native.Plan) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from windowkit import _native
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.language.shedding import Shed
 from windowkit.language.windows import quoted
@@ -58,7 +59,7 @@ def described(
     if shed is not None:
         lines += [f"shed: {shed.keep} are kept where the state would take more than {shed.bytes:,} bytes"]
     if decisions is None:
-        return "\n".join([*lines, "decisions", "  none before the schema is known"])
+        return text_of([*lines, "decisions", "  none before the schema is known"])
     lines.append("decisions (Traub et al. 2019)")
     for each in decisions.strategy:
         lines += [f"  {each.what}: {each.answer} ({each.source})", f"    {each.because}"]
@@ -67,4 +68,4 @@ def described(
         lines += [f"  {line}" for line in KEPT[order]]
     for form, why in decisions.stores:
         lines += [f"store: {form} (§5.2)", f"  {why}"]
-    return "\n".join(lines)
+    return text_of(lines)

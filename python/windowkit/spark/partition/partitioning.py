@@ -12,6 +12,7 @@ from pyspark.sql.functions import col, expr, lit, monotonically_increasing_id, p
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.aggregates import count
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.language.windows import Tumbling
 from windowkit.partition import Partitioner
@@ -142,7 +143,7 @@ class Partitioning:
 
     def explain(self) -> str:
         """Describe how rows are partitioned, and why."""
-        return "\n".join(lines(self))
+        return text_of(lines(self))
 
 
 def key_positions(made: Partitioning, df: DataFrame) -> list[int]:

@@ -18,6 +18,7 @@ from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type
 from windowkit.language.durations import Duration, Length
 from windowkit.language.foreign import is_spark
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling, labels_of
 from windowkit.local import rolling as local_rolling
@@ -217,7 +218,7 @@ def explain_as_of(
         As `windowkit.spark.as_of`.
     """
     made = asking(labels, events, rolling, by, time, split)
-    return "\n".join(made.explain(made.sides(route)))
+    return text_of(made.explain(made.sides(route)))
 
 
 def described_as_of(asked: Asked, read: Sequence[Side], split: Length | None) -> list[str]:

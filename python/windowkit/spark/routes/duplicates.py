@@ -11,6 +11,7 @@ import pyarrow as pa
 from windowkit.errors import InvalidType
 from windowkit.language.checks import a_type
 from windowkit.language.distinct import Distinct
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.local import distinct as local_distinct
 from windowkit.local.selecting import kept
@@ -139,7 +140,7 @@ def explain_distinct(df: DataFrame, distinct: Distinct, *, route: str | None = N
         As `windowkit.spark.distinct`.
     """
     made = leaving(df, distinct)
-    return "\n".join(made.explain(made.sides(route)))
+    return text_of(made.explain(made.sides(route)))
 
 
 def described(distinct: Distinct, read: Side) -> list[str]:

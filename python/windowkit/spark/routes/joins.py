@@ -21,6 +21,7 @@ from windowkit.language.checks import a_type, suggested
 from windowkit.language.durations import Duration, Length, Measure
 from windowkit.language.foreign import is_spark
 from windowkit.language.join import Join
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.language.windows.user import Custom
 from windowkit.local import join as local_join
@@ -409,7 +410,7 @@ def explain_join(
         As `windowkit.spark.join`.
     """
     made = joining(left, right, join, split)
-    return "\n".join(made.explain(made.sides(route)))
+    return text_of(made.explain(made.sides(route)))
 
 
 def described_join(pair: Sides, read: Sequence[Side], split: Length | None) -> list[str]:

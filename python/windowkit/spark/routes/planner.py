@@ -12,6 +12,7 @@ from windowkit.language import fills
 from windowkit.language.aggregates import Aggregate
 from windowkit.language.conditions import Condition
 from windowkit.language.expressions import Expression
+from windowkit.language.lines import text_of
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.windows import days_of_utc
@@ -197,9 +198,9 @@ def explain(
         checked = narrowed(checked, chosen.rows)
     check_stages(route, partitioner, n)
     if partitioner is not None:
-        return "\n".join(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
+        return text_of(lines + three_stages.explain(three_stages.staged(checked, partitioner, n)))
     choice = choice_of(checked, route, rows_per_slice)
-    return "\n".join([*lines, *reasons(choice), *choice.route.explain(choice.job)])
+    return text_of([*lines, *reasons(choice), *choice.route.explain(choice.job)])
 
 
 def choice_of(checked: Job, route: str | None, rows_per_slice: float | None) -> Choice:

@@ -19,6 +19,7 @@ from pyspark.sql import types as spark
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, as_given
 from windowkit.language.expressions import Expression
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.language.windows import global_window
@@ -319,7 +320,7 @@ def explain_roll(
         return explain_roll(wide, rolling.resolved(df.columns).plain, split=split, route=route)
     rows, checked = checked_rows(df, rolling)
     check_split(split, rolling, checked)
-    return "\n".join(described(rolling, given(rows, checked, split, route), split=split))
+    return text_of(described(rolling, given(rows, checked, split, route), split=split))
 
 
 def described(rolling: Rolling, read: Side, *, split: bool | None) -> list[str]:

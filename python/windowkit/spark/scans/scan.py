@@ -18,6 +18,7 @@ from windowkit.language.distinct import Distinct
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression, refuse_expressions
 from windowkit.language.join import Join
+from windowkit.language.lines import text_of
 from windowkit.language.pushdown import Split
 from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
@@ -77,7 +78,7 @@ class Scanned:
         if self.split is not None:
             head += self.split.described()
         head += ["route: scan, as rows are in Parquet files", f"  expected: {self.expects}"]
-        return "\n".join([*head, *made.described(), *made.held(), *packed.moved(made)])
+        return text_of([*head, *made.described(), *made.held(), *packed.moved(made)])
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Sides:
 
     def explained(self) -> str:
         """Describe what is read, by whom, and what runs where."""
-        return "\n".join(self.operation.explain(self.read))
+        return text_of(self.operation.explain(self.read))
 
 
 def scan(

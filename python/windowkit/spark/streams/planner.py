@@ -10,6 +10,7 @@ from pyspark.sql.functions import sum as total
 
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.spark.jobs import filtered, identifier
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
@@ -184,7 +185,7 @@ def explain(
     ]
     if isinstance(made, Own):
         how = f"route: {CATALYST}, Spark's own aggregation with its state, as {made.why}"
-        return "\n".join([*head, how, *catalyst.ROUTE.explain(made.job)])
+        return text_of([*head, how, *catalyst.ROUTE.explain(made.job)])
     work = made.work
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
@@ -207,4 +208,4 @@ def explain(
         f"  a bucket is restored when the watermark moves, {ready}",
         "stage 3, inside one mapInArrow: results as rows",
     ]
-    return "\n".join(lines)
+    return text_of(lines)
