@@ -34,6 +34,8 @@ class TestWindows:
             (wk.session("30 seconds"), "session(30 seconds)"),
             (wk.sliding(600, 60), "sliding(600, 60)"),
             (wk.tumbling(600, start_time=-5), "tumbling(600, start_time=-5)"),
+            (wk.tumbling(600, start_time=0), "tumbling(600)"),
+            (wk.sliding("1 year", "1 month", start_time="0 days"), "sliding(1 year, 1 month)"),
             (wk.tumbling("100 rows"), "tumbling(100 rows)"),
             (wk.tumbling(rows=1, partial="end"), "tumbling(1 row, partial=end)"),
             (wk.sliding("10 rows", "5 seconds"), "sliding(10 rows, 5 seconds)"),

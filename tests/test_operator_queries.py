@@ -326,8 +326,12 @@ def test_a_column_is_null_where_that_of_one_query_may_be() -> None:
 
 def test_results_have_room_for_what_a_stream_adds() -> None:
     query = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("update"))
-    with pytest.raises(wk.InvalidValue, match="query: results would have two columns 'update'"):
+    with pytest.raises(wk.InvalidValue, match="aggs: results would have two columns 'update'"):
         query.operator()
     op = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count()).operator()
-    with pytest.raises(wk.InvalidValue, match="query: results would have two columns 'update'"):
+    with pytest.raises(wk.InvalidValue, match="aggs: results would have two columns 'update'"):
         op.add(query)
+    with pytest.raises(
+        wk.InvalidValue, match=r"by: .* two columns 'update', one of which an operator adds; rename the key"
+    ):
+        wk.query(by="update", time="t", windows=wk.tumbling(10), aggs=wk.count()).operator()

@@ -58,6 +58,8 @@ def drawn(draw: random.Random) -> list[Rows]:
         for _ in range(draw.choice([0, 1, 5, 20])):
             key = draw.choice(["a", "b", "c", None])
             at = None if draw.random() < 0.05 else 12.0 * number + draw.randrange(60) / 2 - 10
+            # 158,000 years before 1970.
+            at = -5e12 if draw.random() < 0.05 else at
             if at is None or (key, at) not in taken:
                 taken.add((key, at))
                 rows.append((key, at, draw.choice([None, draw.randrange(8) / 2])))
@@ -121,6 +123,8 @@ class TestTheRule:
         assert self.chosen(source()) == f"{own}one tumbling window itself"
         assert self.chosen(source(), output_mode="update") == f"{own}one tumbling window itself"
         assert self.chosen(source(), self.of(wk.session("9 seconds"))) == f"{own}sessions itself"
+        for nothing in (0, "0 seconds"):
+            assert self.chosen(source(), allowed_lateness=nothing) == f"{own}one tumbling window itself"
 
     def test_all_else_needs_operators(self, source):
         def why(query: wk.Query = QUERY, **options: Any) -> str:
@@ -150,7 +154,9 @@ class TestTheRule:
             for name, cell in bench["CELLS"].items():
                 query = wk.query(by="k", time="ts", windows=cell.window, aggs=cell.agg)
                 if store == "HDFSBacked" and not cell.is_sparks:
-                    with pytest.raises(wk.InvalidValue, match="operators, which are needed"):
+                    with pytest.raises(
+                        wk.InvalidValue, match=r"route 'operator', taken as .*, needs RocksDB"
+                    ):
                         query.run(source(), output_mode=cell.mode)
                     continue
                 line = self.chosen(source(), query, output_mode=cell.mode)
@@ -173,6 +179,17 @@ class TestTheRule:
         assert line.endswith("as operators keep no state in HDFSBackedStateStoreProvider")
         assert by_batch(found) == by_batch(wanted)
 
+    def test_spark_aggregates_no_state_in_avro(self, source, settings, tmp_path):
+        with settings({"spark.sql.streaming.stateStore.encodingFormat": "Avro"}):
+            with pytest.raises(PySparkException, match="not supported for operator=aggregation"):
+                run_stream(source().groupBy("k").count(), tmp_path / "sparks", "update")
+            assert "keeps no state in Avro" in self.chosen(source(*mixed(3)))
+            found, _ = run_stream(QUERY.run(source()), tmp_path / "avro")
+            with pytest.raises(wk.InvalidValue, match=r"route: 'catalyst' cannot .* keeps no state in Avro"):
+                QUERY.run(source(), route="catalyst")
+        wanted, _ = run_stream(QUERY.run(source()), tmp_path / "default")
+        assert by_batch(found) == by_batch(wanted)
+
     def test_what_spark_does_not_compute_is_refused(self, source):
         def refused(message: str, query: wk.Query = QUERY, **options: Any) -> None:
             with pytest.raises(wk.InvalidValue, match=re.escape(message)):
@@ -188,7 +205,7 @@ class TestTheRule:
             QUERY.run(source(delay=None), route="catalyst")
 
 
-def test_a_checkpoint_goes_on_with_its_route_and_its_query(source, tmp_path):
+def test_a_checkpoint_goes_on_with_its_route_and_its_query(source, settings, tmp_path):
     """Spark notices before the first row, by the types of its state."""
     frame = source(*mixed(2))
     first, _ = run_stream(QUERY.run(frame), tmp_path / "catalyst")
@@ -210,7 +227,10 @@ def test_a_checkpoint_goes_on_with_its_route_and_its_query(source, tmp_path):
         result, mode = query.run(frame, **options), options.get("output_mode", "append")
         with pytest.raises(PySparkException, match=re.escape(message)):
             run_stream(result, tmp_path / name, mode)
-    again, _ = run_stream(QUERY.run(frame), tmp_path / "catalyst")
+    # What says the same is the same query, and the session's zone moves no instant.
+    same = replace(QUERY, windows=(wk.tumbling("60 seconds", start_time="0 seconds"),))
+    with settings({"spark.sql.session.timeZone": "Asia/Kolkata"}):
+        again, _ = run_stream(same.run(frame), tmp_path / "catalyst")
     wanted, _ = run_stream(QUERY.run(frame), tmp_path / "at once")
     assert sorted(everything(first) + everything(again)) == everything(wanted)
     assert everything(first)

@@ -22,10 +22,26 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 import windowkit as wk
 import windowkit.spark
 from support.programs import program
+from support.samples import Halves
 from support.spark import plain
 from support.spark_runs import SECOND, Rows, everything, mixed, run_stream, table
+from windowkit.spark.streams.streaming import streaming
 
 pytestmark = pytest.mark.usefixtures("rocksdb")
+
+OWN = wk.aggregate(
+    "own", lift=lambda values: values, combine=pc.add, lower=lambda states: pc.divide(states, 2.0)
+)
+LATEST = wk.aggregate(
+    "latest",
+    lift=lambda times: times,
+    combine=lambda one, other: pc.if_else(pc.greater(one, other), one, other),
+    lower=lambda states: states,
+)
+
+
+class Spans(Halves):
+    longest = "10 seconds"
 
 
 @pytest.mark.parametrize("api", ["rows", "pandas"])
@@ -275,15 +291,12 @@ def test_update_mode_is_sparks(source, tmp_path):
 
 def test_a_stream_goes_on_from_its_checkpoint(source, settings, tmp_path):
     """Windows and functions that Spark does not have, stopped in the middle, are those of a batch."""
-    own = wk.aggregate(
-        "own", lift=lambda values: values, combine=pc.add, lower=lambda states: pc.divide(states, 2.0)
-    )
     windows = [wk.tumbling(rows=3), wk.sliding("30 seconds", "2 rows"), wk.punctuation("mark")]
     aggs = [
         wk.median("v"),
         wk.collect_list("v"),
         wk.count().where("mark").alias("marks"),
-        own("v").alias("own"),
+        OWN("v").alias("own"),
     ]
     query = wk.query(by="k", time="ts", windows=windows, aggs=aggs)
     batches: list[Rows] = [
@@ -294,7 +307,9 @@ def test_a_stream_goes_on_from_its_checkpoint(source, settings, tmp_path):
     before, _ = run_stream(query.run(frame), tmp_path / "checkpoint")
     end = [(key, 1000.0, 0.0) for key in ("a", "b", None)]
     source(*batches[2:], end, [("z", 2000.0, 0.0)])
-    after, _ = run_stream(query.run(frame), tmp_path / "checkpoint")
+    # It moves no instant, and no function of the query's own looks at one.
+    with settings({"spark.sql.session.timeZone": "Asia/Kolkata"}):
+        after, _ = run_stream(query.run(frame), tmp_path / "checkpoint")
     assert not before.keys() & after.keys()
     names = query.columns
     rows = pa.concat_tables(map(table, [*batches, end, [("z", 2000.0, 0.0)]]))
@@ -364,6 +379,9 @@ class TestRefusals:
         self.refused("write df.withWatermark('ts', '10 minutes')", frame)
         moved = source().withColumn("at", sf.col("ts")).withColumn("ts", sf.expr("ts + interval 1 hour"))
         self.refused("its column 'ts' has no watermark, as 'at' has", moved)
+        for column in (sf.col("ts"), sf.expr("ts + interval 1 hour").alias("ts")):
+            query = wk.query(by="k", time=column, windows=wk.tumbling("1 minute"), aggs=wk.sum("v"))
+            self.refused("give the name of a column that has one", source(), query)
 
     @pytest.mark.parametrize("is_set", [True, False], ids=["set", "the default"])
     def test_another_state_store(self, spark, source, settings, is_set):
@@ -373,13 +391,13 @@ class TestRefusals:
             if not is_set:
                 spark.conf.unset(name)
             self.refused(
-                "set spark.conf.set('spark.sql.streaming.stateStore.providerClass', "
+                "call spark.conf.set('spark.sql.streaming.stateStore.providerClass', "
                 "'org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider')",
                 source(),
                 route="operator",
             )
             sliding = replace(QUERY, windows=(wk.sliding("2 minutes", "1 minute"),))
-            self.refused("which are needed, as a row may be in several windows", source(), sliding)
+            self.refused("route 'operator', taken as a row may be in several windows", source(), sliding)
 
     def test_options(self, source):
         frame = source()
@@ -402,6 +420,8 @@ class TestRefusals:
             wk.spark.stream(spark.range(1), QUERY)
 
     def test_windows_that_would_never_be_returned(self, source):
+        query = wk.query(by="k", time=wk.PROCESSING_TIME, windows=wk.tumbling("1 minute"), aggs=wk.count())
+        self.refused("run, which does not see when rows arrive", source(), query)
         query = wk.query(by="k", time="ts", windows=wk.global_window(), aggs=wk.sum("v"))
         self.refused("but streams in Spark do not end", source(), query)
         assert query.run(source(), output_mode="update").isStreaming
@@ -421,6 +441,44 @@ class TestRefusals:
     def test_aggregate_takes_batches(self, source):
         with pytest.raises(wk.InvalidValue, match=r"query\.run\(df\) and windowkit\.spark\.stream"):
             wk.spark.aggregate(source(), QUERY)
+        with pytest.raises(
+            wk.InvalidValue, match=r"query\.explain\(df\) and windowkit\.spark\.explain_stream"
+        ):
+            wk.spark.explain(source(), QUERY)
+
+    def test_statements_take_batches(self, spark, source):
+        source().createOrReplaceTempView("arriving_rows")
+        options = "time => 'ts', windows => 'tumbling(1 minute)', aggs => 'sum(v)'"
+        with pytest.raises(wk.InvalidValue, match=r"text: what is in table\(\.\.\.\) is a stream"):
+            wk.spark.sql(spark, f"select * from windowkit(table(arriving_rows), {options})")
+
+
+@pytest.mark.parametrize(
+    ("query", "sees_it"),
+    [
+        (QUERY, False),
+        (replace(QUERY, aggs=(wk.first("ts"), LATEST("v"))), False),
+        (replace(QUERY, aggs=(LATEST("ts"),)), True),
+        (replace(QUERY, windows=(wk.custom(Spans()),)), True),
+    ],
+)
+def test_a_checkpoint_has_the_zone_of_the_session_where_own_code_sees_it(source, settings, query, sees_it):
+    kept = set()
+    for zone in ("UTC", "Etc/UTC"):
+        with settings({"spark.sql.session.timeZone": zone}):
+            kept.add(streaming(source(), query, route="operator").work.identity)
+    assert len(kept) == 1 + sees_it
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_an_overflow_names_the_query_as_it_was_given(source, tmp_path, mode):
+    """Operators count rows, too, which the query does not."""
+    rows = source([("a", 10.0, 1.0), ("a", 11.0, 1.0)], [("z", 900.0, 1.0)], [("z", 901.0, 1.0)])
+    query = wk.query(by="k", time="ts", windows=wk.sliding("2 minutes", "1 minute"), aggs=wk.sum("n"))
+    result = query.run(rows.selectExpr("k", "ts", "bigint(9e18) as n"), output_mode=mode)
+    said = r"Overflow: sum\(n\): .*; in the query by k over ts, windows [^,]*, [^,]*, answers sum\(n\)\n"
+    with pytest.raises(PySparkException, match=said):
+        run_stream(result, tmp_path / "checkpoint", mode)
 
 
 def test_explain(source):

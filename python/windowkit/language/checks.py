@@ -279,7 +279,7 @@ def computed(given: object) -> str:
     libraries = {each.__module__.split(".")[0] for each in type(given).__mro__}
     for (library, kind), how in EXPRESSIONS.items():
         if library in libraries and kind == type(given).__name__:
-            return f"; compute the column first, by {how}, and name it"
+            return f"; give the name of a column, or compute the column first, by {how}, and name it"
     return ""
 
 

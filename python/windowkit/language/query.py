@@ -823,6 +823,6 @@ def query(
 def refuse_processing_time(time: str, call: str) -> None:
     if isinstance(time, ProcessingTime):
         raise InvalidValue(
-            f"time: PROCESSING_TIME is given for {call}, where all rows are given at once; it is for "
+            f"time: PROCESSING_TIME is given for {call}, which does not see when rows arrive; it is for "
             "query.operator()"
         )

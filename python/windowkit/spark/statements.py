@@ -392,6 +392,11 @@ class Statement:
                 f"time => '...' the column by which rows are sorted; {FORM}"
             )
         frame = self.table(within, after, depth)
+        if frame.isStreaming:
+            raise InvalidValue(
+                "text: what is in table(...) is a stream, and SQL has windows of batches; query.run(df) "
+                "takes a streaming DataFrame, such as spark.table(name)"
+            )
         given: dict[str, str] = {}
         for begin, stop in others:
             each = self.tokens[begin:stop]

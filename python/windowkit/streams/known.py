@@ -169,9 +169,9 @@ class Known(State[_native.Operator]):
                 )
             refuse_unlike("query", [query, other])
         if "update" in query.columns:
+            argument, how = ("by", "rename the key") if "update" in query.by else ("aggs", "use .alias()")
             raise InvalidValue(
-                "query: results would have two columns 'update'; a stream adds it, so give the other one "
-                "another name"
+                f"{argument}: results would have two columns 'update', one of which an operator adds; {how}"
             )
         self.check_completeness(query)
         # Where there is a core, it knows the operator's, also of a snapshot, and does the same.

@@ -46,7 +46,8 @@ class Landmark(Localised):
     start_time: Period | None = None
     partial: Partial = "none"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse lengths that are no windows."""
         require_positive("every", self.every)
         require_partial(self.partial, self.counts_rows)
         if isinstance(self.every, Rows):

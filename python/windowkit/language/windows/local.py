@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from datetime import timedelta, timezone, tzinfo
 from typing import Final, Literal, TypeAlias
@@ -51,6 +52,16 @@ class Localised(Window):
 
     zone: str | None = field(default=None, kw_only=True)
     week_start: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.check()
+        if not units(self.lengths()["start_time"]):
+            # As by default: what is equal has one text, which checkpoints and snapshots are known by.
+            object.__setattr__(self, "start_time", None)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse lengths that are no windows."""
 
     @property
     def is_local(self) -> bool:

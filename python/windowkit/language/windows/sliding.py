@@ -35,7 +35,8 @@ class Sliding(Localised):
     partial: Partial = "none"
     order: Literal["time", "arrival"] = "time"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse lengths that are no windows."""
         require_positive("size", self.size)
         require_positive("slide", self.slide)
         one_of("order", self.order, ("time", "arrival"))

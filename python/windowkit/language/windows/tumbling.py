@@ -31,7 +31,8 @@ class Tumbling(Localised):
     start_time: Period | None = None
     partial: Partial = "none"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse lengths that are no windows."""
         require_positive("size", self.size)
         if self.is_local:
             self.require_periods("size", self.size)

@@ -160,7 +160,10 @@ class Job:
 
     @property
     def has_bounded_time(self) -> str:
-        """As `has_time`, with an error for times that are too far away."""
+        """As `has_time`, with an error for times that are too far away.
+
+        The watermark of a stream begins at 1970, so that times before all others are late there.
+        """
         if not self.is_timestamp:
             return self.has_time
         kind = self.type_of(self.query.time).simpleString()
@@ -170,8 +173,9 @@ class Job:
             "to the limit of int64 for its windows; allowed are times within "
             f"{FARTHEST} microseconds of 1970"
         )
-        far = f"{self.time} < {least} or {self.time} > {most}"
-        return f"{self.has_time} and if({far}, raise_error({literal(message)}), true)"
+        far = f"if({{}}, raise_error({literal(message)}), true)"
+        early = f"{self.time} >= {least}" if self.frame.isStreaming else far.format(f"{self.time} < {least}")
+        return f"{self.has_time} and {early} and {far.format(f'{self.time} > {most}')}"
 
 
 def job(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELAY", "ROUTE", "stream", "stream_refusal"]
 
+ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 DELAY: Final = "spark.watermarkDelayMs"
 """Spark's metadata of a column that a watermark follows."""
 MARKS: Final = 3
@@ -76,6 +77,8 @@ def stream_refusal(job: Job, mode: str) -> str | None:
     """
     if job.query.emit is not None:
         return "Spark's aggregation has no emission policies"
+    if (job.frame.sparkSession.conf.get(ENCODING, None) or "").lower() == "avro":
+        return f"Spark's aggregation keeps no state in Avro, which {ENCODING} asks for"
     reason = refusal(job)
     if reason is not None:
         return reason

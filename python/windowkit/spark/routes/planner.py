@@ -190,7 +190,9 @@ def explain(
         of `df`, ``scan: refused`` says why; ``scan: possible`` says from how many rows on they would, or
         `route` is another one.
     """
-    checked = job(df, query)
+    checked = job(
+        df, query, streams="query.explain(df) and windowkit.spark.explain_stream take streaming ones"
+    )
     lines = described(query, checked.schema.field(query.time).type)
     if where is not None:
         chosen = split_of(where, query, checked)

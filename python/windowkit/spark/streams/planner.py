@@ -127,7 +127,7 @@ def run(made: Streaming) -> DataFrame:
     limits = replace(LIMITS, chunk=ENTRY_BYTES)
     never = work.rows_instead is not None
     pack = stages.Pack(work.query, work.schema, made.partitions, made.each, never, limits)
-    chunks = made.rows.mapInArrow(shipped(Guarded(pack)), packed.CHUNKS)
+    chunks = made.rows.mapInArrow(shipped(Guarded(pack), work.what), packed.CHUNKS)
     if made.metrics_name is not None:
         counts = {"rows in": total("rows"), "slices": total("slices"), "bytes packed": total(length("chunk"))}
         chunks = observed(chunks, made.metrics_name + ", in", counts)
@@ -139,7 +139,7 @@ def run(made: Streaming) -> DataFrame:
     if made.metrics_name is not None:
         counts = {"windows out": total("windows"), "late": total("late")}
         packed_results = observed(packed_results, made.metrics_name + ", out", counts)
-    result: DataFrame = packed_results.mapInArrow(shipped(Results(work.query)), made.result)
+    result: DataFrame = packed_results.mapInArrow(shipped(Results(), work.what), made.result)
     return result
 
 

@@ -13,7 +13,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from windowkit.arrow.validation import checked
-from windowkit.language.query import Query
 from windowkit.spark.routes import stages
 from windowkit.spark.shipping import importing, keep_loaded, loaded, named, packed_task, packing
 from windowkit.spark.streams.bucket import (
@@ -42,11 +41,6 @@ class Guarded:
     """
 
     pack: stages.Pack
-
-    @property
-    def query(self) -> Query:
-        """What is evaluated, for errors."""
-        return self.pack.query
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield packed rows of a partition of rows."""
@@ -148,11 +142,8 @@ class Buckets:
         return pd.DataFrame({name: [value] for name, value in values.items()})
 
 
-@dataclass(frozen=True)
 class Results:
     """Unpacks results."""
-
-    query: Query
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the results of a partition."""

@@ -18,6 +18,7 @@ from windowkit.language.fills import refuse_stream
 from windowkit.language.progress import of_measure
 from windowkit.language.pushdown import Split, refuse_changing
 from windowkit.language.query import Query
+from windowkit.language.windows import units
 from windowkit.local.query import plan
 from windowkit.spark.jobs import (
     Job,
@@ -33,6 +34,7 @@ from windowkit.spark.jobs import (
     split_of,
 )
 from windowkit.spark.routes.catalyst import DELAY
+from windowkit.spark.shipping import in_one_line
 from windowkit.spark.streams.rule import CATALYST, PROVIDER, STORE, choose, store_of
 from windowkit.spark.streams.work import (
     LATE,
@@ -180,7 +182,6 @@ def streaming(
     mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
     boolean("late_rows", late_rows)
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
-    of_measure("allowed_lateness", lateness)
     check_policy(query.emit)
     refuse_stream(query.fill)
     if query.weight is not None and query.emit is None and mode == "update":
@@ -189,19 +190,22 @@ def streaming(
             "lose all their rows, which no update can say; allowed are 'append', and "
             "emit=windowkit.emit(..., refinement='retracting')"
         )
-    job = bound(frame, query)
+    job, given_time = bound(frame, query), query.time
     if query.expressions:
         query = query.resolved(frame.columns).plain
-    check_watermark(job)
+    check_watermark(job, given_time)
     check_ends(query, mode)
-    only = {"allowed_lateness": allowed_lateness, "buckets": buckets, "metrics_name": metrics_name}
+    # No lateness is what Spark's own aggregation has.
+    given = allowed_lateness if units(of_measure("allowed_lateness", lateness)) else None
+    only = {"allowed_lateness": given, "buckets": buckets, "metrics_name": metrics_name}
+    schema = stable_schema(job)
     choice = choose(job, mode, route, {**only, "late_rows": late_rows})
     chosen = None
     if choice.route == CATALYST:
         if where is not None:
             job, chosen = split_stream(job, query, where, mode)
         settings = {"output_mode": mode, **narrowed_to(chosen)}
-        return Own(job, mode, choice.why, identity(query, job.schema, settings), chosen)
+        return Own(job, mode, choice.why, identity(query, schema, settings), chosen)
     check_session(frame, choice.why)
     if where is not None:
         if late_rows:
@@ -211,7 +215,7 @@ def streaming(
             )
         job, chosen = split_stream(job, query, where, mode, lateness)
     partitions, each = layout(frame, query, buckets)
-    read, schema = read_by(job, query.emit)
+    read, schema = read_by(job, query.emit, schema)
     late: tuple[str, ...] = ()
     if late_rows:
         read, schema = with_all(job, read, schema)
@@ -275,6 +279,7 @@ def own_work(
         columns = [name for name in names if not (as_spark and name == "emission")]
     return Work(
         effective if instead is not None else counting(effective),
+        in_one_line(query),
         schema,
         lateness,
         tuple(columns),
@@ -298,13 +303,19 @@ def own_work(
     )
 
 
-def check_watermark(job: Job) -> None:
-    """Refuse a stream whose time column no watermark follows."""
+def check_watermark(job: Job, given: str) -> None:
+    """Refuse a stream whose time column no watermark follows, as none follows an expression, `given`."""
     fields = job.frame.schema.fields
     if DELAY in (fields[job.positions[job.query.time]].metadata or {}):
         return
     others = [field.name for field in fields if DELAY in (field.metadata or {})]
     time = job.query.time
+    if isinstance(given, Expression):
+        raise InvalidValue(
+            f"time: the {given.kind} {time!r} is computed after df.withWatermark, so that no watermark "
+            "follows it; give the name of a column that has one, as in time='ts', or compute the column "
+            "before df.withWatermark"
+        )
     found = f"as {', '.join(map(repr, others))} has" if others else "so that no window would become final"
     raise InvalidValue(
         f"df: its column {time!r} has no watermark, {found}; write df.withWatermark({time!r}, '10 minutes'), "
@@ -348,8 +359,8 @@ def check_session(frame: DataFrame, why: str) -> None:
     store = store_of(frame)
     if "HDFSBacked" in store:
         raise InvalidValue(
-            f"df: its session keeps state in {store.rpartition('.')[2]}, in which Spark keeps none of "
-            f"operators, which are needed, as {why}; set spark.conf.set({STORE!r}, {PROVIDER!r})"
+            f"df: its session keeps state in {store.rpartition('.')[2]}, and route 'operator', taken as "
+            f"{why}, needs RocksDB; call spark.conf.set({STORE!r}, {PROVIDER!r}) before the stream starts"
         )
 
 
@@ -366,9 +377,24 @@ def layout(frame: DataFrame, query: Query, buckets: int | None) -> tuple[int, in
     return partitions, given or min(max(IN_ALL // partitions, 1), MOST_EACH)
 
 
-def read_by(job: Job, policy: Emission | None) -> tuple[dict[str, int], pa.Schema]:
+def stable_schema(job: Job) -> pa.Schema:
+    """Return the schema of ``query.inputs`` that a checkpoint keeps: without the zone of the session.
+
+    A restart may have another, which moves no instant. Only users' own windows and functions see it.
+    """
+    query = job.query
+    if any(window.is_user_defined for window in query.windows):
+        return job.schema
+    seen = {name for each in query.aggs if each.user is not None for name in each.columns}
+    read = ((each.name, each.type) for each in job.schema)
+    return pa.schema(
+        [(name, kind if name in seen else arrow_type(name, job.type_of(name))) for name, kind in read]
+    )
+
+
+def read_by(job: Job, policy: Emission | None, schema: pa.Schema) -> tuple[dict[str, int], pa.Schema]:
     """Return where the columns are that only the emission policy reads, and the schema of all."""
-    read, schema = {}, job.schema
+    read = {}
     for name in () if policy is None else policy.columns:
         if name in job.query.inputs:
             continue

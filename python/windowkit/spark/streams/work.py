@@ -23,7 +23,7 @@ from windowkit.language.windows import units
 from windowkit.language.written import form_of_query
 from windowkit.local.query import plan
 from windowkit.spark.routes import stages
-from windowkit.spark.shipping import in_one_line, packing
+from windowkit.spark.shipping import packing
 from windowkit.streams.operator import Operator
 from windowkit.streams.queried import first_end
 
@@ -55,7 +55,9 @@ class Work:
     Parameters
     ----------
     query : Query
-        With the emission policy that its operators have.
+        With the emission policy that its operators have, and a count where they need one.
+    what : str
+        What errors call the job: the query as it was given.
     schema : pyarrow.Schema
         Of the rows: the columns that the query and its policy read.
     allowed_lateness : str, datetime.timedelta or int
@@ -74,6 +76,7 @@ class Work:
     """
 
     query: Query
+    what: str
     schema: pa.Schema
     allowed_lateness: Length
     columns: tuple[str, ...]
@@ -87,11 +90,6 @@ class Work:
     def returns_late(self) -> bool:
         """Whether late rows are returned."""
         return bool(self.late)
-
-    @cached_property
-    def what(self) -> str:
-        """What errors call the job."""
-        return in_one_line(self.query)
 
     @cached_property
     def chunks_plan(self) -> bytes:
