@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +14,7 @@ from pyspark.sql import functions as sf
 
 import windowkit as wk
 import windowkit.spark
+from windowkit.spark.parquet import tables
 
 HOURS = wk.tumbling(3600)
 
@@ -125,6 +129,31 @@ def test_rows_that_are_cached_are_read_whatever_is_in_files(spark, tmp_path, sam
     assert same(tmp_path) == ["f"]
     cached.unpersist()
     assert same(tmp_path) == ["f", "g"]
+
+
+class Denying(BaseHTTPRequestHandler):
+    def do_HEAD(self):
+        self.send_error(403)
+
+    def do_GET(self):
+        self.do_HEAD()
+
+    def log_message(self, *_):
+        """Print nothing."""
+
+
+def test_a_store_of_objects_may_know_spark_and_not_pyarrow():
+    server = HTTPServer(("127.0.0.1", 0), Denying)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        keys = {"access_key": "a", "secret_key": "b", "region": "eu"}
+        store = fs.S3FileSystem(endpoint_override=f"http://127.0.0.1:{server.server_port}", **keys)
+        for paths in (["bucket/t/f"], ["bucket/t/f", "bucket/t/g"]):
+            with pytest.raises(wk.InvalidValue, match="Spark finds files in 'bucket/t', and this process"):
+                tables.stated(store, paths)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_columns_that_no_schema_holds_are_named(spark, tmp_path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from windowkit.files import listing
 from windowkit.files.listing import Source
 from windowkit.spark.jobs import arrow_type, identifier
 from windowkit.spark.parquet import planned
-from windowkit.spark.parquet.filters import Filtered
+from windowkit.spark.parquet.filters import Filtered, joined
 from windowkit.spark.parquet.jvm import Unread
 from windowkit.spark.parquet.planned import check_file, reach, source_read
 from windowkit.spark.parquet.survey import is_settled
@@ -39,10 +39,10 @@ FILE: Final = "_metadata"
 
 
 class Listing(NamedTuple):
-    """The files of a table: by which conditions Spark left others out, and how it listed them."""
+    """The files of a table: by which condition Spark left others out, and how it listed them."""
 
     source: Source
-    conditions: tuple[str, ...] = ()
+    condition: str | None = None
     described: str | None = None
 
 
@@ -92,16 +92,17 @@ def files_of(frame: DataFrame, name: str, filters: Sequence[Filtered]) -> Listin
     if (reason := cached(frame) or unlisted(table, frame)) is not None:
         return reason
     by = [frame.schema[column] for column in table.get("partition_columns", [])]
-    known = (each.condition([column.name for column in by]) for each in filters)
-    conditions = tuple(each for each in known if each is not None)
+    known = [each.condition([column.name for column in by]) for each in filters]
+    texts = [each for each in known if each is not None]
+    condition = joined("and", texts) if texts else None
     try:
-        source = listed_by(frame, by, conditions, everywhere) if by else listed(frame, everywhere)
+        source = listed_by(frame, by, condition, everywhere) if by else listed(frame, everywhere)
     except Unread as unread:
         return str(unread)
     except (PySparkException, InvalidType, InvalidValue) as error:
         return f"its files cannot be listed ({str(error).splitlines()[0]})"
     described = f"{name}, whose files a Spark job listed by its partitions" if by else None
-    return Listing(source, conditions, described)
+    return Listing(source, condition, described)
 
 
 def listed(frame: DataFrame, everywhere: bool) -> Source:
@@ -117,12 +118,11 @@ def listed(frame: DataFrame, everywhere: bool) -> Source:
     return source_of(frame.sparkSession, uris, StructType([]), at)
 
 
-def listed_by(frame: DataFrame, by: list[StructField], conditions: Iterable[str], everywhere: bool) -> Source:
-    """Return the files of partitions of which conditions hold; raise `Unread` if they are not known."""
+def listed_by(frame: DataFrame, by: list[StructField], condition: str | None, everywhere: bool) -> Source:
+    """Return the files of partitions of which a condition holds; raise `Unread` if they are not known."""
     of_file = [f"{FILE}.{what}" for what in ("file_path", "file_size", "file_modification_time")]
-    for condition in conditions:
-        frame = frame.where(condition)
-    every = frame.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct()
+    rows = frame if condition is None else frame.where(condition)
+    every = rows.selectExpr(*(identifier(each.name) for each in by), *of_file).distinct()
     # One more is too many, and is refused.
     columns = [
         listing.plain(column.combine_chunks()) for column in every.limit(planned.MOST_FILES + 1).toArrow()

@@ -21,7 +21,17 @@ from windowkit.spark.jobs import arrow_type, identifier, literal
 from windowkit.spark.parquet.footers import in_spark
 from windowkit.spark.parquet.pruning import Chosen
 
-__all__ = ["ALL", "Filter", "Filtered", "chosen_of", "columns_of", "kind_of", "of_tree", "with_rows"]
+__all__ = [
+    "ALL",
+    "Filter",
+    "Filtered",
+    "chosen_of",
+    "columns_of",
+    "joined",
+    "kind_of",
+    "of_tree",
+    "with_rows",
+]
 
 # Of pyarrow.dataset.Expression, which pyarrow does not type, or of tuples.
 Filter: TypeAlias = Any
@@ -33,6 +43,8 @@ ALLOWED: Final = (
     "such lists of which any holds; None takes all rows"
 )
 
+MOST_VALUES: Final = 1024
+"""Of a list that Spark is given as SQL."""
 YEAR: Final = re.compile(r"\d{4}-")
 """Of four digits, as Spark reads them in text."""
 MISSING: Final = re.compile(r"No match for (?:FieldRef\.Nested\()?FieldRef\.Name\((.*?)\)[ )].*in ")
@@ -135,7 +147,7 @@ def chosen_of(
 
 
 def in_sql(column: str, operator: str, given: Any, kind: pa.DataType, zone: str | None) -> str | None:
-    """Return a comparison as SQL; None if it is not of the column's own type, or of fractions.
+    """Return a comparison as SQL; None if it is not of the column's own type, too long, or of fractions.
 
     By statistics, which leave NaN out, Spark's reader leaves out rows with it that match.
     """
@@ -143,7 +155,7 @@ def in_sql(column: str, operator: str, given: Any, kind: pa.DataType, zone: str 
     if isinstance(typed, bool):
         return str(typed).lower()
     wide, values = typed
-    if wide != kind or pa.types.is_floating(kind):
+    if wide != kind or pa.types.is_floating(kind) or len(values) > MOST_VALUES:
         return None
     if pa.types.is_binary(kind):
         literals = [f"X'{value.hex()}'" for value in values.to_pylist()]

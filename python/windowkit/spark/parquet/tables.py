@@ -219,10 +219,7 @@ def source_listed(listed: Mapping[str, Listed], partitioned: pa.Schema) -> Sourc
     """
     at = time.time_ns()
     system, paths = opened(list(listed))
-    try:
-        infos = {info.path: info for info in stated(system, paths)}
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidValue(f"paths: this process cannot see the files ({error})") from None
+    infos = {info.path: info for info in stated(system, paths)}
     # Stores of objects report one time in whole seconds here and in parts of them there.
     unit = 10**6 if isinstance(system, fs.LocalFileSystem) else 10**9
     files = []
@@ -256,7 +253,14 @@ def stated(system: fs.FileSystem, paths: list[str]) -> list[fs.FileInfo]:
     for folder, inner in folders.items():
         selected = fs.FileSelector(folder, allow_not_found=True) if len(inner) > 1 else inner
         wanted = set(inner)
-        there = [info for info in system.get_file_info(selected) if info.path in wanted and info.is_file]
+        try:
+            infos = system.get_file_info(selected)
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidValue(
+                f"paths: Spark finds files in {folder!r}, and this process cannot see them ({error}); "
+                "pyarrow needs credentials of its own"
+            ) from None
+        there = [info for info in infos if info.path in wanted and info.is_file]
         if len(there) < len(wanted):
             raise InvalidValue(
                 f"paths: Spark finds files in {folder!r} that are gone, or that this process cannot see; "

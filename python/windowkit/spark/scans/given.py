@@ -121,7 +121,7 @@ class Given:
             tuple(names),
             StructType([own[name] for name in read]),
             nested("and", tests) if tests else None,
-            listing.conditions,
+            () if listing.condition is None else (listing.condition,),
             described=listing.described,
             is_sparks=self.table.is_sparks,
             has_nanos=self.table.has_nanos,
