@@ -58,7 +58,8 @@ OF_SPARK = [document for document in DOCUMENTS if any(each.needs_spark for each 
 
 
 @pytest.mark.parametrize("document", [each for each in OF_SPARK if not makes_session(each)], ids=title)
-def test_documents(document: Path, df) -> None:
+def test_documents(document: Path, df, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     # In one namespace and in order, as a reader goes through them; `df` is the DataFrame that the reader has.
     namespace = {"df": df}
     for example in blocks(document, "python"):
