@@ -168,9 +168,10 @@ class Syntax:
 
     def is_identifier_clause(self, at: int) -> bool:
         """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here; a name has columns after it."""
+        if self.words[at : at + 2] != ["identifier", "("]:
+            return False
         within = self.tokens[at + 2 : closed(self.tokens, at + 2)]
-        is_called_so = self.words[at : at + 2] == ["identifier", "("]
-        return is_called_so and any(each.kind != "word" and each.text != "," for each in within)
+        return any(each.kind != "word" and each.text != "," for each in within)
 
     def end_of_name(self, first: int, end: int) -> int:
         """Return where the name of a table ends that begins here, in an argument that ends at `end`."""
