@@ -342,6 +342,12 @@ def test_definitions_that_calls_alone_read_are_not_left_for_spark(spark, two_vie
     assert rows(wk.spark.sql(spark, ours)) == rows(spark.sql(theirs)) != []
 
 
+@pytest.mark.parametrize("text", ["with q as (table r), select", "with q as (table r) slect"])
+def test_a_with_that_is_none_is_a_mistake_of_syntax(spark, two_views, text):
+    with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
+        wk.spark.sql(spark, written(f"{text} k, sv from [[q]]", ours=True))
+
+
 def test_definitions_that_nothing_reads_are_checked_by_spark(spark, two_views):
     for text in ("with q as (select w from r)", "with q as (table r), p as (select w from q)"):
         with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):

@@ -38,6 +38,8 @@ SCOPES = [
     "[[select * from s where k in ('a')]]) where with in (select 1)",
     "select v as with from (select k, sv as v from [[r]])",
     "select k, 1 as with, with in (select 1) and k in (select k from [[s]]) as x from r",
+    "select k from (select k, 1 as with from s) where (with in (select 1) and k in (select k from [[r]]))",
+    "select k from (select k, 1 as with from s) where k in (select k from [[r]]) and (with in (select 1))",
     "with a as (table s), b as (table a) select k, sv from [[with c as (table b) table c]]",
     "with a as (table s), b as (select * from a where v > 1000) select k, sv from [[b]] union all "
     "select k, v from a",

@@ -17,8 +17,8 @@ AFTER_WHERE: Final = (
 """What follows a WHERE, and begins no operator within it."""
 QUERIES: Final = ("select", "with", "from", "values", "table", "(")
 """With what a query begins, unlike a name."""
-AFTER_WITH: Final = (*QUERIES, "insert", "update", "delete", "merge", "map", "reduce")
-"""What a WITH is followed by."""
+AFTER_CONDITION: Final = (")", "and", "or", "then", "=", "is")
+"""What a column called WITH that is IN a query may be followed by, unlike definitions."""
 AFTER_TABLE: Final = ("partition", "distribute", "order", "sort", "with")
 """With what begins, after a table's name, how Spark is to part and sort it."""
 HAVE_COLUMNS: Final = ("select", "from", "values", "update", "merge", "|")
@@ -144,7 +144,7 @@ class Syntax:
                 at = last + 2
                 if self.word(last + 1) != ",":
                     break
-            if found and self.word(found[-1][1] + 1) in AFTER_WITH:
+            if found and self.word(found[-1][1] + 1) not in AFTER_CONDITION:
                 yield With(found, start, closed(self.tokens, start), is_recursive)
 
     def end_of_definition(self, at: int) -> int | None:
@@ -168,9 +168,10 @@ class Syntax:
 
     def is_identifier_clause(self, at: int) -> bool:
         """Whether IDENTIFIER('name') or IDENTIFIER(:name) begins here; a name has columns after it."""
+        if self.words[at : at + 2] != ["identifier", "("]:
+            return False
         within = self.tokens[at + 2 : closed(self.tokens, at + 2)]
-        is_called_so = self.words[at : at + 2] == ["identifier", "("]
-        return is_called_so and any(each.kind != "word" and each.text != "," for each in within)
+        return any(each.kind != "word" and each.text != "," for each in within)
 
     def end_of_name(self, first: int, end: int) -> int:
         """Return where the name of a table ends that begins here, in an argument that ends at `end`."""
