@@ -7,7 +7,7 @@ of the tests below is kept as text, which Spark evaluates and nothing else looks
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
@@ -26,6 +26,7 @@ __all__ = [
     "Tree",
     "Value",
     "condition",
+    "names_of",
     "nested",
     "quoted_path",
     "renamed",
@@ -169,6 +170,15 @@ class Condition:
 
     text: str
     tree: Tree
+
+
+def names_of(tree: Tree | None) -> Iterator[str]:
+    """Yield the names of the columns that a condition reads; nothing reads none."""
+    if isinstance(tree, Test):
+        yield tree.path[0]
+    elif isinstance(tree, Nested):
+        for each in tree.members:
+            yield from names_of(each)
 
 
 def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:

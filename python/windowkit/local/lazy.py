@@ -19,7 +19,7 @@ from windowkit.arrow.frames import columns_schema, untyped
 from windowkit.arrow.given import is_lazy
 from windowkit.arrow.results import formed
 from windowkit.arrow.source import Source, columns_read
-from windowkit.language.conditions import condition
+from windowkit.language.conditions import condition, names_of
 from windowkit.language.distinct import Distinct
 from windowkit.language.expressions import Expression
 from windowkit.language.foreign import is_a, is_spark
@@ -164,12 +164,7 @@ def emptied(data: Any) -> Any:
 
 def columns_tested(where: Any) -> set[str]:
     """Return the columns of the result that a condition of the query's own reads."""
-    if where is None:
-        return set()
-    # It imports pyarrow.dataset, which imports pandas.
-    from windowkit.local.where import names_of
-
-    return set(names_of(condition(where).tree))
+    return set() if where is None else set(names_of(condition(where).tree))
 
 
 def narrowed(asked: Asked, wanted: Sequence[str]) -> Asked:

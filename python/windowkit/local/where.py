@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, TypeVar
@@ -24,6 +23,7 @@ from windowkit.language.conditions import (
     Tree,
     Value,
     condition,
+    names_of,
     nested,
     quoted_path,
     shortened,
@@ -34,7 +34,7 @@ from windowkit.language.pushdown import Split, split
 from windowkit.language.query import Query
 from windowkit.local.selecting import kept
 
-__all__ = ["MOST", "Where", "held", "names_of", "tests_in"]
+__all__ = ["MOST", "Where", "held", "tests_in"]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -134,15 +134,6 @@ class Mask:
 def tests_in(tree: Tree) -> int:
     """Return how many tests a condition has."""
     return sum(map(tests_in, tree.members)) if isinstance(tree, Nested) else 1
-
-
-def names_of(tree: Tree) -> Iterator[str]:
-    """Yield the names of the columns that a condition reads."""
-    if isinstance(tree, Test):
-        yield tree.path[0]
-    elif isinstance(tree, Nested):
-        for each in tree.members:
-            yield from names_of(each)
 
 
 def is_true(tree: Tree) -> bool:

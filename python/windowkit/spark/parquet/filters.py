@@ -15,8 +15,8 @@ from pyspark.sql.types import StructField, StructType
 from windowkit.errors import InvalidType, InvalidValue, UnknownColumn, WindowKitError
 from windowkit.files.comparisons import OPERATORS, compared, operands
 from windowkit.language.checks import a_type
-from windowkit.language.conditions import Nested, Tree, nested
-from windowkit.local.where import MOST, held, names_of, tests_in
+from windowkit.language.conditions import Nested, Tree, names_of, nested
+from windowkit.local.where import MOST, held, tests_in
 from windowkit.spark.jobs import arrow_type, identifier, literal
 from windowkit.spark.parquet.footers import in_spark
 from windowkit.spark.parquet.pruning import Chosen

@@ -10,7 +10,7 @@ footers say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.files.listing import Source
 from windowkit.language.checks import one_of
-from windowkit.language.conditions import Nested, Test, Tree, nested
+from windowkit.language.conditions import Nested, Tree, names_of, nested
 from windowkit.spark.parquet import tables
 from windowkit.spark.parquet.conditions import Columns, Conditions, named, projected
 from windowkit.spark.parquet.iceberg import IcebergScan
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("MOST_FILES", "Planned", "changed", "check_file", "planned", "reach", "reason_of"),
-    *("source_read", "tested"),
+    "source_read",
 ]
 
 SETTING: Final = "spark.windowkit.tables"
@@ -181,7 +181,7 @@ def of_plan(frame: DataFrame, execution: Any, *, everywhere: bool) -> Planned:
     names = tuple(named(*column, columns) for column in top)
     rows = nested("and", tests)
     is_all = rows == Nested("and", ())
-    needed = list(dict.fromkeys([*names, *tested(rows)]))
+    needed = list(dict.fromkeys([*names, *names_of(rows)]))
     for name in needed:
         if (reason := changed(name, scan.table[name]["metadata"])) is not None:
             raise Unread(reason)
@@ -257,12 +257,3 @@ def source_read(files: Iterable[tuple[str, Listed]], partitioned: pa.Schema, eve
     if listed is None:
         raise Unread("files have changed since Spark listed them")
     return listed
-
-
-def tested(tree: Tree | None) -> Iterator[str]:
-    """Yield the names of the columns of a condition."""
-    if isinstance(tree, Test):
-        yield tree.path[0]
-    elif isinstance(tree, Nested):
-        for each in tree.members:
-            yield from tested(each)

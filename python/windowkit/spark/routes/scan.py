@@ -19,6 +19,7 @@ from pyspark.sql.functions import sum as total
 
 from windowkit.errors import WindowKitError
 from windowkit.files import listing
+from windowkit.language.conditions import names_of
 from windowkit.language.query import Query
 from windowkit.spark.jobs import Job, identifier
 from windowkit.spark.parquet import Reader, filters, planned, pruning, reading, survey
@@ -305,7 +306,7 @@ def reading_files(
     """
     session = job.frame.sparkSession
     columns = filters.columns_of(found.table)
-    needed = list(dict.fromkeys([*found.names, *planned.tested(found.rows)]))
+    needed = list(dict.fromkeys([*found.names, *names_of(found.rows)]))
     kinds = {name: filters.kind_of(name, columns) for name in needed}
     if found.rows is not None:
         zone = session.conf.get("spark.sql.session.timeZone")

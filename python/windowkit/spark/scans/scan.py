@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from windowkit.errors import InvalidType, InvalidValue, WindowKitError
 from windowkit.language.checks import a_type
-from windowkit.language.conditions import Nested, renamed
+from windowkit.language.conditions import Nested, names_of, renamed
 from windowkit.language.distinct import Distinct
 from windowkit.language.durations import Length
 from windowkit.language.expressions import Expression, refuse_expressions
@@ -24,7 +24,6 @@ from windowkit.language.query import Query
 from windowkit.language.rolling import Rolling
 from windowkit.spark.jobs import check_metrics, filtered, identifier, job, narrowed, split_of, sql_of
 from windowkit.spark.parquet.filters import ALL, Filter, columns_of, kind_of, with_rows
-from windowkit.spark.parquet.planned import tested
 from windowkit.spark.routes import (
     Expected,
     Operation,
@@ -388,7 +387,7 @@ def of_query(
         zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
         rows = renamed(parts.rows, of_files)
         members = rows.members if isinstance(rows, Nested) and rows.word == "and" else (rows,)
-        said = [(tuple(tested(each)), sql_of(each, identifier, kinds)) for each in members]
+        said = [(tuple(names_of(each)), sql_of(each, identifier, kinds)) for each in members]
         also = with_rows(ALL, rows, kinds, zone)._replace(lists=[said])
     of_rows = narrowed(made, parts.rows) if parts is not None and one.has_plan else made
     names = [of_files[column] for column in made.query.inputs]
