@@ -84,11 +84,11 @@ class TestRun:
 
     def test_a_route_is_for_spark_only(self) -> None:
         with refused(
-            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark DataFrames and"
+            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only batch DataFrames of"
         ):
             query().run(TABLE, route="rows")
         with refused(
-            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only Spark DataFrames and"
+            wk.InvalidValue, "route: 'rows' is given without a Spark DataFrame; only batch DataFrames of"
         ):
             query().explain(TABLE, route="rows")
         for call in (query().run, query().explain):
@@ -105,25 +105,25 @@ class TestRun:
         distinct = wk.distinct("k", time="t", within=5)
         with refused(
             wk.InvalidValue,
-            "n: 4 is given with a streaming DataFrame; only Spark DataFrames have it",
+            "n: 4 is given with a streaming DataFrame; only batch DataFrames of Spark have it",
         ):
             query().run(stream, n=4)
         with refused(
             wk.InvalidValue,
-            "validate: True is given with a Spark DataFrame; only tables have it; allowed",
+            "validate: True is given with a batch DataFrame of Spark; only tables have it; allowed",
         ):
             rolling.run(frame, validate=True)
         for call in (rolling.at, join.run):
             with refused(
                 wk.InvalidValue,
-                "threads: 2 is given with a Spark DataFrame; only tables have it; allowed",
+                "threads: 2 is given with a batch DataFrame of Spark; only tables have it; allowed",
             ):
                 call(frame, frame, threads=2)
         with refused(wk.InvalidValue, "; only tables have it; allowed are route and metrics"):
             distinct.run(frame, 2)
         for call, others in ((query().run, ()), (rolling.run, ()), (join.run, (frame,)), (distinct.run, ())):
             with refused(
-                wk.InvalidValue, "result: 'pandas' is given with a Spark DataFrame; its result is one"
+                wk.InvalidValue, "result: 'pandas' is given with a batch DataFrame of Spark; its result"
             ):
                 call(frame, *others, result="pandas")
 

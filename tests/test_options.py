@@ -22,7 +22,7 @@ ROLLING = wk.rolling(by="k", time="t", aggs=wk.sum("v").over(5))
 JOIN = wk.join(by="k", left_time="t", right_time="t", within=5)
 DISTINCT = wk.distinct("k", time="t", within=5)
 
-TABLES, FRAMES, STREAMS = "tables", "Spark DataFrames", "streaming DataFrames"
+TABLES, FRAMES, STREAMS = "tables", "batch DataFrames of Spark", "streaming DataFrames"
 LOCAL = {"threads", "validate", "result"}
 OF_BATCHES = {"route", "rows_per_slice", "partitioner", "n", "where"}
 OF_STREAMS = {"output_mode", "allowed_lateness", "buckets", "metrics_name", "late_rows", "route", "where"}
@@ -55,7 +55,7 @@ CASES = {
 DATA = {TABLES: TABLE, FRAMES: FRAME, STREAMS: STREAM}
 GIVEN = {
     TABLES: "without a Spark DataFrame",
-    FRAMES: "with a Spark DataFrame",
+    FRAMES: "with a batch DataFrame of Spark",
     STREAMS: "with a streaming DataFrame",
 }
 OPTIONS = sorted({*LOCAL, *OF_BATCHES, *OF_STREAMS, "metrics", "split"})

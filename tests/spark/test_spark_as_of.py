@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused_before_any_job(
     with pytest.raises(wk.InvalidType, match="events: "):
         features.at(pa.table({"user": [1]}), events)
     with pytest.raises(
-        wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame; only tables have it"
+        wk.InvalidValue, match="threads: 2 is given with a batch DataFrame of Spark; only tables have it"
     ):
         features.at(labels, events, by="who", time="asked", threads=2)
     with pytest.raises(wk.InvalidValue, match="reaches beyond its row"):

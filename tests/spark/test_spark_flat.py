@@ -72,7 +72,7 @@ def test_two_columns_are_in_place_of_the_struct(spark: SparkSession, windows: st
 
 def test_the_form_of_a_result_is_sparks(spark: SparkSession) -> None:
     with pytest.raises(
-        wk.InvalidValue, match=r"result: 'pandas' is given with a Spark DataFrame.*\.toPandas"
+        wk.InvalidValue, match=r"result: 'pandas' is given with a batch DataFrame of Spark.*\.toPandas"
     ):
         query("tumbling", "struct").run(spark.range(1), result="pandas")
 

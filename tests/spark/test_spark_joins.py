@@ -311,7 +311,7 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, left: 
     with pytest.raises(wk.InvalidType, match="left: a Spark DataFrame is given; an operator joins streams"):
         join.operator(left, right)
     with pytest.raises(
-        wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame; only tables have it"
+        wk.InvalidValue, match="threads: 2 is given with a batch DataFrame of Spark; only tables have it"
     ):
         join.run(left, right, threads=2)
     with pytest.raises(wk.InvalidValue, match=r"metrics: .* is given without a Spark DataFrame"):
@@ -418,7 +418,7 @@ def test_duplicates_that_are_refused_or_none(spark: SparkSession) -> None:
         asked.batches(frame)
     with pytest.raises(wk.InvalidType, match="schema: a Spark DataFrame is given; an operator takes rows"):
         asked.operator(frame)
-    with pytest.raises(wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame"):
+    with pytest.raises(wk.InvalidValue, match="threads: 2 is given with a batch DataFrame of Spark"):
         asked.run(frame, threads=2)
     with pytest.raises(wk.UnknownColumn, match="no column 'ts'"):
         wk.distinct("id", time="ts", within=1).run(frame)

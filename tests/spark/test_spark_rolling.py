@@ -435,7 +435,7 @@ def test_what_does_not_fit_is_refused_before_any_job(spark: SparkSession, tied: 
         wk.rolling(by="user", time="ts", aggs=wk.sum("v").over(5)).run(tied)
     with pytest.raises(wk.InvalidValue, match="finer than column 'ts'"):
         wk.rolling(by="user", time="ts", aggs=wk.sum("v").over("1 nanosecond")).run(tied)
-    with pytest.raises(wk.InvalidValue, match="threads: 2 is given with a Spark DataFrame"):
+    with pytest.raises(wk.InvalidValue, match="threads: 2 is given with a batch DataFrame of Spark"):
         wk.rolling(by="user", time="ts", aggs=one).run(tied, threads=2)
     interval = spark.sql("select id v, timestamp_seconds(id) ts, interval 1 month m from range(1)")
     with pytest.raises(wk.InvalidType, match="column 'm' has type interval month"):

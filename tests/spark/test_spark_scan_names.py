@@ -106,6 +106,16 @@ def test_a_name_in_backticks_may_have_a_slash(spark, table):
         spark.sql("drop view `a/b`")
 
 
+def test_a_path_may_have_a_format(spark, path):
+    found = wk.spark.scan(spark, f"parquet.`{path}`", QUERY)
+    assert sorted(found.collect()) == sorted(QUERY.run(spark.read.parquet(path)).collect()) != []
+    assert "route: scan" in wk.spark.explain_scan(spark, f"parquet.`{path}`", QUERY)
+    with pytest.raises(
+        wk.InvalidValue, match=r"paths: Spark does not read parquet.`/no/where`.*no such file"
+    ):
+        wk.spark.scan(spark, "parquet.`/no/where`", QUERY)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -219,6 +229,8 @@ def test_connect(spark, remote, tmp_path):
         planned.MOST_FILES = 10_000
         spark.sql("create view seen as select * from placed where v > 3")
         same("seen", "left to Spark's reader, as it is not a table of Parquet files")
+        assert "scan: refused" not in wk.spark.explain_scan(spark, "seen", query)
+        same(f"parquet.`{root / 'placed'}`", "left to Spark's reader, as ")
         spark.sql("drop view seen")
         spark.sql("cache table placed")
         same("placed", "left to Spark's reader, as rows are cached")

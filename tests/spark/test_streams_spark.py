@@ -410,6 +410,7 @@ class TestRefusals:
         self.refused("allowed_lateness: '-1 second' is below zero", frame, allowed_lateness="-1 second")
         self.refused("metrics: ", frame, metrics=wk.spark.Metrics())
         self.refused("metrics_name: 3 is an int; it is a name", frame, metrics_name=3)
+        self.refused("metrics_name: '' is given; it is a name", frame, metrics_name="")
         self.refused("route: 'rows' is unknown; allowed are 'catalyst', 'operator'", frame, route="rows")
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
@@ -484,7 +485,7 @@ def test_an_overflow_names_the_query_as_it_was_given(source, tmp_path, mode):
 def test_explain(source):
     text = QUERY.explain(source(), output_mode="update", route="operator")
     assert "route: operator, as it is requested" in text
-    assert "stream in update mode, exactly once" in text
+    assert "stream in update mode, each row counted exactly once" in text
     assert "8 buckets of k in 2 partitions" in text
     assert "a snapshot every 10 batches" in text
     query = wk.query(by=[], time="ts", windows=wk.tumbling(rows=3), aggs=wk.sum("v"))

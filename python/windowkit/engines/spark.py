@@ -36,8 +36,8 @@ OPTIONS: Final[dict[Call, dict[type, type]]] = {
 class Spark:
     """The engine of DataFrames, classic or Connect."""
 
-    data = "Spark DataFrames"
-    given = "with a Spark DataFrame"
+    data = "batch DataFrames of Spark"
+    given = "with a batch DataFrame of Spark"
     instead: Mapping[str, str] = {"result": "its result is one, too: call .toPandas() or .toArrow() on that"}
 
     def takes(self, asked: Asked, data: Any) -> bool:

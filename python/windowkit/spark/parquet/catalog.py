@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["files_of", "frame_of", "is_table"]
 
 KINDS: Final = ("MANAGED", "EXTERNAL")
+OF_PATH: Final = re.compile(r"\w+\.`[^`]*/[^`]*`")
+"""A table without a name, such as ``delta.`/data/readings```."""
 FILE: Final = "_metadata"
 """What Spark calls the column that says of which file a row is."""
 
@@ -47,7 +49,12 @@ class Listing(NamedTuple):
 
 
 def is_table(session: SparkSession, name: str) -> bool:
-    """Whether there is a table or a view of this name, and not of a path, which has a slash or a newline."""
+    """Whether there is a table or a view of this name, and not of a path, which has a slash or a newline.
+
+    What says of which format a path is, is a table to Spark.
+    """
+    if OF_PATH.fullmatch(name):
+        return True
     if "/" in re.sub("`[^`]*`", "", name) or not name.isprintable():
         return False
     try:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from windowkit.language.expressions import Expression
+from windowkit.language.lines import text_of
 from windowkit.language.query import Query
 from windowkit.spark.jobs import identifier
 from windowkit.spark.parquet.filters import ALL, Filtered, columns_of, kind_of
@@ -62,7 +63,8 @@ class Left:
         if self.chosen.chosen is not None and not self.chosen.is_sql:
             rows = in_line(self.chosen.chosen.rows)
             head.append(f"filter, inside one mapInArrow, which all rows enter before the query: {rows}")
-        return "\n".join([*head, text])
+        # The first line says of the route "scan" what is true here.
+        return text_of([*head, *(line for line in text.split("\n") if not line.startswith("  scan: "))])
 
 
 def chosen_rows(frame: DataFrame, filtered: Filtered, names: Iterable[str], what: str) -> DataFrame:

@@ -181,7 +181,7 @@ def explain(
     head = [
         *described(query, made.job.schema.field(query.time).type),
         *([] if made.split is None else made.split.described()),
-        f"stream in {made.mode} mode, exactly once",
+        f"stream in {made.mode} mode, each row counted exactly once",
     ]
     if isinstance(made, Own):
         how = f"route: {CATALYST}, Spark's own aggregation with its state, as {made.why}"

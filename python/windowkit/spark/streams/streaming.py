@@ -178,7 +178,9 @@ def streaming(
     if not frame.isStreaming:
         raise InvalidValue("df: a batch DataFrame is given; query.run takes both, and df is streaming")
     if metrics_name is not None:
-        text("metrics_name", metrics_name, "it is a name for the counts in the stream's progress, or None")
+        allowed = "it is a name for the counts in the stream's progress, or None"
+        if not text("metrics_name", metrics_name, allowed):
+            raise InvalidValue(f"metrics_name: '' is given; {allowed}")
     mode = one_of("output_mode", "append" if output_mode is None else output_mode, MODES)
     boolean("late_rows", late_rows)
     lateness: Length = 0 if allowed_lateness is None else allowed_lateness
