@@ -123,6 +123,7 @@ class TestTheRule:
         assert self.chosen(source()) == f"{own}one tumbling window itself"
         assert self.chosen(source(), output_mode="update") == f"{own}one tumbling window itself"
         assert self.chosen(source(), self.of(wk.session("9 seconds"))) == f"{own}sessions itself"
+        assert "  operator: possible, and in RocksDB faster" in QUERY.explain(source())
         for nothing in (0, "0 seconds"):
             assert self.chosen(source(), allowed_lateness=nothing) == f"{own}one tumbling window itself"
 

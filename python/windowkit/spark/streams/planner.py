@@ -16,7 +16,7 @@ from windowkit.spark.jobs import filtered, identifier
 from windowkit.spark.routes import LIMITS, catalyst, described, packed, stages
 from windowkit.spark.shipping import shipped
 from windowkit.spark.streams.bucket import ENTRY_BYTES, EVERY
-from windowkit.spark.streams.rule import CATALYST, OPERATOR
+from windowkit.spark.streams.rule import CATALYST, OPERATOR, store_of
 from windowkit.spark.streams.stages import RESULTS, Guarded, Results, processor
 from windowkit.spark.streams.streaming import Own, Streaming, streaming
 
@@ -184,8 +184,10 @@ def explain(
         f"stream in {made.mode} mode, each row counted exactly once",
     ]
     if isinstance(made, Own):
-        how = f"route: {CATALYST}, Spark's own aggregation with its state, as {made.why}"
-        return text_of([*head, how, *catalyst.ROUTE.explain(made.job)])
+        head.append(f"route: {CATALYST}, Spark's own aggregation with its state, as {made.why}")
+        if "RocksDB" in store_of(df):
+            head.append(f"  {OPERATOR}: possible, and in RocksDB faster over large batches and many keys")
+        return text_of([*head, *catalyst.ROUTE.explain(made.job)])
     work = made.work
     keys = ", ".join(map(identifier, query.by))
     of = f"{made.partitions * made.each:,} buckets of {keys}" if keys else "one bucket"
