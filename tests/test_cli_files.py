@@ -490,6 +490,39 @@ class TestStdin:
         assert (done.returncode, done.stderr) == (0, b"")
         assert rows(pa.parquet.read_table(output)) == rows(QUERY.run(TABLE))
 
+    @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+    @pytest.mark.parametrize("write", [pa.ipc.new_stream, pa.ipc.new_file, pa.parquet.ParquetWriter])
+    @pytest.mark.parametrize("table", [TABLE, TABLE.slice(0, 0)], ids=["rows", "no rows"])
+    def test_another_format_than_the_one_that_is_read_is_named(
+        self,
+        table: pa.Table,
+        write: Any,
+        form: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        sink = io.BytesIO()
+        with write(sink, table.schema) as file:
+            file.write_table(table)
+        sink.seek(0)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(sink))
+        own = "parquet" if write is pa.parquet.ParquetWriter else "arrow"
+        # By default, rows are in CSV.
+        arguments = ["--input", "-", *COUNT, *(["--format", form] if form != "csv" else []), "--explain"]
+        if form == own:
+            assert run(capsys, arguments)[0] == 0
+        else:
+            said = f"--input: stdin is of the format {own!r}, not {form!r}; --format {own} reads it"
+            assert refused(capsys, arguments) == said
+
+    def test_a_header_of_text_may_begin_as_other_formats_do(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        text = b"PAR1,ts\n1,2024-05-01\n"
+        for name in (b"PAR1", b"ARROW1"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.replace(b"PAR1", name))))
+            assert run(capsys, ["--input", "-", *COUNT])[0] == 0
+
     @pytest.mark.parametrize(
         ("given", "arguments", "says"),
         [

@@ -22,8 +22,8 @@ import pytest
 from support.commands import ARGUMENTS, TABLE, message, refused, run
 from support.programs import ROOT
 from windowkit.cli import outputs, signals
-from windowkit.cli.outputs import replacing, replacing_directory
-from windowkit.cli.paths import JobError
+from windowkit.cli.outputs import refuse_output, replacing, replacing_directory
+from windowkit.cli.paths import ArgumentsError, JobError
 
 
 @pytest.fixture
@@ -118,19 +118,60 @@ class TestRefusals:
         assert names(tmp_path) == ["in"]
 
     @pytest.mark.parametrize("name", ["\udcff.csv", "\udcff/out.csv"])
-    def test_a_name_that_is_no_text_is_refused(
+    def test_a_name_that_is_no_text_is_refused_where_spark_writes(
         self, name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         output = tmp_path / name
         output.parent.mkdir(exist_ok=True)
-        assert "is not text in UTF-8" in refused(capsys, ["--input", source, "--output", output, *ARGUMENTS])
+        assert run(capsys, ["--input", source, "--output", output, *ARGUMENTS]) == (0, "", "")
+        assert output.read_text().startswith('"device","site"')
+        with pytest.raises(ArgumentsError, match="is not text in UTF-8; Spark writes only to paths"):
+            refuse_output(output, True, [], directory=True)
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows removes no directory that is used")
+    @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
+    def test_a_current_directory_that_is_removed_is_named(
+        self, directory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        with pytest.raises(ArgumentsError, match="'out' is in the current directory, which has been removed"):
+            refuse_output(Path("out"), False, [], directory=directory)
+        refuse_output(tmp_path / "out", False, [], directory=directory)
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+    @pytest.mark.parametrize("permissions", [0o555, 0o666])
+    @pytest.mark.parametrize("how", ["new", "old", "link"])
+    def test_a_directory_that_may_not_be_written_to_is_refused_before_rows_are_read(
+        self, how: str, permissions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where a link leads there."""
+        (tmp_path / "folder").mkdir()
+        given = tmp_path / "folder" / "out"
+        if how != "new":
+            given.touch()
+        if how == "link":
+            (tmp_path / "link").symlink_to(given)
+            given = tmp_path / "link"
+
+        def access(path: Path, asked: int) -> bool:
+            # As for any user but root, who may run this.
+            return asked & ~(stat.S_IMODE(path.stat().st_mode) & 0o7) == 0
+
+        (tmp_path / "folder").chmod(permissions)
+        monkeypatch.setattr(os, "access", access)
+        with pytest.raises(ArgumentsError, match=r"cannot be written|/folder' may not be written to; a resu"):
+            refuse_output(given, True, [], directory=False)
+        (tmp_path / "folder").chmod(0o777)
+        refuse_output(given, True, [], directory=False)
 
     @pytest.mark.parametrize(
         ("name", "said"),
         [
             ("x" * 252 + ".csv", "cannot be written (File name too long)"),
-            ("new.csv/", "is a directory; the local engine writes a file"),
-            ("new.csv/.", "is a directory; the local engine writes a file"),
+            ("new.csv/", "new.csv/' ends as the name of a directory does; the local engine writes a file"),
+            ("new.csv/.", "new.csv/.' ends as the name of a directory does; the local engine writes a file"),
             *((f"{each}/../out.csv", f"{each}/..' is not a directory") for each in ("new", "file", "link")),
         ],
     )
@@ -506,7 +547,7 @@ class TestReplacing:
 
     @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
     @pytest.mark.parametrize("directory", [True, False], ids=["directory", "file"])
-    @pytest.mark.parametrize("appears", ["file", "directory", "FIFO", "nothing"])
+    @pytest.mark.parametrize("appears", ["file", "directory", "FIFO", "link", "dangling", "nothing"])
     def test_what_appears_while_a_job_runs_is_kept(
         self, appears: str, directory: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -517,18 +558,30 @@ class TestReplacing:
             monkeypatch.setattr(os, "link", link)
         output = tmp_path / "out"
 
+        make: dict[str, Callable[[Path], object]] = {
+            "file": Path.touch,
+            "directory": Path.mkdir,
+            "FIFO": os.mkfifo,
+            "link": lambda path: path.symlink_to(tmp_path),
+            "dangling": lambda path: path.symlink_to("nowhere"),
+            "nothing": bool,
+        }
+
         def job() -> None:
-            make = {"file": Path.touch, "directory": Path.mkdir, "FIFO": os.mkfifo, "nothing": bool}
             put(output, False, directory, lambda: make[appears](output))
 
         if appears == "nothing":
             job()
             assert read(output) == "result"
         else:
-            with pytest.raises(JobError, match=r"'.*out' has been created while the job ran; --overwrite"):
+            is_replaced = appears == "file" or (appears == "directory" and directory)
+            hint = "; --overwrite replaces it" if is_replaced else "; another name is needed"
+            link = ", as a link" if appears in ("link", "dangling") else ""
+            with pytest.raises(JobError, match=rf"'.*out' has been created while the job ran{link}{hint}"):
                 job()
             assert not output.is_file() or output.read_text() == ""
-            assert not output.is_dir() or names(output) == []
+            assert not output.is_dir() or link or names(output) == []
+            assert output.is_symlink() == bool(link)
         assert names(tmp_path) == ["out"]
 
     def test_what_may_not_be_replaced_any_more_is_kept(self, tmp_path: Path) -> None:
@@ -636,8 +689,42 @@ class TestReplacing:
         assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, *signals.ENDING], ids=lambda sent: sent.name)
-def test_a_signal_leaves_only_what_was_there(sent: signal.Signals, tmp_path: Path) -> None:
+def few() -> list[int]:
+    """Return signals that a process can handle; of those in real time, of which there are dozens, two."""
+    numbers = {each for each in signal.valid_signals() if each <= getattr(signal, "SIGRTMIN", 63) + 1}
+    return sorted(each for each in numbers if named(each) not in ("SIGINT", "SIGKILL", "SIGSTOP"))
+
+
+def named(number: int) -> str:
+    return getattr(number, "name", str(number))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+def test_all_signals_that_end_a_process_are_known() -> None:
+    """As a process tells that has no handlers."""
+    program = "import os, signal, sys; signal.signal(int(sys.argv[1]), signal.SIG_DFL)\n"
+    program += "os.kill(os.getpid(), int(sys.argv[1]))"
+    others = {"SIGTSTP", "SIGTTIN", "SIGTTOU", *signals.CRASHES}
+    for number in few():
+        if named(number) in others:
+            assert number not in signals.ENDING
+            continue
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", program, str(int(number))], check=False)
+        assert (done.returncode == -number) == (number in signals.ENDING), number
+    assert signal.SIGINT not in signals.ENDING
+
+
+# Python ignores two.
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        signal.SIGINT,
+        *(each for each in signals.ENDING if each in few() and named(each) not in ("SIGPIPE", "SIGXFSZ")),
+    ],
+    ids=named,
+)
+def test_a_signal_leaves_only_what_was_there(sent: int, tmp_path: Path) -> None:
     source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
     pa.parquet.write_table(pa.table({"t": range(300_000)}), source)
     output.write_text("old")

@@ -27,7 +27,8 @@ from windowkit.language.checks import a_type
 __all__ = ["STDIN", "Found", "Input", "Scratch", "input_of", "refuse_stdin"]
 
 STDIN: Final = "-"
-MAGIC: Final = b"ARROW1"
+MAGIC: Final = {b"ARROW1\0\0": "arrow", b"\xff\xff\xff\xff": "arrow", b"PAR1\x15": "parquet"}
+"""With what bytes files of formats begin, or streams: more of them than a header of text may have."""
 GZIP: Final = b"\x1f\x8b"
 OWN: Final = re.compile(r"--(?:input|filter|types|time-format)\b(?!-)")
 """What each input has as an option."""
@@ -169,10 +170,15 @@ def copied(kind: str, scratch: Scratch) -> Path:
     if not path.stat().st_size:
         raise ArgumentsError(f"--input: stdin is empty; it has rows of the format {kind!r}, see --format")
     with path.open("rb") as file:
-        begins = file.read(len(MAGIC))
+        begins = file.read(max(map(len, MAGIC)))
     if kind in TEXT and begins.startswith(GZIP):
         return path.rename(path.with_name(f"{path.name}.gz"))
-    return as_file(path) if kind == "arrow" and begins != MAGIC else path
+    for magic, is_of in MAGIC.items():
+        if begins.startswith(magic) and is_of != kind:
+            raise ArgumentsError(
+                f"--input: stdin is of the format {is_of!r}, not {kind!r}; --format {is_of} reads it"
+            )
+    return as_file(path) if kind == "arrow" and not begins.startswith(b"ARROW1") else path
 
 
 def as_file(path: Path) -> Path:

@@ -59,6 +59,11 @@ def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, dir
     except OSError as error:
         raise ArgumentsError(f"--output: {str(output)!r} cannot be written ({error.strerror})") from error
     there = real(output)
+    if not os.access(there.parent, os.W_OK | os.X_OK):
+        raise ArgumentsError(
+            f"--output: {str(there.parent)!r} may not be written to; a result is first written beside its "
+            "name, also where it replaces a file"
+        )
     for each in inputs if is_there else ():
         for read in each.read():
             if there in read.parents:
@@ -73,10 +78,12 @@ def refuse_output(output: Path, overwrite: bool, inputs: Sequence[Found], *, dir
                     "read; a result belongs elsewhere, or the path of this file is given there"
                 )
     try:
-        str(there).encode()
+        # A file is opened here, whatever its name is.
+        if directory:
+            str(there).encode()
     except UnicodeEncodeError:
         raise ArgumentsError(
-            f"--output: {str(there)!r} is not text in UTF-8; Arrow writes only to paths that are"
+            f"--output: {str(there)!r} is not text in UTF-8; Spark writes only to paths that are"
         ) from None
 
 
@@ -114,16 +121,21 @@ def check_replaced(output: Path, overwrite: bool, directory: bool) -> bool:
         raise ArgumentsError(
             f"--output: {str(output)!r} is a link that leads to no file; an output is a file, or a new name"
         )
-    if not overwrite:
-        raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
     if stat.S_ISDIR(kind) and not directory:
         raise ArgumentsError(f"--output: {str(output)!r} is a directory; the local engine writes a file")
+    if not overwrite:
+        raise ArgumentsError(f"--output: {str(output)!r} exists; --overwrite replaces it")
     return True
 
 
 def real(path: Path) -> Path:
     """Return where a path leads to."""
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError:
+        raise ArgumentsError(
+            f"--output: {str(path)!r} is in the current directory, which has been removed"
+        ) from None
 
 
 @contextmanager
@@ -212,8 +224,10 @@ def replaced(
     output: Path, there: Path, overwrite: bool, *, directory: bool, folder: int | None = None
 ) -> Path | None:
     """Return what is replaced by now, if anything; refuse what may not be, and other places than `there`."""
+    if not overwrite and os.path.lexists(output):
+        raise created(output, directory)
     try:
-        is_there = overwrite and check_replaced(output, overwrite, directory)
+        is_there = check_replaced(output, overwrite, directory)
     except ArgumentsError as error:
         raise JobError(str(error)) from None
     if there != real(output) or not (
@@ -221,6 +235,17 @@ def replaced(
     ):
         raise JobError(f"--output: {str(output)!r} led to {str(there)!r} as the job began, and does not now")
     return there if is_there else None
+
+
+def created(output: Path, directory: bool) -> JobError:
+    """Return what is raised for an output that was not there when the job began."""
+    is_link = output.is_symlink()
+    is_replaced = not is_link and (output.is_file() or (directory and output.is_dir()))
+    return JobError(
+        f"--output: {str(output)!r} has been created while the job ran"
+        f"{', as a link' if is_link else ''}; "
+        + ("--overwrite replaces it" if is_replaced else "another name is needed")
+    )
 
 
 def move(
@@ -238,9 +263,7 @@ def move(
         try:
             name_new(result, there, folder)
         except FileExistsError:
-            raise JobError(
-                f"--output: {str(output)!r} has been created while the job ran; --overwrite replaces it"
-            ) from None
+            raise created(output, directory) from None
     elif old is not None and directory:
         swap(result, there)
     else:

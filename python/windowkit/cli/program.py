@@ -127,7 +127,10 @@ def prepare_local(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
     if output is None:
         refuse_stdout(found)
     elif os.path.basename(arguments.output) in ("", os.curdir):
-        raise ArgumentsError(f"--output: {arguments.output!r} is a directory; the local engine writes a file")
+        raise ArgumentsError(
+            f"--output: {arguments.output!r} ends as the name of a directory does; the local engine writes "
+            "a file"
+        )
     else:
         refuse_output(output, arguments.overwrite, found, directory=False)
     shaped = job.for_csv(schemas) if kind == "csv" else job

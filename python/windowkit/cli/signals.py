@@ -13,11 +13,20 @@ from typing import Final
 
 __all__ = ["Ended", "cleaning_up", "held", "released"]
 
-ENDING: Final = tuple(
-    getattr(signal, name)
-    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2")
-    if hasattr(signal, name)
+CRASHES: Final = ("SIGABRT", "SIGBUS", "SIGEMT", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+LIVED_THROUGH: Final = (
+    *("SIGCHLD", "SIGCONT", "SIGINFO", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGWINCH"),
+    *(() if sys.platform == "linux" else ("SIGIO",)),
 )
+"""Those that a process without handlers ignores, or that stop it until it is continued."""
+ENDING: Final[tuple[int, ...]] = tuple(
+    sorted(
+        signal.valid_signals()
+        - {getattr(signal, name, None) for name in (*CRASHES, *LIVED_THROUGH, "SIGINT", "SIGKILL")}
+    )
+)
+"""Those that end a process, also by their numbers alone; not Ctrl-C, and not a crash, after which nothing can
+be relied on."""
 
 
 class Ended(BaseException):

@@ -79,8 +79,8 @@ def prepare_spark(job: Job, arguments: argparse.Namespace, scratch: Scratch) -> 
         checked(tables, lambda: job.schema(*schemas))
     else:
         schemas = []
-    if arguments.output is not None:
-        output = Path(arguments.output).absolute()
+    if not arguments.explain:
+        output = Path(arguments.output)
         kind = format_of_output(output, arguments.format)
         if kind == "arrow":
             raise ArgumentsError("--output: Spark does not write the format 'arrow'; Parquet and CSV it does")
