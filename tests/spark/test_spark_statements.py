@@ -2,11 +2,15 @@
 
 import datetime as dt
 import os
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Row, functions
 
 import windowkit as wk
 from support.programs import ROOT, program
@@ -200,6 +204,29 @@ def test_parameters_of_statements(spark, readings):
             wk.spark.sql(spark, text, args=wrong)
 
 
+@pytest.mark.parametrize("text", ["select :least as it", f"select :least as it from {CALL} limit 1"])
+def test_values_of_parameters_are_literals_of_spark(spark, text):
+    day = dt.datetime(2026, 1, 1)
+    values = {3: 3, "'": "'", 1.5: 1.5, day: day, Decimal("1.5"): Decimal("1.5"), day.date(): day.date()}
+    for given, expected in [
+        *values.items(),
+        (None, None),
+        ([1, 2], [1, 2]),
+        (np.str_("a"), "a"),
+        (functions.create_map(functions.lit("a"), functions.lit(1)), {"a": 1}),
+        (functions.struct(functions.lit(1).alias("n")), Row(n=1)),
+    ]:
+        assert wk.spark.sql(spark, text, args={"least": given}).collect() == [(expected,)]
+    for wrong in (object(), [object()], 1j, int, np.complex128(1)):
+        with pytest.raises(wk.InvalidType, match=r"args: .* is given for 'least', and Spark has no such lit"):
+            wk.spark.sql(spark, text, args={"least": wrong})
+    for wrong in (2**70, pd.NaT):
+        with pytest.raises(
+            wk.InvalidValue, match=r"args: .* is given for 'least', and Spark has no such lit"
+        ):
+            wk.spark.sql(spark, text, args={"least": wrong})
+
+
 CLAUSES = ("offset", "limit", "order", "group", "sort", "having", "cluster", "minus", "qualify")
 
 
@@ -243,6 +270,15 @@ def test_no_space_is_needed_after_a_call(spark, readings, text):
         ("windowkit(readings, time => 'ts')", r"the first argument of windowkit is not table\(\.\.\.\)"),
         ("windowkit(table(), time => 'ts')", r"nothing is in table\(\.\.\.\)"),
         ("windowkit(table(readings), 'ts')", "\"'ts'\" is not an argument such as time => 'ts'"),
+        (CALL.replace("'sum(v)')", "'sum(v)',)"), "nothing is after a comma in windowkit"),
+        (CALL.replace("(readings)", "(readings), "), "nothing is after a comma in windowkit"),
+        *(
+            (
+                CALL.replace("'sum(v)'", f"{value} partition by k"),
+                "'partition by k' follows the value of aggs",
+            )
+            for value in ("'sum(v)'", "'sum' '(v)'", ":aggs", ": aggs")
+        ),
         ("windowkit(table(readings), times => 'ts')", "argument times is unknown; did you mean 'time'"),
         ("windowkit(table(readings), time => 'ts', time => 'ts')", "argument time is given twice"),
         ("windowkit(table(readings), time => 'ts', aggs => 'sum(v)')", "argument windows is not given"),

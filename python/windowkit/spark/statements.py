@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.functions import lit
 
 from windowkit.errors import InvalidType, InvalidValue
 from windowkit.language.checks import a_type, suggested
@@ -107,11 +110,25 @@ def sql(session: SparkSession, text: str, args: Mapping[str, Any] | None = None)
             "{'least': 3} for :least"
         )
     values = None if args is None else dict(args)
+    for name, value in (values or {}).items():
+        refuse_value(name, value)
     statement = Statement(session, text, values)
     if not statement.has_calls:
         return session.sql(text, args=values)
     statement.refuse_what_is_read_later()
     return statement.made()
+
+
+def refuse_value(name: str, value: object) -> None:
+    """Refuse a value that Spark does not take as a literal: py4j says only which attribute it lacks."""
+    try:
+        lit(value)
+    except (AttributeError, ValueError, PySparkException, Py4JError) as error:
+        is_type = isinstance(error, AttributeError | TypeError)
+        raise (InvalidType if is_type else InvalidValue)(
+            f"args: {value!r:.60} is given for {name!r}, and Spark has no such literal; values are what "
+            "pyspark.sql.functions.lit takes: numbers, text, times, lists of these, and Columns"
+        ) from error
 
 
 class Statement:
@@ -386,11 +403,7 @@ class Statement:
             raise InvalidValue(f"text: nothing is in table(...); {FORM}")
         rest = after + is_enclosed
         if rest < end:
-            written = self.text[self.tokens[rest].start : self.tokens[end - 1].end]
-            raise InvalidValue(
-                f"text: {written!r} follows table(...), where nothing may; by => '...' names the keys, and "
-                f"time => '...' the column by which rows are sorted; {FORM}"
-            )
+            raise self.unexpected(rest, end, "table(...)")
         frame = self.table(within, after, depth)
         if frame.isStreaming:
             raise InvalidValue(
@@ -400,14 +413,18 @@ class Statement:
         given: dict[str, str] = {}
         for begin, stop in others:
             each = self.tokens[begin:stop]
-            written = self.text[each[0].start : each[-1].end] if each else ""
+            if not each:
+                raise InvalidValue(f"text: nothing is after a comma in windowkit(...); {FORM}")
             kinds = [token.kind for token in each]
             is_named = kinds[:2] == ["word", "sign"] and each[1].text == "=>"
+            is_parameter = kinds[2:4] == ["sign", "word"] and each[2].text == ":"
             # A string may be in several pieces.
-            is_string = {*kinds[2:]} == {"string"}
-            is_parameter = kinds[2:] == ["sign", "word"] and each[2].text == ":"
-            if not is_named or not (is_string or is_parameter):
+            length = 4 if is_parameter else 2 + len([*takewhile("string".__eq__, kinds[2:])])
+            if not is_named or length == 2:
+                written = self.text[each[0].start : each[-1].end]
                 raise InvalidValue(f"text: {written!r} is not an argument such as time => 'ts'; {FORM}")
+            if length < len(each):
+                raise self.unexpected(begin + length, stop, f"the value of {each[0].text}")
             name = each[0].text.strip("`").lower()
             if name not in map(str.lower, OPTIONS) or name in given:
                 why = "is given twice" if name in given else f"is unknown{suggested(name, OPTIONS)}"
@@ -419,6 +436,14 @@ class Statement:
         query = query_of(given)
         where = self.where(at, last)
         return aggregate(frame, query) if where is None else unfiltered(frame, query, where)
+
+    def unexpected(self, first: int, end: int, before: str) -> InvalidValue:
+        """Return what is raised for a range of tokens in a call, after what is complete without it."""
+        written = self.text[self.tokens[first].start : self.tokens[end - 1].end]
+        return InvalidValue(
+            f"text: {written!r} follows {before}, where nothing may; by => '...' names the keys, and "
+            f"time => '...' the column by which rows are sorted; {FORM}"
+        )
 
     def where(self, at: int, last: int) -> Condition | None:
         """Return the WHERE of a SELECT from a call alone, for what it says of rows; None if there is none.
