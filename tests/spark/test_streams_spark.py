@@ -415,7 +415,7 @@ class TestRefusals:
         self.refused("threads: 2 is given with a streaming DataFrame", frame, threads=2)
 
     def test_options_of_streams_elsewhere(self, spark):
-        self.refused("output_mode: 'append' is given with a Spark", spark.range(1), output_mode="append")
+        self.refused("output_mode: 'append' is given with a batch", spark.range(1), output_mode="append")
         self.refused("buckets: 3 is given without a Spark DataFrame", table([]), buckets=3)
         with pytest.raises(wk.InvalidValue, match="df: a batch DataFrame is given"):
             wk.spark.stream(spark.range(1), QUERY)
