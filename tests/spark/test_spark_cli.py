@@ -146,7 +146,7 @@ class TestSpark:
             assert "rows in: 3" in emitted
             assert f"windows out: {wanted.num_rows}" in emitted
         explained = ["--input", source, *ARGUMENTS, *self.OPTIONS, "--explain", "--filter", "v >= 3"]
-        # Which is none that Spark could write to.
+        # Spark writes nothing to stdout, and nothing is written here.
         explained += ["--output", "-"]
         assert "(v >= 3)" in run(capsys, explained)[1]
         assert "route: rows, as requested" in run(capsys, [*explained, "--route", "rows"])[1]

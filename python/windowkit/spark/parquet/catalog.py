@@ -35,7 +35,7 @@ __all__ = ["files_of", "frame_of", "is_table"]
 
 KINDS: Final = ("MANAGED", "EXTERNAL")
 OF_PATH: Final = re.compile(r"\w+\.`[^`]*/[^`]*`")
-"""A table without a name, such as ``delta.`/data/readings```."""
+"""A table without a name, such as ``parquet.`/data/readings```."""
 FILE: Final = "_metadata"
 """What Spark calls the column that says of which file a row is."""
 
