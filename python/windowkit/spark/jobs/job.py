@@ -173,9 +173,11 @@ class Job:
             "to the limit of int64 for its windows; allowed are times within "
             f"{FARTHEST} microseconds of 1970"
         )
-        far = f"if({{}}, raise_error({literal(message)}), true)"
-        early = f"{self.time} >= {least}" if self.frame.isStreaming else far.format(f"{self.time} < {least}")
-        return f"{self.has_time} and {early} and {far.format(f'{self.time} > {most}')}"
+        raised = f"raise_error({literal(message)})"
+        early = f"{self.time} >= {least}"
+        if not self.frame.isStreaming:
+            early = f"if({self.time} < {least}, {raised}, true)"
+        return f"{self.has_time} and {early} and if({self.time} > {most}, {raised}, true)"
 
 
 def job(
