@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -114,15 +115,18 @@ def test_sources_hold_the_watermark_from_when_they_are_announced_until_they_end(
     sources = {name: Source() for name in announced}
     expected: int | None = None
     ended: list[int] = []
+    # How many rows the open windows have, by their starts.
+    waiting: Counter[int] = Counter()
     for step in steps:
+        emitted = None
         match step:
             case None:
                 op = wk.Operator.restore(op.snapshot(), QUERY)
             case ("add", name):
-                op.add_source(name)
+                emitted = op.add_source(name)
                 sources.setdefault(name, Source())
             case ("end", name) if name in sources:
-                op.end_source(name)
+                emitted = op.end_source(name)
                 source = sources.pop(name)
                 mark = source.watermark(*bound) if source.times else None
                 ended += [] if mark is None else [mark]
@@ -130,9 +134,13 @@ def test_sources_hold_the_watermark_from_when_they_are_announced_until_they_end(
                 with pytest.raises(wk.InvalidValue, match=r"source: no row of '.*' has come"):
                     op.end_source(name)
             case pushed:
-                op.push(pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA))
+                table = pa.table({"t": [t for t, _ in pushed], "s": [s for _, s in pushed]}, schema=SCHEMA)
+                emitted = op.push(table)
                 for time, name in pushed:
                     sources.setdefault(name, Source()).times.append(time)
+                    start = time // 10 * 10
+                    # Other rows are late.
+                    waiting[start] += expected is None or start + 10 > expected
         each = [source.watermark(*bound) if source.times else None for source in sources.values()]
         # Announcing a source does not move the watermark, nor does a restart.
         if each and None not in each and step is not None and step[:1] != ("add",):
@@ -142,6 +150,13 @@ def test_sources_hold_the_watermark_from_when_they_are_announced_until_they_end(
             # Whichever of them was the last.
             expected = max([*ended, *([] if expected is None else [expected])])
         assert reached(op) == expected
+        due = {
+            start: n for start, n in waiting.items() if n and expected is not None and start + 10 <= expected
+        }
+        waiting -= Counter(due)
+        if emitted is not None:
+            found = zip(emitted["window_start"].to_pylist(), emitted["n"].to_pylist(), strict=True)
+            assert sorted(found) == sorted(due.items())
         assert set(op.progress()["source"].to_pylist()) == set(sources)
 
 

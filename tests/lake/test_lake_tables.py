@@ -322,6 +322,30 @@ def test_rows_that_iceberg_deletes_by_their_values(spark, made, read, left):
     assert EVERY.run(spark.table(name)).count() == 96
 
 
+@BOTH
+def test_tables_are_scanned_by_their_names_and_paths(spark, kind, made):
+    name = made(kind)
+    spark.sql(f"delete from {name} where k = 1")
+    names = [name]
+    if kind == "delta":
+        location = spark.sql(f"describe detail {name}").collect()[0]["location"]
+        names += [name.upper(), f"delta.`{location}`", f"DELTA.`{location.removeprefix('file:')}`"]
+    else:
+        names.append(f"{name}.branch_main")
+    spark.table(name).createOrReplaceTempView("some_rows")
+    for given in [*names, "some_rows"]:
+        frame = spark.table(given)
+        assert f"stage 1, {READ}" in wk.spark.explain_scan(spark, given, EVERY)
+        wanted = by_spark(spark, lambda: EVERY.run(frame))  # noqa: B023  # Called here.
+        assert counted(wk.spark.scan(spark, given, EVERY)) == wanted
+        assert "\nroute: scan" in wk.spark.explain_scan(spark, given, QUERY)
+        filters = {"filter": [("k", ">", 1)], "where": "`sum(v)` > 3"}
+        chosen = frame.where("k > 1")
+        wanted = by_spark(spark, lambda: QUERY.run(chosen, where="`sum(v)` > 3"))  # noqa: B023
+        assert len(wanted) > 0
+        assert counted(wk.spark.scan(spark, given, QUERY, **filters)) == wanted
+
+
 def test_joins_labels_duplicates_and_rolling_aggregates(spark, made):
     names = [made(kind) for kind in ("delta", "iceberg")]
     for name in names:
