@@ -15,7 +15,7 @@ QUICK := $(STAMPS)/quick
 ANY := $(STAMPS)/any
 RUST := $(shell find src crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 # The toolchain in use is written to a file, since it is unknown until its recipe has run.
-WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat $(STAMPS)/toolchain)"
+WITH_RUST = RUSTUP_TOOLCHAIN="$$(cat "$(CURDIR)/$(STAMPS)/toolchain")"
 FUZZ ?= $(notdir $(basename $(wildcard fuzz/fuzz_targets/*)))
 FUZZ_SECONDS ?= 60
 # Tests of the kernels that Miri interprets.
@@ -30,6 +30,8 @@ CARGO_MUTANTS := 27.1.0
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
 STREAM_SECONDS ?= 600
+# How a wheel is compiled.
+WHEEL ?= release
 # Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2
 INSTALL := python -m pip install --quiet --disable-pip-version-check
@@ -179,7 +181,7 @@ docs: $(STAMPS)/docs  ## the documentation as a site, in site; a broken link is 
 
 wheel: $(STAMPS)/toolchain $(STAMPS)/python  ## a wheel for every Python from 3.10 on, in dist
 	@rm -rf dist
-	$(WITH_RUST) $(WITH_VENV) maturin build --release --locked --compression-level 9 --out dist
+	$(WITH_RUST) $(WITH_VENV) maturin build --profile $(WHEEL) --locked --compression-level 9 --out dist
 
 # What the release workflow does for one system: the wheel is compiled from the source distribution alone.
 release-check: java $(STAMPS)/toolchain $(STAMPS)/release-tools  ## a wheel for glibc 2.28 and a source distribution, in dist, checked and tried
