@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import windowkit as wk
@@ -89,6 +89,30 @@ def test_a_late_row_joins_the_session_that_was_emitted() -> None:
     assert starts(op.advance(6), "n") == [(0, 5, 1)]
     op.push(rows(t=[3]))
     assert starts(op.advance(9), "n") == [(3, 8, 1)]
+
+
+@example(calls=[("advance", 30), [23, 24, 25, 26]], window=wk.session(5))
+@example(calls=[("advance", 30), [23, 24, 25, 26]], window=wk.session(5, at_most=12))
+@given(calls=CALLS, window=st.sampled_from([wk.session(5), wk.session(5, at_most=12), wk.tumbling(5)]))
+def test_without_updates_each_row_is_in_one_window_or_late(calls: list[Any], window: wk.Window) -> None:
+    query = wk.query(by=[], time="t", windows=window, aggs=wk.count().alias("n"))
+    op = query.operator(order="out-of-order", updates=False, schema=TIMES)
+    came, late, counted, reached = 0, 0, 0, -1
+    for call in [*calls, None]:
+        match call:
+            case None:
+                result = op.close()
+            case "advance", time:
+                reached = max(reached, time)
+                result = op.advance(reached)
+            case _:
+                result = op.push(rows(t=call))
+                came += len(call)
+                # Those of windows that were over, of which sessions are so once a gap has passed.
+                ends = [time // 5 * 5 + 5 if window == wk.tumbling(5) else time + 5 for time in call]
+                late += sum(end <= reached for end in ends)
+        counted += sum(n for *_, n in starts(result, "n"))
+    assert (op.late, counted) == (late, came - late)
 
 
 @given(calls=CALLS, lateness=st.integers(0, 15))
