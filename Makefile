@@ -24,6 +24,8 @@ WITH_MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 RUST_BACKTRACE=
 # Of each room, so many mutants, which SEED draws.
 MUTANTS ?= 150
 MUTANTS_SEED ?= 1
+# Of tests in Python, for each; with GO_ON=1 and more of them, what was missed is tried again.
+MUTANTS_SECONDS ?= 30
 ROOMS ?= window slice operator/stream aggregate
 # Installed by cargo.
 CARGO_MUTANTS := 27.1.0
@@ -128,7 +130,8 @@ coverage: java $(STAMPS)/coverage  ## lines of Rust and Python that tests run, t
 
 mutants: $(STAMPS)/mutants  ## MUTANTS (150) changes of Rust in each of ROOMS that the quick tests should notice: an hour or two
 	cd tests && $(WITH_RUST) $(WITH_VENV) ../$(BIN)/python -m support.mutants \
-		--count $(MUTANTS) --seed $(MUTANTS_SEED) --rooms $(ROOMS) --workers $(WORKERS) $(if $(GO_ON),--go-on)
+		--count $(MUTANTS) --seed $(MUTANTS_SEED) --rooms $(ROOMS) --workers $(WORKERS) \
+		--seconds $(MUTANTS_SECONDS) $(if $(GO_ON),--go-on)
 
 bench: java $(RELEASE) $(STAMPS)/bench  ## a quick run of the benchmarks, some ten minutes; pages and pictures in target/bench
 	$(WITH_RUST) cargo bench --locked --workspace

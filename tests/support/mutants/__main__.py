@@ -184,24 +184,47 @@ def missed_by_rust(mutants: list[Mutant], missed: list[int], workers: int) -> li
         return [number for number, stays in zip(missed, pool.map(is_missed, missed), strict=True) if stays]
 
 
+def read_tried() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (OUT / "tried.jsonl").read_text().splitlines()]
+
+
+def write_tried(tried: list[dict[str, Any]]) -> None:
+    (OUT / "tried.jsonl").write_text("".join(json.dumps(line) + "\n" for line in tried))
+
+
+def is_hurried(line: dict[str, Any], seconds: float) -> bool:
+    """Whether a mutant was missed in less time than this, and would be tried on more tests."""
+    return line["outcome"] == "missed" and line["ran"] < line["reached"] and line.get("seconds", 30) < seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m support.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--rooms", nargs="+", default=ROOMS, metavar="ROOM")
     parser.add_argument("--count", type=int, default=150, help="mutants of each room")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="how many are tried side by side")
-    parser.add_argument("--go-on", action="store_true", help="with the mutants of the run before")
+    parser.add_argument("--seconds", type=float, default=30, help="of tests in Python, for a mutant")
+    parser.add_argument(
+        "--go-on",
+        action="store_true",
+        help="with the mutants of the run before; what it missed is tried again if there are more seconds",
+    )
     given = parser.parse_args()
+    # Those that the tests in Rust have not noticed before.
+    in_rust: set[int] = set()
     if given.go_on:
         known = json.loads((OUT / "mutants.json").read_text())
         mutants, viable = [Mutant(**mutant) for mutant in known["mutants"]], known["viable"]
+        tried = read_tried()
+        in_rust = {line["mutant"] for line in tried if line.get("in_rust")}
+        write_tried([line for line in tried if not is_hurried(line, given.seconds)])
     else:
         OUT.mkdir(parents=True, exist_ok=True)
         mutants = sampled(given.rooms, given.count, given.seed)
         copied()
         viable = compiled(mutants)
         (OUT / "reached.jsonl").unlink(missing_ok=True)
-        (OUT / "tried.jsonl").write_text("")
+        write_tried([])
         (OUT / "mutants.json").write_text(
             json.dumps({"mutants": [mutant._asdict() for mutant in mutants], "viable": viable})
         )
@@ -209,15 +232,24 @@ def main() -> None:
     files = [f"tests/{file.name}" for file in tests if not OTHERS.match(file.stem.removeprefix("test_"))]
     # The plugin is imported before the assertions of what it is beside are rewritten.
     plugin = ["-p", "support.mutants.trials", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options = ["--capture=no", "-q", *plugin, f"--mutants={OUT}", f"--mutant-workers={given.workers}"]
+    limits = [f"--mutant-seconds={given.seconds}", f"--mutant-workers={given.workers}"]
+    options = ["--capture=no", "-q", *plugin, f"--mutants={OUT}", *limits]
     path = os.pathsep.join(
         filter(None, [str(COPY / "python"), str(COPY / "tests"), os.environ.get("PYTHONPATH")])
     )
     command = [sys.executable, "-m", "pytest", *options, "-m", "not slow", *files]
     subprocess.run(command, cwd=COPY, env={**os.environ, "PYTHONPATH": path}, check=True)
-    tried = [json.loads(line) for line in (OUT / "tried.jsonl").read_text().splitlines()]
+    tried = read_tried()
     by_python = [line["mutant"] for line in tried if line["outcome"] == "missed"]
-    missed = missed_by_rust(mutants, by_python, given.workers)
+    unknown = [number for number in by_python if number not in in_rust]
+    noticed = set(unknown) - set(missed_by_rust(mutants, unknown, given.workers))
+    for line in tried:
+        if line["mutant"] in noticed:
+            line |= {"outcome": "noticed", "test": "in Rust"}
+        elif line["outcome"] == "missed":
+            line["in_rust"] = True
+    write_tried(tried)
+    missed = [number for number in by_python if number not in noticed]
     (OUT / "missed.txt").write_text("".join(f"{mutants[number].name}\n" for number in missed))
     all_of, compilable, left = (
         Counter(mutants[n].room for n in ns) for ns in (range(len(mutants)), viable, missed)

@@ -158,6 +158,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 "test": test,
                 "reached": len(own),
                 "ran": len(chosen),
+                "seconds": session.config.option.mutant_seconds,
             }
             # Workers append whole lines.
             with (out / "tried.jsonl").open("a") as file:
