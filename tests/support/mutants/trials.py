@@ -139,10 +139,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     def work(worker: int) -> None:
         noticed: Counter[str] = Counter(line["test"] for line in before)
         for number in left[worker::workers]:
-            # What has noticed others comes first, and then what is over soonest.
+            # What has noticed most others for the time that it takes comes first.
             own = sorted(
                 reaching.get(number, []),
-                key=lambda item: (-noticed[item.nodeid], tests[item.nodeid]["seconds"]),
+                key=lambda item: (tests[item.nodeid]["seconds"] + 0.1) / (noticed[item.nodeid] + 1),
             )
             chosen, seconds = [], 0.0
             for item in own:
