@@ -305,6 +305,18 @@ def test_a_query_that_is_added_later_has_the_punctuations_that_were_put_before(k
     }
 
 
+@pytest.mark.parametrize(("key", "cut"), [("a", ["a"]), (None, ["a", "b"])])
+def test_a_punctuation_cuts_the_slices_of_its_keys(key: str | None, cut: list[str]) -> None:
+    query = wk.query(by="k", time="t", windows=wk.punctuation("m"), aggs=wk.count())
+    op = query.operator(order="out-of-order")
+    op.push(pa.table({"k": ["a", "b"] * 2, "t": [1, 2, 8, 9], "m": [False] * 4}))
+    op.punctuate(5, key=key)
+    whole, parts = [("a", 1, 8), ("b", 2, 9)], [("a", 1, 1), ("a", 8, 8), ("b", 2, 2), ("b", 9, 9)]
+    expected = [each for each in whole if each[0] not in cut] + [each for each in parts if each[0] in cut]
+    slices = op.slices().select(["k", "t_first", "t_last"]).to_pylist()
+    assert sorted(tuple(each.values()) for each in slices) == sorted(expected)
+
+
 def test_a_column_is_null_where_that_of_one_query_may_be() -> None:
     counts = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.count().alias("x"))
     sums = wk.query(by=[], time="t", windows=wk.tumbling(10), aggs=wk.sum("v").alias("x"))
