@@ -117,6 +117,37 @@ def test_any_calendar_equals_its_definition(
     assert got == wanted
 
 
+@given(
+    st.sampled_from(
+        [wk.session(30), wk.tumbling(20), wk.custom(Fixed([(at, at + 9) for at in range(-60, 90, 10)]))]
+    ),
+    st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 20)), max_size=12, unique=True),
+    st.lists(st.lists(st.integers(-60, 80), min_size=1, max_size=5), min_size=2, max_size=6),
+)
+def test_a_calendar_that_comes_later_has_the_windows_that_begin_later(
+    first: wk.Window, windows: list[tuple[int, int]], batches: list[list[int]]
+) -> None:
+    def counted(window: wk.Window) -> wk.Query:
+        return wk.query(by=[], time="t", windows=window, aggs=wk.count().alias("n"))
+
+    own = {(start, start + size) for start, size in windows}
+    op = counted(first).operator(order="out-of-order", schema=pa.schema({"t": pa.int64()}))
+    op.push(pa.table({"t": batches[0]}))
+    op.add(counted(wk.custom(Fixed(sorted(own)))), name="later")
+    emitted = [op.push(pa.table({"t": batch})) for batch in batches[1:]] + [op.close()]
+    found = {
+        (row["window_start"], row["window_end"]): row["n"]
+        for row in pa.concat_tables(emitted).to_pylist()
+        if row["query_name"] == "later"
+    }
+    counts = {
+        (start, end): sum(start <= time < end for batch in batches[1:] for time in batch)
+        for start, end in own
+        if start > max(batches[0])
+    }
+    assert found == {window: count for window, count in counts.items() if count}
+
+
 def test_a_calendar_is_not_asked_row_by_row_or_key_by_key() -> None:
     fixed = Fixed([(n * 10, n * 10 + 10) for n in range(100)])
     table = pa.table({"k": np.arange(10_000) % 500, "t": np.arange(10_000) % 997})
