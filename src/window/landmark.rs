@@ -177,7 +177,7 @@ impl Ids for Landmark {
         let Some(period) = self.period() else {
             return Ok(Some((steps(landmark, end, self.every())? - 1, i64::MAX)));
         };
-        let id = |end: i64| steps(zero, end, self.every()).map(|ends| ends - 1);
+        let id = |end: i64| steps(zero, end, self.every())?.checked_sub(1).ok_or(Beyond);
         Ok(Some((id(end)?, id(landmark + period)?)))
     }
 
