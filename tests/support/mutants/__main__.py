@@ -151,6 +151,8 @@ def compiled(mutants: list[Mutant]) -> list[int]:
 
 def missed_by_rust(mutants: list[Mutant], missed: list[int], workers: int) -> list[int]:
     """Those of the mutants that the room's own tests of Rust do not notice, either."""
+    if not missed:
+        return []
     built = cargo("test", *QUICK, "--no-run", "--message-format=json")
     tests = next(message["executable"] for message in built if message.get("executable"))
 
