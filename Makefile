@@ -24,7 +24,7 @@ WITH_MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=8 RUST_BACKTRACE=
 # Of each room, so many mutants, which SEED draws.
 MUTANTS ?= 150
 MUTANTS_SEED ?= 1
-# Of tests in Python, for each; with GO_ON=1 and more of them, what was missed is tried again.
+# How long tests in Python run on each mutant. GO_ON=1 with more seconds than before tries again what was missed.
 MUTANTS_SECONDS ?= 30
 ROOMS ?= window slice operator/stream aggregate
 # Installed by cargo.
@@ -32,7 +32,7 @@ CARGO_MUTANTS := 27.1.0
 HUNTS ?= 5
 SIMULATION_SECONDS ?= 180
 STREAM_SECONDS ?= 600
-# How a wheel is compiled.
+# The profile of Cargo by which `make wheel` compiles.
 WHEEL ?= release
 # Processes that run tests; each one that runs Spark tests has its own session.
 WORKERS ?= 2

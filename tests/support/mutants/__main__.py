@@ -212,7 +212,7 @@ def main() -> None:
         help="with the mutants of the run before; what it missed is tried again if there are more seconds",
     )
     given = parser.parse_args()
-    # Those that the tests in Rust have not noticed before.
+    # The tests in Rust have missed these before, and do not run on them again.
     in_rust: set[int] = set()
     if given.go_on:
         known = json.loads((OUT / "mutants.json").read_text())
